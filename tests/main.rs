@@ -3,6 +3,7 @@
 
 mod agents;
 mod architecture;
+mod authors;
 mod builtin;
 mod command;
 mod confinement;

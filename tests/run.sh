@@ -8,14 +8,12 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration faults
 #
+# Plugins in Go, C and Zig are built where their toolchains are in PATH; `plugins/setup-languages.sh --all` installs these.
+#
 # Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# A shell ignores Ctrl-C for what it runs in the background, and an ignored signal stays ignored in what the tests run.
-if [ -z "${PINION_SIGNALS_RESET:-}" ] && env --default-signal=INT true 2>/dev/null; then
-  exec env --default-signal=INT,QUIT PINION_SIGNALS_RESET=1 "$PWD/tests/run.sh" "$@"
-fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 export PINION_GUESTS=$CARGO_TARGET_DIR/guests/components
 
@@ -23,6 +21,14 @@ step() { printf '\n== %s\n' "$*"; }
 
 step toolchain
 plugins/setup-toolchain.sh
+
+step 'toolchains of other languages'
+# Without them, the tests of plugins in these languages check only that `pinion plugin build` reports what is missing.
+if PINION_LANGUAGES_PATH=$(plugins/setup-languages.sh); then
+  export PINION_LANGUAGES_PATH PINION_LANGUAGES_REQUIRED='js ts python'
+else
+  echo 'note: plugins in JavaScript, TypeScript and Python are not built: needs npm and python3' >&2
+fi
 
 step formatting
 cargo fmt --all --check

@@ -1,4 +1,4 @@
-//! Embeds the built-in components and the plugin SDK that `pinion plugin new` unpacks.
+//! Embeds the built-in components, the contract with plugins, and what `pinion plugin new` unpacks.
 //!
 //! `PINION_DIST` replaces `plugins/dist` as the directory of built components, so that tests can run fresh builds.
 #![allow(
@@ -19,6 +19,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     fs::write(out.join("descriptions.rs"), descriptions(&components(&root))).unwrap();
     fs::write(out.join("sdk.rs"), sdk(&root)).unwrap();
+    fs::write(out.join("contract.rs"), contract(&root) + &templates(&root)).unwrap();
 }
 
 /// Returns the directory of the components.
@@ -59,6 +60,53 @@ fn sdk(root: &Path) -> String {
     }
     list.push_str("];\n");
     list
+}
+
+/// Generates a list of the files of the contract as Rust source.
+fn contract(root: &Path) -> String {
+    let files = tree(&root.join("wit"), "").into_iter().filter(|(name, _)| name.ends_with(".wit")).collect();
+    format!("pub(crate) const CONTRACT: &[(&str, &str)] = &{};\n", list(files))
+}
+
+/// The directories that make up a new project in each language, with their places in it.
+const TEMPLATES: &[(&str, &[(&str, &str)])] = &[
+    ("c", &[("host/cli/templates/c", ""), ("plugin-sdk/c", "pinion/")]),
+    ("go", &[("host/cli/templates/go", ""), ("plugin-sdk/go", "")]),
+    ("js", &[("host/cli/templates/js", ""), ("plugin-sdk/js", "src/pinion/")]),
+    ("python", &[("host/cli/templates/python", ""), ("plugin-sdk/python/pinion", "src/pinion/")]),
+    ("ts", &[("host/cli/templates/ts", ""), ("plugin-sdk/js", "src/pinion/")]),
+    ("zig", &[("host/cli/templates/zig", ""), ("plugin-sdk/c", "pinion/"), ("plugin-sdk/zig", "pinion/")]),
+];
+
+/// Generates the lists of template files as Rust source.
+fn templates(root: &Path) -> String {
+    let mut source = "pub(crate) const TEMPLATES: &[(&str, &[(&str, &str)])] = &[\n".to_owned();
+    for (language, parts) in TEMPLATES {
+        let files = parts.iter().flat_map(|(directory, place)| tree(&root.join(directory), place)).collect();
+        writeln!(source, "    ({language:?}, &{}),", list(files)).unwrap();
+    }
+    source.push_str("];\n");
+    source
+}
+
+/// Returns the text files below a directory, with their names in a project. Files that only packages on a registry need
+/// stay out.
+fn tree(directory: &Path, place: &str) -> Vec<(String, PathBuf)> {
+    let mut files = Vec::new();
+    collect(directory, &mut files);
+    files.sort();
+    let is_packaging = |name: &str| place.ends_with("pinion/") && ["README.md", "package.json"].contains(&name);
+    let names = files.iter().map(|file| file.strip_prefix(directory).unwrap().to_str().unwrap().to_owned());
+    let named = names.zip(files.clone()).filter(|(name, _)| !is_packaging(name) && !name.contains("__pycache__"));
+    named.map(|(name, file)| (format!("{place}{name}"), file)).collect()
+}
+
+fn list(files: Vec<(String, PathBuf)>) -> String {
+    let mut list = "[\n".to_owned();
+    for (name, file) in files {
+        writeln!(list, "        ({name:?}, include_str!({:?})),", file.to_str().unwrap()).unwrap();
+    }
+    list + "    ]"
 }
 
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {

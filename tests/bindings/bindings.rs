@@ -1,9 +1,9 @@
-//! The SDK's bindings are generated from the contract. `PINION_UPDATE=1` regenerates them.
+//! The bindings of the SDKs for Rust, C and Go are generated from the contract. `PINION_UPDATE=1` regenerates them.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use wit_bindgen_core::{Files, WorldGenerator as _};
+use wit_bindgen_core::{Files, WorldGenerator};
 use wit_bindgen_rust::{Opts, WithOption};
 use wit_parser::Resolve;
 
@@ -75,6 +75,68 @@ fn generate(export: Option<&str>) -> String {
     options.build().generate(&mut resolve, world, &mut files).unwrap();
     let (_, contents) = files.iter().next().unwrap();
     String::from_utf8(contents.to_vec()).unwrap()
+}
+
+/// The world of the bindings for C and Go, whose linkers drop what a plugin does not use.
+const WORLD: &str = "package plugin:project;
+world plugin {
+  include pinion:plugin/imports@0.1.0;
+  export pinion:plugin/tools@0.1.0;
+  export pinion:plugin/commands@0.1.0;
+}
+";
+
+#[test]
+fn c_bindings_match_the_contract() {
+    // `pinion plugin build` embeds the world, so no object file with it is needed.
+    let options = wit_bindgen_c::Opts { no_object_file: true, ..Default::default() };
+    for (name, text) in generate_for(options.build()) {
+        // The reference to that object file.
+        let text = text.split("// Ensure that the *_component_type.o").next().unwrap();
+        assert_current(&format!("plugin-sdk/c/{name}"), text);
+    }
+}
+
+#[test]
+fn go_bindings_match_the_contract() {
+    let options = wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() };
+    for (name, text) in generate_for(options.build()) {
+        let place = match name.as_str() {
+            "go.mod" => continue,
+            "wit_exports.go" => "wit_exports/wit_exports.go",
+            name => name,
+        };
+        // In a directory of the author's module instead of in a module of its own, so that nothing is downloaded: the
+        // packages below `contract/wit` are those of `go.bytecodealliance.org/pkg`.
+        let text = ["tools", "commands"].iter().fold(text, |text, export| {
+            let (own, ours) = (format!("export_pinion_plugin_{export}"), format!("project/pinion/exports/{export}"));
+            text.replace(&format!("\"wit_component/{own}\""), &format!("{own} \"{ours}\""))
+        });
+        let text = text.replace("\"wit_component/", "\"project/pinion/contract/");
+        let text = text.replace("\"go.bytecodealliance.org/pkg/", "\"project/pinion/contract/");
+        let text = text.replace("package main", "package wit_exports");
+        assert_current(&format!("plugin-sdk/go/pinion/contract/{place}"), &text);
+    }
+}
+
+fn generate_for(mut generator: Box<dyn WorldGenerator>) -> Vec<(String, String)> {
+    let mut resolve = Resolve::default();
+    resolve.push_path(root().join("wit")).unwrap();
+    let package = resolve.push_str("world.wit", WORLD).unwrap();
+    let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+    let mut files = Files::default();
+    generator.generate(&mut resolve, world, &mut files).unwrap();
+    files.iter().map(|(name, bytes)| (name.to_owned(), String::from_utf8(bytes.to_vec()).unwrap())).collect()
+}
+
+fn assert_current(name: &str, expected: &str) {
+    let file = root().join(name);
+    if std::env::var_os("PINION_UPDATE").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, expected).unwrap();
+    }
+    let found = fs::read_to_string(file).unwrap_or_default();
+    assert!(found == expected, "`{name}` is out of date: run `plugins/build.sh`");
 }
 
 fn root() -> PathBuf {

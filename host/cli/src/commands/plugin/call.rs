@@ -6,38 +6,78 @@ use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
-use crate::output::{Text, answer, note, text, written};
+use crate::output::{Text, answer, json, note, text, written};
 use crate::plugins::policy::{Binding, CallGrants, Policy};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
 use crate::run::rows::account;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::RedactedTools;
-use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use pinion_agent::{Authority, Content, ToolExecutor as _};
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, grants: &[String]) -> Result<()> {
-    let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
+pub(crate) async fn run(
+    base: &Base,
+    plugin: &str,
+    tool: &str,
+    arguments: &str,
+    grants: &[String],
+    as_json: bool,
+) -> Result<()> {
+    let (runtime, info) = runtime(base, plugin, grants, Binding::Bind).await?;
+    let call = prepare(&runtime, &info, tool, parse(arguments)?).await?;
+    warn_of_unasked(base, &info, grants)?;
+    let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
+    let token = call.token.clone();
+    let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
+    if as_json {
+        let is_ok = reply.result.is_ok();
+        written(json(&as_value(&reply)))?;
+        return if is_ok { Ok(()) } else { Err(failure(reply.result, &info)) };
+    }
+    let style = Style::of_stderr();
+    if let Some(ledger) = &reply.ledger {
+        note(&style.dim(account(ledger)));
+    }
+    match reply.result {
+        Ok(output) => written(answer(&content(&output))),
+        result => Err(failure(result, &info)),
+    }
+}
+
+/// Parses the arguments of a call.
+pub(crate) fn parse(arguments: &str) -> Result<Value> {
+    serde_json::from_str(arguments).map_err(|error| {
         Failure::usage("invalid JSON arguments").because(error).hint("for example '{\"path\": \"a.txt\"}'")
-    })?;
-    let (runtime, info) = runtime(base, plugin, grants).await?;
+    })
+}
+
+/// Prepares a call of a tool of a plugin.
+///
+/// # Errors
+/// The plugin has no such tool, or the arguments do not match its schema.
+pub(crate) async fn prepare(
+    runtime: &Runtime,
+    info: &PluginInfo,
+    tool: &str,
+    arguments: Value,
+) -> Result<ToolInvocation> {
     let tools = runtime.definitions();
     let own = || tools.iter().filter(|definition| *definition.source.plugin == *info.name);
     let Some(definition) = own().find(|definition| definition.name == tool) else {
         let names: Vec<&str> = own().map(|definition| definition.name.as_str()).collect();
-        return Err(Failure::usage(format!("plugin `{plugin}` has no tool `{tool}`"))
+        return Err(Failure::usage(format!("plugin `{}` has no tool `{tool}`", info.name))
             .hint(format!("its tools are: {}", names.join(", "))));
     };
     let arguments = Schemas::default().check(definition, &arguments).await.map_err(|problem| {
         Failure::usage(format!("the arguments do not match the schema: {problem}"))
             .hint(format!("the schema: {}", definition.input_schema))
     })?;
-    let token = CancellationToken::new();
-    let call = ToolInvocation {
+    Ok(ToolInvocation {
         call_id: "call".to_owned(),
         session_id: "none".into(),
         loop_id: "none".into(),
@@ -45,33 +85,51 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         arguments: arguments.into_owned(),
         at_most: Authority::ALL,
         agents: None,
-        token: token.clone(),
-    };
-    let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
-    let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
-    let style = Style::of_stderr();
-    if let Some(ledger) = &reply.ledger {
-        note(&style.dim(account(ledger)));
+        token: CancellationToken::new(),
+    })
+}
+
+/// Reports grants that the plugin does not ask for, because they have no effect.
+fn warn_of_unasked(base: &Base, info: &PluginInfo, grants: &[String]) -> Result<()> {
+    if !info.offered.asks.covers(&grant::parse(base, grants)?.asks()) {
+        let asks = info.offered.asks.words().join(" ");
+        let asks = if asks.is_empty() { "nothing".to_owned() } else { asks };
+        note(&text!("! plugin `{}` asks only for {}: other grants have no effect", info.name, asks));
     }
-    match reply.result {
-        Ok(output) => written(answer(&content(&output))),
-        Err(error) => {
-            let (is_denied, missing) = (matches!(error, ToolError::Denied { .. }), missing(&info));
-            let failure = Failure::failed(error);
-            Err(match is_denied && !missing.is_empty() {
-                true => failure.hint(format!("to grant it for one call: --grant {}", missing.join(" --grant "))),
-                false => failure,
-            })
+    Ok(())
+}
+
+fn failure(result: std::result::Result<ToolOutput, ToolError>, info: &PluginInfo) -> Failure {
+    let Err(error) = result else { return Failure::failed("the call failed") };
+    let (is_denied, missing) = (matches!(error, ToolError::Denied { .. }), missing(info));
+    let failure = Failure::failed(error);
+    match is_denied && !missing.is_empty() {
+        true => failure.hint(format!("to grant it for one call: --grant {}", missing.join(" --grant "))),
+        false => failure,
+    }
+}
+
+/// Returns a reply for programs.
+fn as_value(reply: &ToolReply) -> Value {
+    match &reply.result {
+        Ok(output) => {
+            json!({ "text": text_of(output), "details": output.details, "is_error": output.is_error, "ledger": reply.ledger })
         }
+        Err(error) => json!({ "error": error.to_string(), "ledger": reply.ledger }),
     }
 }
 
 /// Loads the plugin with the grants of the user and of the command line.
-async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<(Runtime, PluginInfo)> {
+pub(crate) async fn runtime(
+    base: &Base,
+    plugin: &str,
+    grants: &[String],
+    binding: Binding,
+) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let more = grant::parse(base, grants)?;
     let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
-    let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty()));
+    let policy = Policy::new(base, binding, Some(call).filter(|_| !grants.is_empty()));
     let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {
         if let NoticeEvent::HeldBack(why) = notice.event {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
@@ -86,7 +144,17 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<(Runtim
     }
 }
 
+/// Returns the output and its details for people.
 fn content(output: &ToolOutput) -> String {
+    let mut text = text_of(output);
+    if let Some(details) = &output.details {
+        text.push_str(&format!("details: {details}\n"));
+    }
+    text
+}
+
+/// Returns the text of an output, with a line for each picture.
+pub(crate) fn text_of(output: &ToolOutput) -> String {
     let mut text = String::new();
     for part in &output.content {
         match part {
@@ -97,9 +165,6 @@ fn content(output: &ToolOutput) -> String {
         if !text.ends_with('\n') {
             text.push('\n');
         }
-    }
-    if let Some(details) = &output.details {
-        text.push_str(&format!("details: {details}\n"));
     }
     text
 }

@@ -1,12 +1,22 @@
 //! `pinion plugin`: creates, builds, inspects and runs plugins.
 
+mod bench;
 mod binary;
 mod build;
 mod call;
+mod cargo;
 mod consent;
 mod grant;
+mod link;
 mod new;
+mod project;
 mod show;
+mod steps;
+mod template;
+mod test;
+mod toolchain;
+mod watch;
+mod wit;
 
 use crate::failure::Result;
 use crate::invocation::Invocation;
@@ -22,26 +32,72 @@ pub(crate) struct Plugin {
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// Create a plugin in Rust in a new directory
+    /// Create a plugin in a new directory
     New {
         /// Name of the plugin and of its directory
         name: String,
+        /// Programming language of the plugin
+        #[arg(long, value_enum, value_name = "LANGUAGE", default_value = "rust")]
+        lang: new::Language,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the contract with plugins as WIT files, for toolchains of any language
+    ///
+    /// Without a directory, prints it.
+    Wit {
+        /// Directory of a project, which gets `wit/world.wit` and `wit/deps/pinion-plugin`
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Build the plugin in a directory
+    ///
+    /// Runs the steps in pinion-plugin.toml, or cargo. Installs no toolchain: what is missing is reported with the command
+    /// that installs it.
     Build {
-        /// Directory with the plugin's Cargo.toml
+        /// Directory with the plugin's pinion-plugin.toml or Cargo.toml
         #[arg(default_value = ".", value_name = "DIR")]
         directory: PathBuf,
-        /// Write the component to this file [default: target/pinion/NAME.wasm in DIR]
+        /// Write the component to this file [default: build/NAME.wasm in DIR, target/pinion/NAME.wasm for Rust]
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
         /// Install the component for the user, which reloads it in every running pinion
         #[arg(long, conflicts_with = "out")]
         install: bool,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
-    /// Add a manifest to a component built by other means
+    /// Build and install the plugin in a directory after each change
+    ///
+    /// Running sessions use each new version from their next call on.
+    Watch {
+        /// Directory of the project
+        #[arg(default_value = ".", value_name = "DIR")]
+        directory: PathBuf,
+        /// Print one line of JSON per build
+        #[arg(long)]
+        json: bool,
+    },
+    /// Build the plugin in a directory and run the cases in its `tests` directory
+    Test {
+        /// Directory of the project
+        #[arg(default_value = ".", value_name = "DIR")]
+        directory: PathBuf,
+        /// Run only cases whose name contains this
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a manifest to a component or core module built by other means
     Pack {
-        /// File of the component
+        /// File of the component, or of a core module that becomes one
         file: PathBuf,
         /// Name of the plugin
         #[arg(long)]
@@ -54,14 +110,32 @@ enum PluginCommand {
         description: String,
         #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("Capability that the plugin asks for"))]
         asks: Vec<String>,
+        /// Limit to raise, such as memory-bytes=67108864
+        #[arg(long = "limit", value_name = "NAME=VALUE")]
+        limits: Vec<String>,
+        /// Keep one instance for the session instead of one per call
+        #[arg(long, value_enum, value_name = "LIFETIME", default_value = "call")]
+        lifetime: LifetimeArgument,
+        /// Directory with the WIT of a core module
+        #[arg(long, value_name = "DIR", default_value = "wit")]
+        wit: PathBuf,
         /// Write the result to this file [default: FILE itself]
         #[arg(short, long, value_name = "OUT")]
         out: Option<PathBuf>,
+        /// Install the result for the user
+        #[arg(long, conflicts_with = "out")]
+        install: bool,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Check that a component loads, without granting it anything
     Check {
         /// File of the component
         file: PathBuf,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// List the plugins that a run would load
     List,
@@ -81,6 +155,27 @@ enum PluginCommand {
         arguments: String,
         #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for this call"))]
         grants: Vec<String>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool of a plugin many times and print times and resource usage
+    Bench {
+        /// Name or file of the plugin
+        plugin: String,
+        /// Tool to call
+        tool: String,
+        /// Arguments of the tool as a JSON object
+        #[arg(default_value = "{}")]
+        arguments: String,
+        #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for these calls"))]
+        grants: Vec<String>,
+        /// Number of calls
+        #[arg(short = 'n', long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+        calls: u32,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Grant capabilities to a plugin file in its current version
     ///
@@ -103,6 +198,24 @@ enum PluginCommand {
     },
 }
 
+/// `--lifetime`.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum LifetimeArgument {
+    /// A fresh instance for each call
+    Call,
+    /// One instance, one call at a time
+    Session,
+}
+
+impl From<LifetimeArgument> for pinion_plugin_runtime::Lifetime {
+    fn from(lifetime: LifetimeArgument) -> Self {
+        match lifetime {
+            LifetimeArgument::Call => Self::Call,
+            LifetimeArgument::Session => Self::Session,
+        }
+    }
+}
+
 /// Names all capabilities at the end of a help text.
 fn capabilities(about: &str) -> String {
     format!("{about}: {}", pinion_plugin_runtime::capability_forms().join(", "))
@@ -112,25 +225,54 @@ impl Plugin {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let base = &invocation.base()?;
         match self.command {
-            PluginCommand::New { name } => new::run(base, &name),
-            PluginCommand::Build { directory, out, install } => build::run(base, &directory, out, install).await,
-            PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
+            PluginCommand::New { name, lang, json } => new::run(base, &name, lang, json),
+            PluginCommand::Wit { directory, json } => wit::run(base, directory.as_deref(), json),
+            PluginCommand::Build { directory, out, install, json } => {
+                let destination = match out {
+                    _ if install => build::Destination::Installed,
+                    Some(out) => build::Destination::File(out),
+                    None => build::Destination::Project,
+                };
+                build::run(base, &directory, destination, json).await
+            }
+            PluginCommand::Watch { directory, json } => watch::run(base, &directory, json).await,
+            PluginCommand::Test { directory, only, json } => test::run(base, &directory, only.as_deref(), json).await,
+            PluginCommand::Pack {
+                file,
+                name,
+                plugin_version,
+                description,
+                asks,
+                limits,
+                lifetime,
+                wit,
+                out,
+                install,
+                json,
+            } => {
                 let about = binary::About {
                     name,
                     version: plugin_version,
                     description,
                     asks: grant::parse(base, &asks)?.asks(),
+                    limits: binary::limits(&limits)?,
+                    lifetime: lifetime.into(),
                 };
-                let out = out.map(|out| base.workspace.join(out));
-                binary::pack(&base.workspace, &base.workspace.join(file), about, out)
+                binary::pack(base, binary::Pack { file, out, install, wit }, about, json).await
             }
-            PluginCommand::Check { file } => show::check(base, &base.workspace.join(file)).await,
+            PluginCommand::Check { file, json } => show::check(base, &base.workspace.join(file), json).await,
             PluginCommand::List => show::list(base).await,
             PluginCommand::Info { plugin } => show::info(base, &plugin).await,
             PluginCommand::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
             PluginCommand::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
-            PluginCommand::Call { plugin, tool, arguments, grants } => {
-                call::run(base, &plugin, &tool, &arguments, &grants).await
+            PluginCommand::Call { plugin, tool, arguments, grants, json } => {
+                call::run(base, &plugin, &tool, &arguments, &grants, json).await
+            }
+            PluginCommand::Bench { plugin, tool, arguments, grants, calls, json } => {
+                let calls = usize::try_from(calls).unwrap_or(usize::MAX);
+                let bench =
+                    bench::Bench { plugin: &plugin, tool: &tool, arguments: &arguments, grants: &grants, calls };
+                bench::run(base, bench, json).await
             }
         }
     }

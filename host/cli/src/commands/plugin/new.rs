@@ -1,9 +1,12 @@
-//! `pinion plugin new`: a starter plugin in Rust.
+//! `pinion plugin new`: a starter plugin.
 
 use crate::base::Base;
+use crate::commands::plugin::{project, template, wit};
 use crate::failure::{Failure, Result};
-use crate::output::{print, text};
+use crate::output::{json, print, text, written};
+use crate::plugins::contract::WORLD;
 use crate::plugins::sdk;
+use serde_json::json;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -11,29 +14,61 @@ use std::path::Path;
 /// The package that every plugin depends on.
 const SDK: &str = "pinion-plugin-sdk";
 
-pub(crate) fn run(base: &Base, name: &str) -> Result<()> {
+/// A language that a new plugin can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Language {
+    Rust,
+    C,
+    Js,
+    Ts,
+    Python,
+    Go,
+    Zig,
+}
+
+pub(crate) fn run(base: &Base, name: &str, language: Language, as_json: bool) -> Result<()> {
     check(name)?;
     refuse_inside_plugin(&base.workspace)?;
     let directory = base.workspace.join(name);
     let failed =
         |error: io::Error| Failure::failed(format!("could not create `{}`", directory.display())).because(error);
-    let sdk = sdk::unpack(&base.paths.sdk()).map_err(|error| {
-        Failure::failed(format!("could not unpack the SDK into `{}`", base.paths.sdk().display())).because(error)
-    })?;
+    let sdk = match language {
+        Language::Rust => Some(sdk::unpack(&base.paths.sdk()).map_err(|error| {
+            Failure::failed(format!("could not unpack the SDK into `{}`", base.paths.sdk().display())).because(error)
+        })?),
+        _ => None,
+    };
     match fs::create_dir(&directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(Failure::usage(format!("`{}` already exists", directory.display())));
         }
         made => made.map_err(failed)?,
     }
-    write(&directory, name, &sdk).map_err(failed)?;
-    let arguments = "'{\"path\": \"Cargo.toml\"}'";
+    let values = template::Values::of(name, &tool_name(name), is_word_count(name));
+    let (component, some_file) = match &sdk {
+        Some(sdk) => {
+            write(&directory, name, sdk).map_err(failed)?;
+            template::write_common(&directory, "rust", &values).map_err(failed)?;
+            (format!("target/pinion/{name}.wasm"), "Cargo.toml")
+        }
+        None => {
+            template::write(&directory, language, &values).map_err(failed)?;
+            wit::write(&directory.join("wit"), WORLD)?;
+            (format!("build/{name}.wasm"), project::FILE)
+        }
+    };
+    if as_json {
+        return written(json(&json!({ "name": name, "directory": directory, "component": component })));
+    }
+    let install = template::setup(language).map(|command| text!("  {}\n", command)).unwrap_or_default();
+    let arguments = format!("'{{\"path\": \"{some_file}\"}}'");
     print(&text!(
-        "created `{}`, next:\n  cd {}\n  pinion plugin build\n  \
-         pinion plugin call target/pinion/{}.wasm {} {} --grant files=read\n",
+        "created `{}`, next:\n  cd {}\n{}  pinion plugin build\n  pinion plugin test\n  \
+         pinion plugin call {} {} {} --grant files=read\n",
         name,
         name,
-        name,
+        install,
+        component,
         tool_name(name),
         arguments
     ))
@@ -54,6 +89,9 @@ fn check(name: &str) -> Result<()> {
 /// Refuses to create a plugin inside another one, which is hardly ever meant.
 fn refuse_inside_plugin(directory: &Path) -> Result<()> {
     let is_plugin = |directory: &&Path| {
+        if directory.join(project::FILE).is_file() {
+            return true;
+        }
         let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
         let manifest: toml::Table = toml::from_str(&manifest).unwrap_or_default();
         manifest.get("dependencies").is_some_and(|packages| packages.get(SDK).is_some())

@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::bytes;
-use crate::output::{Text, left, print, size, text, wrapped};
+use crate::output::{Text, json, left, print, size, text, wrapped, written};
 use crate::plugins::policy::{Target, shown};
 use crate::plugins::sources::Purpose;
 use crate::plugins::sources::identity;
@@ -157,7 +157,13 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         let can = Some(declared.words().join(", "))
             .filter(|words| !words.is_empty())
             .unwrap_or("declares no effects".to_owned());
-        line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
+        let granted = match () {
+            () if declared == tool.authority => String::new(),
+            () if tool.authority.words().is_empty() => ", nothing of it granted".to_owned(),
+            () => format!(", granted: {}", tool.authority.words().join(", ")),
+        };
+        let about = tool.description.lines().next().unwrap_or_default();
+        line("tool", &format!("{} ({can}){granted}: {about}", tool.name));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
     line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
@@ -173,15 +179,41 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
     text
 }
 
-pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
+pub(crate) async fn check(base: &Base, file: &Path, as_json: bool) -> Result<()> {
     let checked = examine(base, file).await?;
-    print(&text!("{}{}ok\n", checked.about, checked.warnings))
+    match as_json {
+        true => written(json(&checked.report)),
+        false => print(&text!("{}{}ok\n", checked.about, checked.warnings())),
+    }
 }
 
 /// A component that loads.
 pub(crate) struct Checked {
     about: Text,
-    pub(crate) warnings: Text,
+    /// The same for programs.
+    report: serde_json::Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Checked {
+    /// Lists the warnings, one in a line.
+    pub(crate) fn warnings(&self) -> Text {
+        let mut text = Text::default();
+        self.warnings.iter().for_each(|warning| text.line(text!("! {}", warning)));
+        text
+    }
+}
+
+/// Examines a component that is not yet where it will be.
+///
+/// # Errors
+/// As for [`examine`], in the name of `file`.
+pub(crate) async fn examine_bytes(base: &Base, component: &[u8], file: &Path) -> Result<Checked> {
+    let failed = |error: std::io::Error| Failure::failed("could not write a temporary file").because(error);
+    let directory = tempfile::tempdir().map_err(failed)?;
+    let copy = directory.path().join(file.file_name().unwrap_or_else(|| "plugin.wasm".as_ref()));
+    std::fs::write(&copy, component).map_err(failed)?;
+    examine(base, &copy).await
 }
 
 /// Loads a component without granting it anything.
@@ -195,26 +227,79 @@ pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
     let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
     let runtime = base.showing(|_| {})?;
     runtime.add(vec![base.named(file)]).await;
-    let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
+    let Some(info) = runtime.plugins().pop() else {
+        let failure = not_found(&file.display().to_string(), &runtime);
+        let hint = link_hint(&failure.message());
+        return Err(hint.into_iter().fold(failure, Failure::hint));
+    };
     if info.digest != blake3::hash(&component).to_hex().as_str() {
         return Err(failed(&"it changed during the check"));
     }
     let tools = runtime.definitions();
-    let warnings = warnings(&inspection, &tools).await?;
+    let warnings = warnings(&inspection, &info, &tools).await?;
     let size = text!("  {} {}", left("size", 12), bytes(component.len() as u64));
-    Ok(Checked { about: text!("{}{}\n", about(&info, &tools), size), warnings })
+    let report = report(&info, &tools, component.len(), &warnings);
+    Ok(Checked { about: text!("{}{}\n", about(&info, &tools), size), report, warnings })
+}
+
+/// Returns the remedy for a component that a toolchain linked against interfaces that no host of plugins has.
+fn link_hint(message: &str) -> Option<&'static str> {
+    const HINTS: &[(&str, &str)] = &[
+        (
+            "component model async feature",
+            "build without the asynchronous runtime: jco componentize --backend-qjs-disable-async",
+        ),
+        (
+            "wasi:http",
+            "build without fetch, as in: jco componentize --disable http fetch-event; `pinion:plugin/http` sends requests",
+        ),
+        (
+            "jco:node/",
+            "the modules of Node.js do not exist in plugins: read files with `pinion:plugin/workspace` instead of `node:fs`",
+        ),
+    ];
+    HINTS.iter().find(|(sign, _)| message.contains(sign)).map(|(_, hint)| *hint)
+}
+
+fn report(info: &PluginInfo, tools: &[Arc<ToolDefinition>], size: usize, warnings: &[String]) -> serde_json::Value {
+    let own = tools.iter().filter(|tool| info.tools.contains(&tool.name));
+    let tools: Vec<_> = own
+        .map(|tool| {
+            let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default().words();
+            json!({
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+                "declares": declared,
+                "may": tool.authority.words(),
+            })
+        })
+        .collect();
+    json!({
+        "name": info.name,
+        "version": info.version,
+        "description": info.description,
+        "digest": info.digest,
+        "bytes": size,
+        "asks": info.offered.asks.words(),
+        "imports": info.imports,
+        "tools": tools,
+        "commands": info.commands,
+        "lifetime": info.lifetime,
+        "warnings": warnings,
+    })
 }
 
 /// Describes problems of a component that loads all the same.
-async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
+async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Result<Vec<String>> {
     let asks = &inspection.manifest.capabilities;
-    let mut warnings = Text::default();
+    let mut warnings = Vec::new();
     for unknown in &inspection.manifest.unknown {
-        warnings.line(text!("! asks for `{}`, which this version of pinion does not know: ignored", unknown));
+        warnings.push(format!("asks for `{unknown}`, which this version of pinion does not know: ignored"));
     }
     for import in inspection.our_imports() {
         if !asks.covers_import(import) {
-            warnings.line(text!("! imports `{}` without asking for it: every call is denied", import));
+            warnings.push(format!("imports `{import}` without asking for it: every call is denied"));
         }
     }
     for tool in tools {
@@ -225,8 +310,31 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
             return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
         }
         if tool.description.trim().is_empty() {
-            warnings.line(text!("! tool `{}` has no description for the model", tool.name));
+            warnings.push(format!("tool `{}` has no description for the model", tool.name));
+        }
+        let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default();
+        let uses_files = [(declared.reads, "reads"), (declared.writes, "writes")];
+        if let Some((_, effect)) = uses_files.iter().rev().find(|(is_declared, _)| *is_declared)
+            && !asks.words().iter().any(|word| word.starts_with("files"))
+        {
+            let hint = "it will see none: pack it with --ask files=read or files=write";
+            warnings
+                .push(format!("tool `{}` declares `{effect}`, but the plugin asks for no files: {hint}", tool.name));
         }
     }
     Ok(warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_errors_of_known_toolchains_have_a_remedy() {
+        let message = "component imports instance `jco:node/fs@0.1.0`, but a matching implementation was not found";
+        assert!(link_hint(message).is_some_and(|hint| hint.contains("workspace")));
+        assert!(link_hint("`task.cancel` requires the component model async feature").is_some());
+        assert!(link_hint("component imports instance `wasi:http/types@0.2.10`").is_some());
+        assert_eq!(link_hint("no tools"), None);
+    }
 }

@@ -1,0 +1,3 @@
+module project
+
+go 1.25

@@ -1,0 +1,156 @@
+// The contract `pinion:plugin` for JavaScript. Everything that crosses the boundary is converted here: a thrown exception
+// becomes a tool error, a string becomes a result, and every record has all of its members.
+import { log as write } from 'pinion:plugin/log@0.1.0';
+import { report, update } from 'pinion:plugin/progress@0.1.0';
+import { cancelled } from 'pinion:plugin/cancellation@0.1.0';
+
+/** An error of a tool with a kind. Any other exception becomes a tool error of the kind `failed`. */
+export class ToolError extends Error {
+  constructor(kind, message, { retryable = false, content, details } = {}) {
+    super(message);
+    this.kind = kind;
+    this.retryable = retryable;
+    this.content = content;
+    this.details = details;
+  }
+}
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error'];
+/** Writes a line to the host's log: `log.info('…')`. */
+export const log = Object.fromEntries(levels.map((level) => [level, (...parts) => write(level, parts.map(words).join(' '))]));
+
+const words = (value) => (typeof value === 'string' ? value : value instanceof Error ? value.message : JSON.stringify(value) ?? String(value));
+
+// Schemas. A schema is plain JSON Schema; `optional` marks a member that need not be there.
+const described = (type) => (description, rest = {}) => ({ type, ...(description && { description }), ...rest });
+export const string = described('string');
+export const number = described('number');
+export const integer = described('integer');
+export const boolean = described('boolean');
+export const array = (items, description, rest = {}) => ({ type: 'array', items, ...(description && { description }), ...rest });
+export const oneOf = (values, description) => ({ type: 'string', enum: values, ...(description && { description }) });
+export const optional = (schema) => ({ ...schema, [OPTIONAL]: true });
+export const object = (members, description) => ({
+  type: 'object',
+  ...(description && { description }),
+  properties: members,
+  required: Object.keys(members).filter((name) => !members[name][OPTIONAL]),
+  additionalProperties: false,
+});
+const OPTIONAL = Symbol('optional');
+
+/** Marks the type of a tool's input for TypeScript; returns its argument. */
+export const tool = (definition) => definition;
+
+const flags = ['reads', 'writes', 'executes', 'network', 'destructive', 'delegates'];
+const effects = (declared = []) => Object.fromEntries(flags.map((flag) => [flag, declared.includes(flag)]));
+
+// A mistake in a definition is reported while the plugin is built.
+function checked(name, definition) {
+  const unknown = (definition.effects ?? []).filter((effect) => !flags.includes(effect));
+  if (unknown.length) throw new Error(`tool ${name}: unknown effect ${unknown.join(', ')}; the effects are ${flags.join(', ')}`);
+  if (typeof definition.run !== 'function') throw new Error(`tool ${name}: run is not a function`);
+  return definition;
+}
+
+function callOf(context) {
+  return {
+    id: context.callId,
+    sessionId: context.sessionId,
+    workspace: context.workspace,
+    deadlineMs: context.deadlineMs,
+    cancelled,
+    /** Throws if the call has been cancelled. */
+    check() { if (cancelled()) throw new ToolError('cancelled', 'cancelled'); },
+    progress: (message) => report(words(message)),
+    update: (partial) => update(contentOf(partial)),
+  };
+}
+
+const part = (value) => (typeof value === 'string' ? { tag: 'text', val: value }
+  : value.image ? { tag: 'image', val: { mediaType: value.mediaType, data: value.image } }
+  : { tag: 'text', val: words(value) });
+const contentOf = (value) => (value === undefined || value === null ? [] : [value].flat().map(part));
+const json = (value) => (value === undefined ? undefined : JSON.stringify(value));
+
+function outputOf(value) {
+  const full = typeof value === 'object' && value !== null && 'content' in value ? value : { content: value };
+  const [tag, language] = (full.display ?? 'plain').split(':');
+  return {
+    content: contentOf(full.content),
+    details: json(full.details),
+    display: language === undefined ? { tag } : { tag, val: language },
+    extra: undefined,
+  };
+}
+
+function errorOf(error) {
+  // What a host function throws: `{ payload: { tag, val } }` or the payload itself.
+  const payload = error?.payload ?? error;
+  const kinds = { denied: 'denied', 'not-found': 'not-found', cancelled: 'cancelled', 'invalid-pattern': 'invalid-input' };
+  const kind = error instanceof ToolError ? error.kind : kinds[payload?.tag] ?? 'failed';
+  const isHosts = error?.payload !== undefined;
+  const message = !isHosts && error instanceof Error && error.message ? error.message : words(payload?.val ?? payload?.tag ?? payload);
+  const stack = !isHosts && kind === 'failed' && error instanceof Error && !(error instanceof ToolError) && error.stack;
+  if (stack) stack.trim().split('\n').forEach((line) => write('warn', line));
+  return {
+    kind,
+    message,
+    retryable: error?.retryable === true,
+    content: contentOf(error?.content),
+    details: json(error?.details),
+    display: { tag: 'plain' },
+    extra: undefined,
+  };
+}
+
+// `{ submit: '…' }`, `{ fork: true }`, or a string to print.
+function actionOf(action) {
+  if (typeof action === 'string') return { tag: 'print', val: action };
+  const [[name, val]] = Object.entries(action);
+  const tag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return val === true ? { tag } : { tag, val };
+}
+
+/** Makes the exports of a plugin: `export const { tools, commands } = plugin({ tools, commands })`. */
+export function plugin({ tools = {}, commands = {} }) {
+  for (const [name, definition] of Object.entries(tools)) checked(name, definition);
+  return {
+    tools: {
+      listTools: () => Object.entries(tools).map(([name, tool]) => ({
+        name,
+        label: tool.label ?? name.replace(/[_-]/g, ' '),
+        description: tool.description,
+        inputSchema: JSON.stringify(tool.input?.type ? tool.input : object(tool.input ?? {})),
+        guidelines: tool.guidelines ?? [],
+        effects: effects(tool.effects),
+        execution: tool.sequential ? 'sequential' : 'parallel',
+        extra: undefined,
+      })),
+      callTool(context, name, input) {
+        try {
+          return outputOf(tools[name].run(JSON.parse(input), callOf(context)));
+        } catch (error) {
+          throw errorOf(error);
+        }
+      },
+    },
+    commands: {
+      listCommands: () => Object.entries(commands).map(([name, command]) => ({
+        name,
+        description: command.description,
+        argumentHint: command.hint,
+        extra: undefined,
+      })),
+      completeArgument: (name, typed) => (commands[name].complete?.(typed) ?? []).map((item) => (
+        typeof item === 'string' ? { value: item, description: undefined } : item)),
+      runCommand(context, name, input) {
+        try {
+          return [commands[name].run(input, callOf(context))].flat().filter((action) => action !== undefined).map(actionOf);
+        } catch (error) {
+          throw errorOf(error).message;
+        }
+      },
+    },
+  };
+}

@@ -1,0 +1,1 @@
+../../../../plugin-sdk/zig/pinion.zig

@@ -1,0 +1,1 @@
+../../../../plugin-sdk/c/plugin.c

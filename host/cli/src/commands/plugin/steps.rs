@@ -1,0 +1,66 @@
+//! Runs the build steps of a project and shows their output.
+
+use crate::commands::plugin::project::Build;
+use crate::commands::plugin::toolchain;
+use crate::failure::{Failure, Result};
+use crate::output::{note, text};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::Command;
+
+/// Runs the steps in a directory. All tools are searched before the first step runs.
+///
+/// # Errors
+/// A tool is missing, or a step fails.
+pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
+    let find = |step: &Vec<String>| -> Result<Vec<OsString>> {
+        let Some((tool, arguments)) = step.split_first() else {
+            return Err(Failure::usage("a step in pinion-plugin.toml has no command"));
+        };
+        let mut words = toolchain::find(tool, directory)?;
+        words.extend(arguments.iter().map(OsString::from));
+        Ok(words)
+    };
+    let commands: Vec<Vec<OsString>> = build.steps.iter().map(find).collect::<Result<_>>()?;
+    let output = directory.join(&build.output);
+    if let Some(parent) = output.parent() {
+        std::fs::create_dir_all(parent)
+            .map_err(|error| Failure::failed(format!("could not create `{}`", parent.display())).because(error))?;
+    }
+    for (words, step) in commands.iter().zip(&build.steps) {
+        note(&text!("$ {}", step.join(" ")));
+        one(directory, build, words, step.first().map_or("", String::as_str)).await?;
+    }
+    match output.is_file() {
+        true => Ok(()),
+        false => Err(Failure::failed(format!("the steps did not write `{}`", output.display()))
+            .hint("correct `output` in pinion-plugin.toml")),
+    }
+}
+
+/// Runs one step. Dropping the future kills it.
+async fn one(directory: &Path, build: &Build, words: &[OsString], tool: &str) -> Result<()> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let mut command = Command::new(program);
+    command.args(arguments).envs(&build.env).current_dir(directory);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let failed = |error: std::io::Error| Failure::failed(format!("could not run `{tool}`")).because(error);
+    let mut child = command.spawn().map_err(failed)?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (_, _, status) = tokio::join!(show(stdout), show(stderr), child.wait());
+    match status.map_err(failed)? {
+        status if status.success() => Ok(()),
+        status => Err(Failure::failed(format!("`{tool}` failed: {status}"))),
+    }
+}
+
+/// Shows the lines of a stream. stdout stays free for the result.
+async fn show(stream: Option<impl AsyncRead + Unpin>) {
+    let Some(stream) = stream else { return };
+    let mut lines = BufReader::new(stream).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        note(&text!("{}", String::from_utf8_lossy(&line).trim_end()));
+    }
+}

