@@ -94,7 +94,7 @@ impl Plugin for Loiter {
         let name: &'static str = format!("{}linger", config.prefix).leak();
         vec![Command::new(name, "Waits until it is cancelled", |_typed, call| {
             await_cancellation(call);
-            Ok(vec![Effect::Print("lingered until it was cancelled".to_owned())])
+            Ok(vec![Action::Print("lingered until it was cancelled".to_owned())])
         })]
     }
 
