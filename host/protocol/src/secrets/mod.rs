@@ -7,6 +7,7 @@
 //! Secrets are found verbatim (ignoring case), in base64 and hex, in URL and JSON escapes, and reversed. Not covered:
 //! other encodings, interspersed characters, and fragments in different parts of a message.
 
+mod bytes;
 mod forms;
 mod grams;
 mod json;
@@ -16,6 +17,7 @@ mod provider;
 mod stream;
 mod tools;
 
+pub use bytes::ByteRedactor;
 pub use provider::RedactedProvider;
 pub use tools::RedactedTools;
 
@@ -102,6 +104,11 @@ impl Secrets {
     /// Returns whether `bytes` contain eight consecutive characters of a secret.
     pub fn are_in(&self, bytes: &[u8]) -> bool {
         self.snapshot().grams.any(bytes)
+    }
+
+    /// Returns a redactor for bytes that arrive in pieces.
+    pub fn byte_redactor(&self) -> ByteRedactor {
+        ByteRedactor::new(self.clone())
     }
 
     /// Replaces every part of a secret in `text` by `[redacted]`.
