@@ -11,6 +11,7 @@ pub(crate) mod component_file;
 pub(crate) mod describe;
 pub(crate) mod described;
 pub(crate) mod generation;
+pub(crate) mod identity;
 pub(crate) mod offer;
 pub(crate) mod program;
 pub(crate) mod settings;

@@ -39,7 +39,8 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     let token = CancellationToken::new();
     let call = ToolInvocation {
         call_id: "call".to_owned(),
-        session_id: "none".into(),
+        // It belongs to no session.
+        session_id: "".into(),
         loop_id: "none".into(),
         tool: definition.clone(),
         arguments: arguments.into_owned(),
