@@ -1,6 +1,6 @@
 //! Errors of tools, designed to be returned with `?`.
 
-use crate::bindings::imports::pinion::plugin::{agents, process, types, workspace};
+use crate::bindings::imports::pinion::plugin::{agents, process, storage, types, workspace};
 use std::any::Any;
 use std::fmt::Display;
 use std::io;
@@ -99,6 +99,19 @@ impl Error {
                 agents::AgentError::Invalid(text) => Self::InvalidInput(text.clone()),
                 agents::AgentError::Failed(text) => Self::failed(text),
                 agents::AgentError::Cancelled => Self::Cancelled,
+            });
+        }
+        if let Some(error) = error.downcast_ref::<storage::StorageError>() {
+            return Some(match error {
+                storage::StorageError::Denied(text) => Self::Denied(text.clone()),
+                storage::StorageError::Invalid(text) => Self::InvalidInput(text.clone()),
+                storage::StorageError::QuotaExceeded(left) => {
+                    Self::failed(format!("the plugin's storage is full: {left} bytes are left"))
+                }
+                storage::StorageError::Changed => {
+                    Self::Failed { message: "the stored value has changed".to_owned(), retryable: true }
+                }
+                storage::StorageError::Io(text) => Self::failed(text),
             });
         }
         let error = error.downcast_ref::<process::ProcessError>()?;

@@ -66,17 +66,18 @@ pub mod export;
 pub mod hooks;
 mod output;
 mod schema;
+pub mod storage;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
 
 pub use bindings::imports::pinion::plugin::{
     agents, cancellation, catalog, child_process, http, invoke, log, model, offers_host, process, progress, secrets,
-    session, settings, storage, ui, workspace,
+    session, settings, ui, workspace,
 };
 pub use call::Call;
 pub use command::{Action, Command, Completion};
-pub use config::config;
+pub use config::{config, current_config};
 pub use error::{Error, Result};
 pub use output::Output;
 pub use tool::Tool;

@@ -1,6 +1,7 @@
 //! Calls a plugin's tools and commands from native tests, without a host.
 //!
-//! Files are the machine's own; use absolute paths. [`Call::cancelled`] and [`Call::progress`] work. The other imports, such as
+//! Files are the machine's own; use absolute paths. [`Call::cancelled`] and [`Call::progress`] work, and
+//! [`crate::storage`] keeps values in memory, for each thread its own. The other imports, such as
 //! [`crate::workspace`] and [`crate::process`], need the host and panic.
 //!
 //! ```
@@ -28,7 +29,7 @@
 pub use crate::bindings::imports::pinion::plugin::types::{Image, ToolDefinition};
 
 use crate::bindings::imports::pinion::plugin::types::{CallContext, Content};
-use crate::{Action, Call, Error, Output, Plugin, Result, config};
+use crate::{Action, Call, Error, Output, Plugin, Result, config, storage};
 use serde_json::Value;
 use std::cell::Cell;
 
@@ -85,6 +86,11 @@ pub fn cancel_after(checks: u32) {
 /// Sets the config that [`crate::config()`] reads on this thread.
 pub fn set_config(value: &Value) {
     config::store(value.to_string());
+}
+
+/// Removes all stored values of this thread.
+pub fn clear_storage() {
+    storage::memory::clear();
 }
 
 /// Creates a call like the host does, for functions that take one. The workspace is the current directory.

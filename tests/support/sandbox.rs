@@ -5,8 +5,8 @@ use pinion_agent::definition::{Execution, ToolSource};
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{
-    Access, AgentsGrant, CacheKey, EngineLimits, HostDirectories, NoInfo, Notice, PartialLimits, PluginSettings,
-    ProcessGrant, Runtime, RuntimeConfig, Source,
+    Access, AgentsGrant, CacheKey, EngineLimits, HostDirectories, NoInfo, Notice, PartialLimits, PluginPolicy,
+    PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ pub struct SandboxBuilder {
     handed_out: Vec<PathBuf>,
     files: Vec<(PathBuf, String)>,
     links: Vec<(PathBuf, PathBuf)>,
+    policy: Option<Arc<dyn PluginPolicy>>,
 }
 
 impl Sandbox {
@@ -107,6 +108,15 @@ impl Sandbox {
             Ok(output) => output.content.iter().filter_map(Content::as_text).collect(),
             Err(error) => error.to_string(),
         }
+    }
+
+    /// Calls a tool for a session, or for none if its id is empty, and returns its text.
+    pub async fn text_in(&self, session: &str, tool: &str, arguments: Value) -> String {
+        let call = self.invocation(tool, arguments, CancellationToken::new());
+        let call = ToolInvocation { session_id: session.into(), ..call };
+        let output = self.invoke(call, &Progress::default()).await.0;
+        let output = output.unwrap_or_else(|error| panic!("{tool}: {error}"));
+        output.content.iter().filter_map(Content::as_text).collect()
     }
 
     async fn invoke(
@@ -212,6 +222,13 @@ impl SandboxBuilder {
         self
     }
 
+    /// Grants a plugin storage in a directory, with a quota for each scope.
+    #[must_use]
+    pub fn storage(mut self, plugin: &str, directory: &Path, quota_bytes: u64) -> Self {
+        self.settings(plugin).grants.storage = Some(StorageGrant { directory: directory.to_owned(), quota_bytes });
+        self
+    }
+
     /// Sets the limits of a plugin.
     #[must_use]
     pub fn limits(mut self, plugin: &str, limits: PartialLimits) -> Self {
@@ -223,6 +240,13 @@ impl SandboxBuilder {
     #[must_use]
     pub fn config(mut self, plugin: &str, config: Value) -> Self {
         self.settings(plugin).config = config;
+        self
+    }
+
+    /// Sets the policy, which replaces all settings of plugins.
+    #[must_use]
+    pub fn policy(mut self, policy: Arc<dyn PluginPolicy>) -> Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -296,7 +320,7 @@ impl SandboxBuilder {
         let policy: BTreeMap<String, PluginSettings> =
             self.plugins.into_iter().map(|(name, s)| (name, resolve(s, directory.path()))).collect();
         let config = RuntimeConfig {
-            policy: Arc::new(policy),
+            policy: self.policy.unwrap_or_else(|| Arc::new(policy)),
             workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,

@@ -9,8 +9,9 @@ use crate::files::private::read_or_create;
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
 use crate::output::{note, text};
+use crate::plugins::secrets::PluginSecrets;
 use pinion_agent::secrets::Secrets;
-use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories};
+use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(crate) struct Base {
     pub(crate) exchanges: Exchanges,
     /// All credentials that this process has seen.
     pub(crate) secrets: Secrets,
+    /// The secrets that plugins may use by name.
+    pub(crate) plugin_secrets: Arc<PluginSecrets>,
     /// Directory for long output of programs.
     pub(crate) output: Arc<Output>,
     /// `--base-url`.
@@ -43,12 +46,20 @@ impl Base {
 
     /// Resolves a grants table for this workspace and environment.
     pub(crate) fn grants(&self, table: &GrantTable) -> Grants {
+        let secrets: Arc<dyn SecretSource> = self.plugin_secrets.clone();
         table.resolve(&GrantContext {
             workspace: &self.workspace,
             usual_variables: &self.config.process_environment,
             variables: &crate::process::hardening::variables,
             output: self.output.directory(),
+            storage: &self.paths.plugin_storage(),
+            secrets: &secrets,
         })
+    }
+
+    /// The values that plugins store.
+    pub(crate) fn plugin_storage(&self) -> PluginStorage {
+        PluginStorage::new(self.paths.plugin_storage())
     }
 
     /// Returns notices about the content of the project and about the settings that it may not make.

@@ -10,6 +10,7 @@ use crate::failure::Result;
 use crate::files::paths::{self, Paths};
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
+use crate::plugins::secrets::PluginSecrets;
 use pinion_agent::secrets::Secrets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -51,7 +52,8 @@ impl Invocation {
         secrets::add_files(&self.secrets, &paths, &config);
         let output = self.output.get_or_init(|| Arc::new(Output::new(paths.output()))).clone();
         let (secrets, base_url) = (self.secrets.clone(), self.run.base_url.clone());
-        Ok(Base { paths, workspace, config, exchanges, secrets, output, base_url })
+        let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
+        Ok(Base { paths, workspace, config, exchanges, secrets, plugin_secrets, output, base_url })
     }
 
     /// Removes what the command leaves behind only for itself.

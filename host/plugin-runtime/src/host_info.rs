@@ -1,13 +1,17 @@
 //! Facts about the host that plugins with the capability `catalog` may see.
 
 use crate::bindings::pinion::plugin::catalog as wit;
+use crate::capability::PluginAuthority;
+use crate::host::settings::Settings;
 use pinion_protocol::{Cost, Usage};
 
-/// The loaded plugins, as the import `catalog` lists them.
+/// The loaded plugins, as the imports `catalog` and `settings` see them.
 pub(crate) trait LoadedPlugins: Send + Sync {
     fn tools(&self) -> Vec<wit::ToolInfo>;
     fn commands(&self) -> Vec<wit::CommandInfo>;
     fn plugins(&self) -> Vec<wit::PluginInfo>;
+    /// Returns the settings of the current generation of a plugin, if it is still loaded.
+    fn settings(&self, plugin: &PluginAuthority) -> Option<Settings>;
 }
 
 /// Provides facts that the runtime itself does not know. Implemented by the application.

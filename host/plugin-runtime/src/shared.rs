@@ -3,6 +3,7 @@
 use crate::calls::state::State;
 use crate::capability::Surroundings;
 use crate::capability::files::roots::Workspace;
+use crate::capability::storage::stores::Stores;
 use crate::engine::{Engine, EngineError, pagemap};
 use crate::host::linker::linker;
 use crate::host::workspace::read_files::ReadFiles;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) compiler: Option<Compiler>,
     pub(crate) policy: Arc<dyn PluginPolicy>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) stores: Arc<Stores>,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -76,6 +78,7 @@ impl Shared {
             compiler: config.compiler,
             policy: config.policy,
             read_files: Arc::default(),
+            stores: Arc::default(),
             plugins,
             engine,
         }

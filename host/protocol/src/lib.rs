@@ -73,7 +73,7 @@ pub use provider::{
 };
 pub use retry::{Backoff, RetryPolicy};
 pub use schema::{SchemaError, check_schema};
-pub use secrets::{RedactedProvider, RedactedTools, Secrets};
+pub use secrets::{ByteRedactor, RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
 pub use step::StepStatus;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};

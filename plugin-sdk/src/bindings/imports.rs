@@ -4125,9 +4125,10 @@ pub mod pinion {
 
     }
 
-    /// The secrets that the user granted to the plugin. Needs the grant `secrets`.
+    /// The secrets that the user granted to the plugin. Needs the grant `secrets`, which names them.
     ///
-    /// A plugin uses a secret by its name, in `http` and `process`, and can never read one.
+    /// A plugin uses a secret by its name, in `http` and `process`. The host inserts the value and redacts it from responses and
+    /// output, so that no function returns it.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod secrets {
       #[used]
@@ -4634,9 +4635,13 @@ pub mod pinion {
 
     }
 
-    /// Values that the host keeps for the plugin. Needs the grant `storage`. No other plugin can read them.
+    /// Values that the host keeps for the plugin. Needs the grant `storage`.
     ///
-    /// Keys are 1 to 256 bytes, values at most 1 MiB. The values of a scope take at most 16 MiB by default.
+    /// They belong to the plugin in one file: its next version finds them, and a plugin of the same name from another file does
+    /// not. Functions work in calls of tools and commands; while an argument is completed, values can be read.
+    ///
+    /// Keys are 1 to 256 bytes, compared byte by byte, and values at most 1 MiB. The values of a scope take at most 16 MiB by
+    /// default: each counts its bytes, those of its key, and 256 more.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod storage {
       #[used]
@@ -4648,11 +4653,11 @@ pub mod pinion {
       #[repr(u8)]
       #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
       pub enum Scope {
-        /// Kept until the plugin is removed.
+        /// Kept in all workspaces, until the user removes the values.
         Plugin,
         /// Kept for this workspace.
         Workspace,
-        /// Kept for the session. Copies of the session start with its values.
+        /// Kept for the session. Copies of the session start with its values. Sub-agents have sessions of their own.
         Session,
       }
       impl ::core::fmt::Debug for Scope {
@@ -4688,7 +4693,7 @@ pub mod pinion {
         }
       }
 
-      /// A value and its version, which changes whenever the value is written.
+      /// A value and its version, which changes whenever the value is written, and does not come back when it is removed.
       #[derive(Clone)]
       pub struct Stored {
         pub value: _rt::Vec::<u8>,
@@ -4703,9 +4708,9 @@ pub mod pinion {
       pub enum StorageError {
         /// `storage` was not granted, or the call belongs to no session.
         Denied(_rt::String),
-        /// The key is empty or too long, or the value too large; the text says which.
+        /// The key is empty or too long, the value too large, or the limit out of range; the text says which.
         Invalid(_rt::String),
-        /// The value would not fit; the number of bytes that are left.
+        /// The value would not fit; the number of bytes that its key and the value may have.
         QuotaExceeded(u64),
         /// The value has another version than expected. Nothing was written.
         Changed,

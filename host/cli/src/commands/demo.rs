@@ -16,6 +16,7 @@ use crate::model::exchanges::Exchanges;
 use crate::output::terminal::Style;
 use crate::output::{Stdout, indented, print, text, written};
 use crate::plugins::builtin::GREETER;
+use crate::plugins::secrets::PluginSecrets;
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::prompt::context::Context;
@@ -128,7 +129,9 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     config.approve = ApprovalMode::All;
     let output = Arc::new(Output::new(directory.join("output")));
     let secrets = crate::config::secrets::of_environment();
-    Ok(Base { paths, workspace, config, exchanges: Exchanges::Live, secrets, output, base_url: None })
+    let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
+    let exchanges = Exchanges::Live;
+    Ok(Base { paths, workspace, config, exchanges, secrets, plugin_secrets, output, base_url: None })
 }
 
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {
@@ -139,7 +142,7 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     if let Some((plugin, problem)) = runtime.problems().first() {
         return Err(Failure::failed(format!("plugin `{plugin}` was not loaded: {problem}")));
     }
-    let session = OpenSession::unkept();
+    let session = OpenSession::unkept(base);
     let approver = Arc::new(DenyAll { reason: "the demo asks no one".to_owned() });
     let chosen = Chosen::scripted(script(), "demo");
     let parts = AgentParts {

@@ -8,6 +8,7 @@ use crate::invocation::Invocation;
 use crate::output::CleanWriter;
 use crate::output::terminal::is_interactive;
 use crate::output::{PartExt, Text, count, document, fit, left, note, print, stdout_failure, text};
+use crate::run;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use pinion_session_store::{
@@ -257,14 +258,14 @@ fn format_of(file: &Path) -> Result<ExportFormat> {
 }
 
 fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
-    let forked =
-        directory.find(id).and_then(|path| directory.fork(&path, at, &base.workspace)).map_err(Failure::from)?;
+    let forked = run::session::fork(base, &directory.find(id).map_err(Failure::from)?, at)?;
     let transcript = Transcript::open(&forked).map_err(Failure::from)?;
     let id = transcript.header().map_or("", |header| &header.id);
     print(&text!("{}\n", id))
 }
 
-/// Deletes sessions up to the first failure, each with the long output of its programs. Asks first on a terminal.
+/// Deletes sessions up to the first failure, each with the long output of its programs and the values of plugins. Asks
+/// first on a terminal.
 fn delete(base: &Base, directory: &SessionDirectory, ids: &[String], yes: bool) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| directory.find(id)).collect();
     let mut paths = paths.map_err(Failure::from)?;
@@ -275,17 +276,32 @@ fn delete(base: &Base, directory: &SessionDirectory, ids: &[String], yes: bool) 
     }
     for path in &paths {
         let transcript = Transcript::open(path).ok();
+        let children = descendants(directory, path);
         directory.delete(path).map_err(Failure::from)?;
         if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
             let failed =
                 |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
             crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
+            let failed = |error: io::Error| Failure::failed("could not delete the values of plugins").because(error);
+            for id in children.iter().chain([&header.id]) {
+                base.plugin_storage().remove_session(id).map_err(failed)?;
+            }
         }
         let header = transcript.as_ref().and_then(Transcript::header);
         let name = header.map_or_else(|| path.display().to_string(), |header| short_id(&header.id).to_owned());
         note(&text!("deleted session {}", name));
     }
     Ok(())
+}
+
+/// Returns the ids of the sessions of sub-agents, at any depth. Those that cannot be read are left out.
+fn descendants(directory: &SessionDirectory, path: &Path) -> Vec<String> {
+    let children = directory.children(path).map(|listing| listing.sessions).unwrap_or_default();
+    let ids = |child: &Summary| {
+        let own = child.header.iter().map(|header| header.id.clone());
+        own.chain(descendants(directory, &child.path)).collect::<Vec<_>>()
+    };
+    children.iter().flat_map(ids).collect()
 }
 
 /// Lists sessions and asks whether to delete them.

@@ -1,6 +1,7 @@
 //! The schema of a config file.
 
 use crate::args::Approve;
+use crate::config::plugin_secrets::FileSecret;
 use crate::config::tui::FileTui;
 use crate::failure::{Failure, Result};
 use pinion_agent::choice::ChoiceName;
@@ -52,6 +53,8 @@ pub(crate) struct File {
     pub(crate) branches: FileBranches,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    /// Credentials that plugins use by name.
+    pub(crate) secrets: BTreeMap<String, FileSecret>,
     pub(crate) process: FileProcess,
     pub(crate) engine: FileEngine,
 }

@@ -8,6 +8,7 @@
 //! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
 pub(crate) mod file;
+pub(crate) mod plugin_secrets;
 pub(crate) mod project;
 pub(crate) mod providers;
 pub(crate) mod secrets;
@@ -15,6 +16,7 @@ pub(crate) mod tui;
 
 use crate::args::RunArgs;
 use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider, Ui};
+use crate::config::plugin_secrets::DefinedSecrets;
 use crate::config::project::{Restricted, restrict};
 use crate::config::tui::FileTui;
 use crate::failure::{Failure, Result};
@@ -76,6 +78,8 @@ pub(crate) struct Config {
     pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
     /// The file of a trusted project alone, reduced to what it may set.
     pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
+    /// The secrets in the user's file.
+    pub(crate) secrets: DefinedSecrets,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
     /// The content of the project, and whether the user trusts it.
@@ -136,6 +140,7 @@ impl Config {
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
             user_plugins: user.plugins,
+            secrets: plugin_secrets::defined(user.secrets)?,
             project_plugins,
             process_environment: file.process.environment,
             engine_limits: file.engine.limits,
@@ -155,6 +160,11 @@ impl Config {
     /// Returns the plugins in the user's config as the file is now.
     pub(crate) fn plugins_of_user(paths: &Paths) -> Result<BTreeMap<String, FilePlugin>> {
         Ok(typed(&users(paths)?)?.plugins)
+    }
+
+    /// Returns the secrets in the user's config as the file is now.
+    pub(crate) fn secrets_of_user(paths: &Paths) -> Result<DefinedSecrets> {
+        plugin_secrets::defined(typed(&users(paths)?)?.secrets)
     }
 
     /// Returns what a project's config would set if it were trusted, and what would be ignored.

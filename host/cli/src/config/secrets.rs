@@ -1,6 +1,7 @@
 //! The secrets of this process, collected when it starts.
 
 use crate::config::Config;
+use crate::config::plugin_secrets::SecretOrigin;
 use crate::files::paths::Paths;
 use pinion_agent::secrets::Secrets;
 use pinion_providers::{AuthFile, PROVIDERS, ProxyUrl};
@@ -55,6 +56,13 @@ pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
     let variables = config.registry.iter().flat_map(|info| info.key_variables());
     for value in variables.filter_map(crate::process::hardening::variable) {
         secrets.add(&SecretString::from(value));
+    }
+    for secret in config.secrets.values() {
+        if let SecretOrigin::Variable(name) = &secret.origin
+            && let Some(value) = crate::process::hardening::variable(name)
+        {
+            secrets.add(&SecretString::from(value.trim()));
+        }
     }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
         secrets.add_header(name, &SecretString::from(value.as_str()));

@@ -58,6 +58,11 @@ impl Paths {
         self.data.join("grants.toml")
     }
 
+    /// Values that plugins store.
+    pub(crate) fn plugin_storage(&self) -> PathBuf {
+        self.data.join("plugin-storage")
+    }
+
     pub(crate) fn sessions(&self) -> PathBuf {
         self.data.join("sessions")
     }

@@ -6,4 +6,5 @@ pub(crate) mod grants;
 pub(crate) mod policy;
 pub(crate) mod runtime;
 pub(crate) mod sdk;
+pub(crate) mod secrets;
 pub(crate) mod sources;

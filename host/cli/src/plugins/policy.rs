@@ -77,7 +77,7 @@ type UserPlugins = BTreeMap<String, FilePlugin>;
 
 /// Distinguishes states of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
     #[cfg(unix)]
@@ -85,7 +85,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+    pub(super) fn of(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {
             modified: metadata.modified().ok(),

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
-use crate::run::session::OpenSession;
+use crate::run::session::{OpenSession, fork};
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
@@ -89,9 +89,7 @@ impl Chat<'_> {
     fn fork(&mut self) -> Result<()> {
         let session = self.ready.session.on_disk.as_ref();
         let session = session.ok_or_else(|| Failure::failed("cannot fork a session that is not saved"))?;
-        let forked = SessionDirectory::new(self.base.paths.sessions())
-            .fork(session.path(), None, &self.base.workspace)
-            .map_err(Failure::from)?;
+        let forked = fork(self.base, session.path(), None)?;
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "forked session")
     }
 

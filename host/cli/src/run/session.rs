@@ -5,9 +5,16 @@ use crate::base::Base;
 use crate::failure::{ELSEWHERE, Failure, Result};
 use crate::files::private::owner_hint;
 use pinion_agent::{Message, SessionStore};
-use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_continue};
-use std::path::Path;
+use pinion_plugin_runtime::PluginStorage;
+use pinion_session_store::{EntryId, MemorySession, Session, SessionDirectory, Transcript, open_to_continue};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Beginning of the ids of sessions that are not saved.
+const UNKEPT: &str = "unkept-";
+/// Age from which the values of such a session belong to a process that was killed.
+const MAX_UNKEPT_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A session that is open for a run.
 pub(crate) struct OpenSession {
@@ -23,6 +30,8 @@ pub(crate) struct OpenSession {
     pub(crate) last_loop: Arc<str>,
     /// Notices about the state in which the session was found.
     pub(crate) notices: Vec<String>,
+    /// Removes what plugins stored for a session that is not saved.
+    _unkept_values: Option<UnkeptValues>,
 }
 
 impl OpenSession {
@@ -30,7 +39,7 @@ impl OpenSession {
     pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
         let directory = SessionDirectory::new(base.paths.sessions());
         if args.no_session {
-            return Ok(Self::unkept());
+            return Ok(Self::unkept(base));
         }
         if let Some(path) = &args.session {
             return Self::at(&base.workspace.join(path), &base.workspace);
@@ -42,8 +51,7 @@ impl OpenSession {
         }
         if let Some(id) = &args.fork {
             let source = directory.find(id).map_err(Failure::from)?;
-            let forked = directory.fork(&source, None, &base.workspace).map_err(Failure::from)?;
-            return Self::resumed(&forked, &base.workspace);
+            return Self::resumed(&fork(base, &source, None)?, &base.workspace);
         }
         match &args.resume {
             Some(id) => Self::resumed(&directory.find(id).map_err(Failure::from)?, &base.workspace),
@@ -56,15 +64,18 @@ impl OpenSession {
         Self::kept(SessionDirectory::new(base.paths.sessions()).begin(&base.workspace))
     }
 
-    pub(crate) fn unkept() -> Self {
+    /// Begins a session that is not saved.
+    pub(crate) fn unkept(base: &Base) -> Self {
+        let values = UnkeptValues::new(base);
         Self {
-            id: format!("unkept-{}", std::process::id()).into(),
+            id: values.session.clone(),
             store: Arc::new(MemorySession::new()),
             on_disk: None,
             messages: Vec::new(),
             loops: 0,
             last_loop: "".into(),
             notices: Vec::new(),
+            _unkept_values: Some(values),
         }
     }
 
@@ -95,6 +106,7 @@ impl OpenSession {
             loops: 0,
             last_loop: "".into(),
             notices: Vec::new(),
+            _unkept_values: None,
         }
     }
 
@@ -117,4 +129,49 @@ impl OpenSession {
             None => failure.or_hint(ELSEWHERE),
         }
     }
+}
+
+/// The values that plugins store for a session that is not saved, removed when this is dropped.
+struct UnkeptValues {
+    storage: PluginStorage,
+    session: Arc<str>,
+}
+
+impl UnkeptValues {
+    fn new(base: &Base) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // Unique, because an id that comes again would bring the values of an earlier process.
+        let session = format!("{UNKEPT}{}-{:x}", std::process::id(), now.as_nanos()).into();
+        let storage = base.plugin_storage();
+        // What a killed process left.
+        if let Err(error) = storage.remove_old_sessions(UNKEPT, MAX_UNKEPT_AGE) {
+            tracing::debug!(%error, "values of sessions that were not saved are still there");
+        }
+        Self { storage, session }
+    }
+}
+
+impl Drop for UnkeptValues {
+    fn drop(&mut self) {
+        if let Err(error) = self.storage.remove_session(&self.session) {
+            tracing::warn!(%error, "values of a session that is not saved were not removed");
+        }
+    }
+}
+
+/// Copies a branch of a session to a new one, and the values that plugins store for it as they are now. Returns the file of
+/// the new session.
+pub(crate) fn fork(base: &Base, source: &Path, at: Option<EntryId>) -> Result<PathBuf> {
+    let directory = SessionDirectory::new(base.paths.sessions());
+    let forked = directory.fork(source, at, &base.workspace).map_err(Failure::from)?;
+    let transcript = Transcript::open(&forked).map_err(Failure::from)?;
+    if let Some(header) = transcript.header()
+        && let Some(origin) = &header.forked_from
+    {
+        let copied = base.plugin_storage().copy_session(&origin.session, &header.id);
+        copied.map_err(|error| {
+            Failure::failed("could not copy the values of plugins to the new session").because(error)
+        })?;
+    }
+    Ok(forked)
 }

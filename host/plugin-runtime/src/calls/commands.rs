@@ -125,7 +125,8 @@ impl Runtime {
             let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
             let setup = setup(&loaded, name, "", CancellationToken::new());
             let plugin = &loaded.program().authority;
-            let authority = if setup.authority.files().is_some() { plugin.reading() } else { plugin.none() };
+            let is_held_back = loaded.generation.holds_back_command(name);
+            let authority = if is_held_back { plugin.none() } else { plugin.reading() };
             loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result.ok()
         };
         let completions = tokio::time::timeout(COMPLETION_TIME, answer).await.ok().flatten().unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::calls::deadline::{Deadline, Stopped};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
+use crate::host::settings::Settings;
 use crate::loading::program::{Exported, Program};
 use crate::shared::Shared;
 use pinion_protocol::{Ledger, SubAgents, ToolProgress};
@@ -236,6 +237,8 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         total_memory: shared.limits.engine.plugin_memory_bytes.max(program.limits.memory_bytes),
         info: shared.info.clone(),
         read_files: shared.read_files.clone(),
+        settings: Settings { config: program.config.clone(), generation: program.number },
+        stores: shared.stores.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

@@ -4,8 +4,10 @@ use crate::calls::deadline::Deadline;
 use crate::calls::limiter::Limiter;
 use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
+use crate::capability::storage::stores::Stores;
 use crate::errors::fault::Exceeded;
 use crate::host::files::{Handles, ListedEntries};
+use crate::host::settings::Settings;
 use crate::host::stdio::Stderr;
 use crate::host::workspace::read_files::ReadFiles;
 use crate::host_info::{HostInfo, LoadedPlugins};
@@ -37,6 +39,9 @@ pub(crate) struct State {
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) settings: Settings,
+    /// The values that plugins stored.
+    pub(crate) stores: Arc<Stores>,
     pub(crate) stderr: Stderr,
     limits: Arc<Limits>,
 }
@@ -50,6 +55,8 @@ pub(crate) struct InstanceParts {
     pub(crate) total_memory: u64,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) settings: Settings,
+    pub(crate) stores: Arc<Stores>,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -82,7 +89,7 @@ impl Account {
 
 impl State {
     pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
-        let InstanceParts { plugin, limits, share, total_memory, info, read_files, plugins } = from;
+        let InstanceParts { plugin, limits, share, total_memory, info, read_files, settings, stores, plugins } = from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -106,6 +113,8 @@ impl State {
             handles: Handles::default(),
             listed: Arc::default(),
             read_files,
+            settings,
+            stores,
             stderr,
             limits,
         }

@@ -4,6 +4,7 @@ use super::files::place::FileAuthority;
 use super::files::roots::Workspace;
 use super::table::{Asks, Granted, Grants, Missing};
 use crate::limits::descriptors::Share;
+use crate::loading::identity::Identity;
 use crate::paths::protected::Protected;
 use pinion_protocol::Authority;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct PluginAuthority {
     plugin: String,
     asks: Asks,
     grants: Grants,
+    /// The owner of stored values.
+    identity: Identity,
     files: FileAuthority,
     descriptors: Arc<Share>,
     /// The command that grants it more, where the config does not.
@@ -50,8 +53,12 @@ pub(crate) struct CallAuthority {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Tool,
-    /// A slash command, the completion of an argument, or the host itself.
-    Other,
+    /// A slash command.
+    Command,
+    /// The completion of an argument.
+    Completion,
+    /// Code outside calls, and calls of what is newer than the grants.
+    Nobody,
 }
 
 impl PluginAuthority {
@@ -68,6 +75,7 @@ impl PluginAuthority {
             asks: *asks,
             files: FileAuthority::open(plugin, surroundings, &grants.files),
             grants,
+            identity: Identity::default(),
             descriptors,
             hint: None,
         }
@@ -76,6 +84,11 @@ impl PluginAuthority {
     /// Sets the command that grants the plugin more, which hints name instead of the config.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
+    }
+
+    /// Sets the owner of stored values. Without one, nothing is stored.
+    pub(crate) fn with_identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
     }
 
     /// Returns the effects of a call of a tool with these declared effects.
@@ -102,18 +115,24 @@ impl PluginAuthority {
 
     /// Returns the plugin's full authority, for commands that the user runs.
     pub(crate) fn for_command(self: &Arc<Self>) -> CallAuthority {
-        CallAuthority { effects: self.grants.command_effects(), ..self.none() }
+        CallAuthority { caller: Caller::Command, effects: self.grants.command_effects(), ..self.none() }
     }
 
     /// Returns the authority to read alone, for code that runs while the user types.
     pub(crate) fn reading(self: &Arc<Self>) -> CallAuthority {
-        CallAuthority { effects: self.grants.effects().cut_to(Authority::READ_ONLY), ..self.none() }
+        let effects = self.grants.effects().cut_to(Authority::READ_ONLY);
+        CallAuthority { caller: Caller::Completion, effects, ..self.none() }
     }
 
     /// Returns no authority, for loading, `init` and the hand-over of state.
     pub(crate) fn none(self: &Arc<Self>) -> CallAuthority {
         let nothing = Authority::default();
-        CallAuthority { plugin: self.clone(), caller: Caller::Other, effects: nothing, declared: nothing }
+        CallAuthority { plugin: self.clone(), caller: Caller::Nobody, effects: nothing, declared: nothing }
+    }
+
+    /// The owner of the plugin's stored values.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// The plugin's share of the descriptors of this process.
@@ -147,13 +166,13 @@ impl CallAuthority {
         let (plugin, grant) = (&self.plugin, C::of(&self.plugin.grants));
         let phrase = C::phrase(C::MOST);
         let Some(held) = C::held(grant) else { return Err(plugin.not_granted(phrase, &C::line(C::MOST))) };
-        if C::effects(grant).is_within(self.effects) {
+        if self.caller != Caller::Nobody && C::effects(grant).is_within(self.effects) {
             return Ok(held);
         }
         let hint = match (self.caller, C::FOR_COMMANDS) {
             (Caller::Tool, _) => format!("this tool does not declare the effect `{}`", C::EFFECT),
-            (Caller::Other, true) => "only calls of tools and commands may".to_owned(),
-            (Caller::Other, false) => "only calls of tools may".to_owned(),
+            (_, true) => "only calls of tools and commands may".to_owned(),
+            (_, false) => "only calls of tools may".to_owned(),
         };
         Err(plugin.denied(phrase, &hint))
     }
@@ -180,6 +199,24 @@ impl CallAuthority {
     /// needs to describe itself.
     pub(crate) fn is_granted<C: Granted>(&self) -> bool {
         C::held(C::of(&self.plugin.grants)).is_some()
+    }
+
+    /// Returns a refusal to change anything in code that runs while the user types.
+    pub(crate) fn check_change(&self, phrase: &str) -> Result<(), Denied> {
+        match self.caller {
+            Caller::Completion => Err(self.plugin.denied(phrase, "only calls of tools and commands may")),
+            Caller::Tool | Caller::Command | Caller::Nobody => Ok(()),
+        }
+    }
+
+    /// Returns a refusal whose hint says how the user can grant it.
+    pub(super) fn not_granted(&self, phrase: &str, line: &str) -> Denied {
+        self.plugin.not_granted(phrase, line)
+    }
+
+    /// Returns a refusal with a hint.
+    pub(super) fn denied(&self, phrase: &str, hint: &str) -> Denied {
+        self.plugin.denied(phrase, hint)
     }
 
     /// No authority, of the same plugin.

@@ -1,10 +1,12 @@
 //! The contract that the module of a capability implements.
 
+use crate::capability::secrets::SecretSource;
 use crate::limits::Limits;
 use pinion_protocol::{Authority, Ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A capability. Its state appears in three forms: what a manifest asks for, the entry in a `[plugins.NAME.grants]` table,
 /// and the grant that the entry resolves to on this machine. The default value of each form means "nothing".
@@ -135,6 +137,10 @@ pub struct GrantContext<'a> {
     pub variables: &'a dyn Fn() -> BTreeMap<String, String>,
     /// The directory for output that is too long to be kept in memory.
     pub output: &'a Path,
+    /// The directory for the values that plugins store, which no plugin may use itself; made when it is needed.
+    pub storage: &'a Path,
+    /// The secrets that the user defined.
+    pub secrets: &'a Arc<dyn SecretSource>,
 }
 
 /// An entry of a grants table: `true`, `false`, or a list that narrows the grant.

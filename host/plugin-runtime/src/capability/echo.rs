@@ -97,6 +97,7 @@ mod tests {
     use super::*;
     use crate::capability::account::Accounts;
     use crate::capability::files::roots::Workspace;
+    use crate::capability::secrets::{NoSecrets, SecretSource};
     use crate::capability::{Asks, GrantTable, Grants, PluginAuthority, Surroundings, capability_forms};
     use crate::engine::Engine;
     use crate::limits::EngineLimits;
@@ -112,11 +113,14 @@ mod tests {
     }
 
     fn granted(table: &GrantTable) -> Grants {
+        let no_secrets: Arc<dyn SecretSource> = Arc::new(NoSecrets);
         table.resolve(&GrantContext {
             workspace: Path::new("/w"),
             usual_variables: &[],
             variables: &BTreeMap::new,
             output: Path::new("/o"),
+            storage: Path::new("/s"),
+            secrets: &no_secrets,
         })
     }
 

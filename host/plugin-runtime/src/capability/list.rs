@@ -9,6 +9,8 @@ macro_rules! with_capabilities {
             process: Process, "Programs outside the sandbox.";
             catalog: Catalog, "What is loaded and spent.";
             agents: Agents, "Sub-agents.";
+            storage: Storage, "Values that it keeps.";
+            secrets: Secrets, "Secrets that it may use.";
             #[cfg(test)] echo: Echo, "A capability of the unit tests.";
         }
     };

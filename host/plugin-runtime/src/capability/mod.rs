@@ -20,6 +20,9 @@ pub use self::definition::{GrantContext, Switch};
 pub use self::files::access::Access;
 pub use self::files::shell_word;
 pub use self::process::ProcessGrant;
+pub use self::secrets::{NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant};
+pub use self::storage::contents::{PluginStorage, StoredPlugin, StoredScope};
+pub use self::storage::{StorageGrant, StorageQuota};
 pub use self::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
 
 /// Declares the module of each capability.

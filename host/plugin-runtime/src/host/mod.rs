@@ -11,6 +11,7 @@ pub(crate) mod log;
 pub(crate) mod log_line;
 pub(crate) mod process;
 pub(crate) mod progress;
+pub(crate) mod settings;
 mod spill;
 pub(crate) mod stdio;
 pub(crate) mod workspace;

@@ -10,10 +10,10 @@ use crate::capability::ProcessGrant;
 use crate::capability::files::account::Written;
 use crate::host::guard;
 use crate::host::spill::Spill;
-use pinion_protocol::{Content, ToolProgress};
+use pinion_protocol::{ByteRedactor, Content, Secrets, ToolProgress};
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,6 +42,8 @@ pub(crate) struct Run {
     pub(crate) progress: Arc<dyn ToolProgress>,
     /// Variables in addition to those of the grant.
     pub(crate) environment: Vec<(String, String)>,
+    /// Secrets among the variables, which nobody reads in its output.
+    pub(crate) redacted: Secrets,
 }
 
 /// The reason a program ended.
@@ -57,8 +59,8 @@ impl Run {
         let started = Instant::now();
         let mut child = self.spawn(&command)?;
         let group = Group::of(&child);
-        let mut streams =
-            Streams::new(&self.grant.spill_directory, &self.written, command.max_output.min(MAX_KEPT_BYTES));
+        let spill = Spill::new(&self.grant.spill_directory, self.written.clone());
+        let mut streams = Streams::new(spill, command.max_output.min(MAX_KEPT_BYTES), &self.redacted);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (cause, status) = {
             let feeding = feed(stdin, command.stdin);
@@ -162,12 +164,16 @@ struct Streams {
     stdout: RetainedOutput,
     stderr: RetainedOutput,
     spill: Spill,
+    /// Redactors of both; none when the program knows no secret.
+    redactors: Option<[ByteRedactor; 2]>,
 }
 
 impl Streams {
-    fn new(spill_directory: &Path, written: &Arc<Written>, max_output: u32) -> Self {
+    fn new(spill: Spill, max_output: u32, redacted: &Secrets) -> Self {
         let kept = || RetainedOutput::new(usize::try_from(max_output / 2).unwrap_or(0));
-        Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_directory, written.clone()) }
+        let redactors = || [redacted.byte_redactor(), redacted.byte_redactor()];
+        let redactors = (!redacted.is_empty()).then(redactors);
+        Self { stdout: kept(), stderr: kept(), spill, redactors }
     }
 
     /// Reads both to their ends, and shows now and then what there is.
@@ -192,11 +198,21 @@ impl Streams {
     }
 
     fn take_stdout(&mut self, bytes: &[u8]) {
+        let redacted = self.redactors.as_mut().map(|[redactor, _]| redactor.push(bytes));
+        self.add_stdout(redacted.as_deref().unwrap_or(bytes));
+    }
+
+    fn take_stderr(&mut self, bytes: &[u8]) {
+        let redacted = self.redactors.as_mut().map(|[_, redactor]| redactor.push(bytes));
+        self.add_stderr(redacted.as_deref().unwrap_or(bytes));
+    }
+
+    fn add_stdout(&mut self, bytes: &[u8]) {
         self.stdout.take(bytes);
         self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
     }
 
-    fn take_stderr(&mut self, bytes: &[u8]) {
+    fn add_stderr(&mut self, bytes: &[u8]) {
         self.stderr.take(bytes);
         self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
     }
@@ -209,7 +225,11 @@ impl Streams {
         text[skipped..].to_owned()
     }
 
-    fn into_output(self, status: Option<ExitStatus>, elapsed: Duration) -> Output {
+    fn into_output(mut self, status: Option<ExitStatus>, elapsed: Duration) -> Output {
+        if let Some([mut stdout, mut stderr]) = self.redactors.take() {
+            self.add_stdout(&stdout.finish());
+            self.add_stderr(&stderr.finish());
+        }
         let truncated = self.stdout.overflows() || self.stderr.overflows();
         Output {
             exit_code: status.and_then(|status| status.code()),

@@ -10,6 +10,7 @@ use crate::limits::{Limits, PartialLimits};
 use crate::loading::cache::Origin;
 use crate::loading::describe::describe;
 use crate::loading::described::{Described, Seen};
+use crate::loading::identity::Identity;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::{Code, Exported, Program};
 use crate::loading::settings::PluginSettings;
@@ -270,11 +271,13 @@ struct CutSettings {
     ceiling: Option<Arc<Ceiling>>,
     held_back: Option<String>,
     hint: Option<String>,
+    /// The owner of stored values.
+    identity: Identity,
 }
 
 impl CutSettings {
     /// Prefers the policy's ceiling to that of the earlier generation. A component without grants needs none.
-    fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest) -> Self {
+    fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest, identity: Identity) -> Self {
         let decided = settings.clone();
         let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
         let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
@@ -282,7 +285,7 @@ impl CutSettings {
             Some(ceiling) => ceiling.cut(manifest, grants),
             None => grants,
         };
-        Self { decided, grants, limits, config, ceiling, held_back, hint }
+        Self { decided, grants, limits, config, ceiling, held_back, hint, identity }
     }
 }
 
@@ -393,7 +396,7 @@ fn settings(
     before: Option<Arc<Ceiling>>,
 ) -> Result<CutSettings, LoadError> {
     let settings = shared.policy.settings(&policy::Component { manifest, source, digest })?;
-    Ok(CutSettings::of(settings, before, manifest))
+    Ok(CutSettings::of(settings, before, manifest, Identity::of(source, &manifest.name)))
 }
 
 /// Links a component. Blocks.
@@ -424,7 +427,8 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
         &settings.grants,
         shared.descriptors.share(&manifest.name),
     )
-    .with_hint(settings.hint.clone());
+    .with_hint(settings.hint.clone())
+    .with_identity(settings.identity.clone());
     let program = Program {
         name: manifest.name.as_str().into(),
         number,

@@ -12,6 +12,7 @@ pub(crate) mod describe;
 pub(crate) mod described;
 mod evict;
 pub(crate) mod generation;
+pub(crate) mod identity;
 pub(crate) mod offer;
 pub(crate) mod program;
 pub(crate) mod settings;

@@ -25,6 +25,8 @@ mod slot;
 pub(crate) mod watch;
 
 use crate::bindings::pinion::plugin::catalog as wit;
+use crate::capability::PluginAuthority;
+use crate::host::settings::Settings;
 use crate::host_info::LoadedPlugins;
 use crate::limits::shares::Share;
 use crate::loading::source::{FileOrigin, Source};
@@ -327,5 +329,12 @@ impl LoadedPlugins for Registry {
 
     fn plugins(&self) -> Vec<wit::PluginInfo> {
         self.current().plugin_infos()
+    }
+
+    fn settings(&self, plugin: &PluginAuthority) -> Option<Settings> {
+        let current = self.current();
+        let is_same = |loaded: &&Arc<Loaded>| loaded.program().authority.identity() == plugin.identity();
+        let program = current.loaded().iter().find(is_same)?.program();
+        Some(Settings { config: program.config.clone(), generation: program.number })
     }
 }

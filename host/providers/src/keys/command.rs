@@ -54,8 +54,11 @@ impl KeyCommand {
         Self { keep, ..self }
     }
 
-    /// Returns the cached key, or a new one.
-    pub(super) async fn key(&self, provider: &'static str) -> Result<SecretString, KeyError> {
+    /// Returns the cached key, or runs the command for a new one.
+    ///
+    /// # Errors
+    /// The command cannot be run, fails, takes too long, or prints no key.
+    pub async fn value(&self) -> Result<SecretString, KeyCommandError> {
         let mut cached = self.cached.lock().await;
         if self.is_refused.swap(false, Ordering::Relaxed) {
             *cached = None;
@@ -63,19 +66,23 @@ impl KeyCommand {
         if let Some((key, _)) = cached.as_ref().filter(|(_, until)| *until > Instant::now()) {
             return Ok(key.clone());
         }
-        let failed = |source| KeyError::Command { provider, source };
         let output = run(shell(&self.line), self.timeout).await.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => failed(KeyCommandError::TimedOut(self.timeout)),
-            _ => failed(KeyCommandError::Run(error)),
+            io::ErrorKind::TimedOut => KeyCommandError::TimedOut(self.timeout),
+            _ => KeyCommandError::Run(error),
         })?;
         match output {
-            Output { status, .. } if !status.success() => Err(failed(KeyCommandError::Status(status))),
-            Output { text: None, .. } => Err(failed(KeyCommandError::NoKey)),
+            Output { status, .. } if !status.success() => Err(KeyCommandError::Status(status)),
+            Output { text: None, .. } => Err(KeyCommandError::NoKey),
             Output { text: Some(key), .. } => {
                 *cached = Some((key.clone(), Instant::now() + self.keep));
                 Ok(key)
             }
         }
+    }
+
+    /// Returns the key of a provider.
+    pub(super) async fn key(&self, provider: &'static str) -> Result<SecretString, KeyError> {
+        self.value().await.map_err(|source| KeyError::Command { provider, source })
     }
 
     /// Discards the cached key.

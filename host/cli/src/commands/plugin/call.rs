@@ -79,7 +79,8 @@ pub(crate) async fn prepare(
     })?;
     Ok(ToolInvocation {
         call_id: "call".to_owned(),
-        session_id: "none".into(),
+        // It belongs to no session.
+        session_id: "".into(),
         loop_id: "none".into(),
         tool: definition.clone(),
         arguments: arguments.into_owned(),

@@ -12,6 +12,7 @@ mod new;
 mod project;
 mod show;
 mod steps;
+mod storage;
 mod template;
 mod test;
 mod toolchain;
@@ -196,6 +197,19 @@ enum PluginCommand {
         #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to revoke [default: all]"))]
         capabilities: Vec<String>,
     },
+    /// Show what plugins store, or remove it
+    ///
+    /// Values belong to a plugin in one file: another file of the same name has its own. They stay when the file is removed.
+    Storage {
+        /// Name, file or key of the plugin [default: all plugins]
+        plugin: Option<String>,
+        /// Permanently remove all values of the plugin, in every workspace and session
+        #[arg(long, requires = "plugin")]
+        clear: bool,
+        /// Do not ask for confirmation
+        #[arg(short, long, requires = "clear")]
+        yes: bool,
+    },
 }
 
 /// `--lifetime`.
@@ -265,6 +279,7 @@ impl Plugin {
             PluginCommand::Info { plugin } => show::info(base, &plugin).await,
             PluginCommand::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
             PluginCommand::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
+            PluginCommand::Storage { plugin, clear, yes } => storage::run(base, plugin.as_deref(), clear, yes),
             PluginCommand::Call { plugin, tool, arguments, grants, json } => {
                 call::run(base, &plugin, &tool, &arguments, &grants, json).await
             }

@@ -130,6 +130,11 @@ impl CallAuthority {
     pub(crate) fn workspace(&self) -> &Path {
         self.plugin().files().workspace.path()
     }
+
+    /// The workspace root without links.
+    pub(crate) fn real_workspace(&self) -> &Path {
+        self.plugin().files().workspace.real()
+    }
 }
 
 /// The line of a grants table that grants a directory.

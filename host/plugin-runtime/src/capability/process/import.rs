@@ -3,7 +3,11 @@
 use super::Process;
 use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
+use crate::capability::CallAuthority;
+use crate::capability::secrets::Secrets;
 use crate::host::process::Run;
+use pinion_protocol::Secrets as Redacted;
+use secrecy::{ExposeSecret as _, SecretString};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
@@ -18,7 +22,7 @@ impl process::Host for State {
             Ok(grant) => grant.clone(),
             Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
         };
-        let environment = match self.environment(&command) {
+        let (environment, redacted) = match environment(&self.call.authority.clone(), &command).await {
             Ok(environment) => environment,
             Err(denied) => return Ok(Err(denied)),
         };
@@ -34,25 +38,37 @@ impl process::Host for State {
             written: account.files.written.clone(),
             grant,
             environment,
+            redacted,
         };
         Ok(run.execute(command).await)
     }
 }
 
-impl State {
-    /// Returns the variables of a command, with the values of secrets.
-    ///
-    /// # Errors
-    /// A secret was not granted.
-    fn environment(&self, command: &Command) -> Result<Vec<(String, String)>, ProcessError> {
-        let value = |(name, value): &(String, Variable)| match value {
-            Variable::Text(text) => Ok((name.clone(), text.clone())),
-            Variable::Secret(secret) => Err(ProcessError::Denied(format!(
-                "plugin `{}` may not use the secret `{}`",
-                self.plugin,
-                pinion_protocol::text::one_line(secret, 64)
-            ))),
+/// Returns the variables of a command with the values of secrets, and these values, to be redacted from its output.
+///
+/// # Errors
+/// A secret was not granted or has no value.
+async fn environment(
+    authority: &CallAuthority,
+    command: &Command,
+) -> Result<(Vec<(String, String)>, Redacted), ProcessError> {
+    let (mut environment, redacted) = (Vec::with_capacity(command.environment.len()), Redacted::default());
+    for (name, value) in &command.environment {
+        let value = match value {
+            Variable::Text(text) => text.clone(),
+            Variable::Secret(secret) => {
+                let value = value_of(authority, secret).await.map_err(ProcessError::Denied)?;
+                redacted.add(&value);
+                value.expose_secret().to_owned()
+            }
         };
-        command.environment.iter().map(value).collect()
+        environment.push((name.clone(), value));
     }
+    Ok((environment, redacted))
+}
+
+/// Returns the value of a secret, or the reason why the call may not use it.
+async fn value_of(authority: &CallAuthority, name: &str) -> Result<SecretString, String> {
+    let grant = Secrets::granted(authority, name).map_err(|denied| denied.to_string())?;
+    grant.source.value(name).await.map_err(|error| error.to_string())
 }

@@ -1,0 +1,103 @@
+//! The file that holds the values of a scope.
+//!
+//! ```text
+//! DIRECTORY/plugins/IDENTITY/plugin.values
+//! DIRECTORY/plugins/IDENTITY/workspace-DIGEST.values
+//! DIRECTORY/sessions/SESSION/IDENTITY.values
+//! ```
+//! No path contains a key, a name or anything else that a plugin chooses.
+
+use crate::loading::identity::Identity;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a session id that is used as a name unchanged.
+const MAX_NAME: usize = 64;
+
+/// A file of values and the directories above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The directories that belong to the host, from the outermost to the one of the file.
+    pub(super) directories: [PathBuf; 3],
+    /// The file.
+    pub(super) values: PathBuf,
+    /// The owner, as the file names it.
+    pub(super) owner: Owner,
+}
+
+/// The owner of a file of values, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub(super) plugin: String,
+    pub(super) source: String,
+    /// The workspace, or `session`; none for values of the plugin everywhere.
+    pub(super) scope: Option<String>,
+}
+
+impl Place {
+    /// The values of a plugin in every workspace.
+    pub(super) fn of_plugin(root: &Path, identity: &Identity) -> Self {
+        Self::new(root, ["plugins", identity.key()], "plugin", owner(identity, None))
+    }
+
+    /// The values of a plugin in one workspace, by the path of its root without links.
+    pub(super) fn of_workspace(root: &Path, identity: &Identity, workspace: &Path) -> Self {
+        let digest = blake3::hash(workspace.as_os_str().as_encoded_bytes()).to_hex();
+        let owner = owner(identity, Some(workspace.display().to_string()));
+        Self::new(root, ["plugins", identity.key()], &format!("workspace-{}", &digest[..32]), owner)
+    }
+
+    /// The values of a plugin in one session.
+    pub(super) fn of_session(root: &Path, identity: &Identity, session: &str) -> Self {
+        let owner = owner(identity, Some("session".to_owned()));
+        Self::new(root, ["sessions", &session_name(session)], identity.key(), owner)
+    }
+
+    fn new(root: &Path, [group, directory]: [&str; 2], name: &str, owner: Owner) -> Self {
+        let group = root.join(group);
+        let directory = group.join(directory);
+        let values = directory.join(format!("{name}.values"));
+        Self { directories: [root.to_owned(), group, directory], values, owner }
+    }
+
+    /// The file whose lock writers hold.
+    pub(super) fn lock(&self) -> PathBuf {
+        self.values.with_extension("lock")
+    }
+
+    /// The file that is being written to replace the values.
+    pub(super) fn new_values(&self) -> PathBuf {
+        self.values.with_extension("new")
+    }
+
+    /// The directory of the file.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directories[2]
+    }
+}
+
+fn owner(identity: &Identity, scope: Option<String>) -> Owner {
+    Owner { plugin: identity.name().to_owned(), source: identity.source().to_owned(), scope }
+}
+
+/// The directory name of a session, whose id may come from a forged file.
+pub(super) fn session_name(session: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match !session.is_empty() && session.len() <= MAX_NAME && session.chars().all(is_plain) {
+        true => session.to_owned(),
+        false => blake3::hash(session.as_bytes()).to_hex().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_ids_cannot_lead_out_of_the_directory() {
+        for id in ["../x", "/etc", "", ".", "..", "a/b", "a\0b", &"x".repeat(65)] {
+            assert!(session_name(id).len() == 64 && !session_name(id).contains(['/', '.']), "{id:?}");
+        }
+        assert_eq!(session_name("0d2f-3c_4e"), "0d2f-3c_4e");
+    }
+}

@@ -1,0 +1,385 @@
+//! The values of one scope.
+//!
+//! A [`Store`] remembers where the values are in their file, and reads what other processes appended before each use.
+//! Writers hold a lock of the system, so that a compare-and-set holds across processes; readers need none, because
+//! records are only appended, and a file is rewritten as a new one. A change is one record, on the disk before the caller
+//! learns of it: a kill at any byte leaves the value before or the one after.
+
+use super::journal::{self, FileId, HEAD_BYTES, Kind, MAX_KEY, MAX_VALUE, Prefix, ReadError, Record};
+use super::place::Place;
+use super::private;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+
+/// Bytes that a value counts in addition to its own and those of its key: about what the host needs to find it.
+pub(super) const OVERHEAD: u64 = 256;
+/// Bytes of records that no longer count, before a file is rewritten even if it has few others.
+const SLACK: u64 = 1024 * 1024;
+/// Bytes of the largest file that is read; no quota leads to a larger one.
+const MAX_FILE: u64 = 1024 * 1024 * 1024;
+/// Time to wait for a writer in another process.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// The most keys of one list.
+const MAX_KEYS: u32 = 1000;
+
+/// The values of one scope.
+pub(crate) struct Store {
+    place: Place,
+    index: Mutex<Index>,
+}
+
+/// A condition of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    Anything,
+    /// This version, or no value.
+    Version(Option<u32>),
+}
+
+/// An operation had no effect.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StoreError {
+    /// The key, the value or the limit is none; the text says which.
+    #[error("{0}")]
+    Invalid(String),
+    /// Bytes that the key and the value may have.
+    #[error("only {0} bytes are left")]
+    Quota(u64),
+    #[error("the value has another version")]
+    Changed,
+    #[error("{0}")]
+    Io(String),
+}
+
+/// The records of a file that count.
+#[derive(Default)]
+struct Index {
+    id: FileId,
+    /// The offset behind the last complete record; 0 if nothing was read.
+    end: u64,
+    entries: BTreeMap<String, Entry>,
+    /// Bytes that count for the quota.
+    used: u64,
+    /// Bytes of the records of `entries`.
+    live: u64,
+    /// The version that was given last.
+    version: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    prefix: Prefix,
+}
+
+impl Entry {
+    fn cost(&self) -> u64 {
+        u64::from(self.prefix.key) + u64::from(self.prefix.value) + OVERHEAD
+    }
+}
+
+impl Store {
+    /// Touches no disk.
+    pub(super) fn new(place: Place) -> Self {
+        Self { place, index: Mutex::default() }
+    }
+
+    /// Returns a value and its version.
+    pub(super) async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
+        check_key(key)?;
+        let mut index = self.index.lock().await;
+        let Some(mut file) = self.current(&mut index)? else { return Ok(None) };
+        let Some(entry) = index.entries.get(key).copied() else { return Ok(None) };
+        let value = journal::read_value(&mut file, &index.id, entry.at, entry.prefix);
+        let value = value.map_err(|error| self.unreadable(&mut index, error))?;
+        Ok(Some((value, entry.prefix.version)))
+    }
+
+    /// Returns up to `limit` keys that begin with `prefix` and follow `after`.
+    pub(super) async fn keys(&self, prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<String>, StoreError> {
+        if !(1..=MAX_KEYS).contains(&limit) {
+            return Err(StoreError::Invalid(format!("the limit is {limit}, not 1 to {MAX_KEYS}")));
+        }
+        let mut index = self.index.lock().await;
+        self.current(&mut index)?;
+        let start = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let keys = index.entries.range::<str, _>((start, Bound::Unbounded)).map(|(key, _)| key);
+        Ok(keys.take_while(|key| key.starts_with(prefix)).take(limit as usize).cloned().collect())
+    }
+
+    /// Writes a value that has the expected version, and returns its new one.
+    pub(super) async fn write(
+        &self,
+        key: &str,
+        value: &[u8],
+        expected: Expected,
+        quota: u64,
+    ) -> Result<u32, StoreError> {
+        check_key(key)?;
+        if value.len() > MAX_VALUE {
+            return Err(StoreError::Invalid(format!("the value has {} bytes, more than {MAX_VALUE}", value.len())));
+        }
+        let mut index = self.index.lock().await;
+        private::create_directories(&self.place.directories).map_err(|error| self.failed(&error))?;
+        let _lock = self.lock().await?;
+        let file = self.repaired(&mut index)?;
+        let old = index.entries.get(key).copied();
+        if let Expected::Version(version) = expected
+            && version != old.map(|old| old.prefix.version)
+        {
+            return Err(StoreError::Changed);
+        }
+        let (freed, cost) = (old.map_or(0, |old| old.cost()), (key.len() + value.len()) as u64 + OVERHEAD);
+        let room = quota.saturating_sub(index.used - freed);
+        // A value that shrinks is written even if the quota was lowered.
+        if cost > room.max(freed) {
+            return Err(StoreError::Quota(room.saturating_sub(OVERHEAD)));
+        }
+        self.append(&mut index, file, Kind::Value, key, value).map_err(|error| self.failed(&error))
+    }
+
+    /// Removes a value; returns whether there was one.
+    pub(super) async fn remove(&self, key: &str) -> Result<bool, StoreError> {
+        check_key(key)?;
+        let mut index = self.index.lock().await;
+        if self.current(&mut index)?.is_none() {
+            return Ok(false);
+        }
+        let _lock = self.lock().await?;
+        let file = self.repaired(&mut index)?;
+        if !index.entries.contains_key(key) {
+            return Ok(false);
+        }
+        self.append(&mut index, file, Kind::Removed, key, &[]).map_err(|error| self.failed(&error))?;
+        Ok(true)
+    }
+
+    /// Waits for the lock that writers of all processes share.
+    async fn lock(&self) -> Result<File, StoreError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let file = private::open(&self.place.lock(), &mut options).map_err(|error| self.failed(&error))?;
+        let (until, mut pause) = (Instant::now() + LOCK_PATIENCE, Duration::from_millis(1));
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(pause).await,
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Io("another process has been writing for 10 seconds".to_owned()));
+                }
+                Err(TryLockError::Error(error)) => return Err(self.failed(&error)),
+            }
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Opens the file, if there is one, and reads what is new in it.
+    fn current(&self, index: &mut Index) -> Result<Option<File>, StoreError> {
+        self.opened(index, OpenOptions::new().read(true)).map(|opened| opened.map(|(file, _)| file))
+    }
+
+    /// Opens the file for a writer, which cuts off a record that another writer was killed at.
+    fn repaired(&self, index: &mut Index) -> Result<Option<File>, StoreError> {
+        let Some((file, length)) = self.opened(index, OpenOptions::new().read(true).write(true))? else {
+            return Ok(None);
+        };
+        if length > index.end {
+            file.set_len(index.end).map_err(|error| self.failed(&error))?;
+        }
+        Ok(Some(file))
+    }
+
+    /// Opens the file and reads what is new in it. Returns its length, too.
+    fn opened(&self, index: &mut Index, options: &mut OpenOptions) -> Result<Option<(File, u64)>, StoreError> {
+        let is_there = private::check_directories(&self.place.directories).map_err(|error| self.failed(&error))?;
+        let file = match is_there {
+            true => private::open_existing(&self.place.values, options).map_err(|error| self.failed(&error))?,
+            false => None,
+        };
+        let Some(mut file) = file else {
+            // Somebody removed the values.
+            *index = Index::default();
+            return Ok(None);
+        };
+        let read = index.read(&mut file);
+        let length = read.map_err(|error| self.unreadable(index, error))?;
+        Ok(Some((file, length)))
+    }
+
+    /// Adds a record, or rewrites the file with it. Returns its version.
+    fn append(&self, index: &mut Index, file: Option<File>, kind: Kind, key: &str, value: &[u8]) -> io::Result<u32> {
+        let version = index.version.wrapping_add(1);
+        let garbage = index.end.saturating_sub(index.live);
+        let Some(mut file) = file.filter(|_| garbage < index.live.max(SLACK)) else {
+            return self.rewrite(index, kind, key, value);
+        };
+        let (prefix, bytes) = journal::encode(&index.id, kind, version, key.as_bytes(), value);
+        let at = index.end;
+        let written = (|| {
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(&bytes)?;
+            file.sync_data()
+        })();
+        if let Err(error) = written {
+            // Best effort: the next writer cuts off an incomplete record, but a complete one would count.
+            let _ = file.set_len(at);
+            return Err(error);
+        }
+        index.apply(prefix, at, key);
+        Ok(version)
+    }
+
+    /// Writes a new file with the values that count and one change, in place of the present one.
+    fn rewrite(&self, index: &mut Index, kind: Kind, key: &str, value: &[u8]) -> io::Result<u32> {
+        let new_id = unused_id();
+        // Versions of a file begin anywhere, so that they do not repeat after the values were removed.
+        let last =
+            if index.end == 0 { u32::from_le_bytes([new_id[0], new_id[1], new_id[2], 0]) } else { index.version };
+        let version = last.wrapping_add(1);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let new = private::open(&self.place.new_values(), &mut options)?;
+        let mut new = Rewrite { index: Index { id: new_id, ..Index::default() }, out: BufWriter::new(new) };
+        new.out.write_all(&journal::head(&new_id))?;
+        new.index.end = HEAD_BYTES;
+        let owner = serde_json::to_vec(&self.place.owner)?;
+        new.put(Kind::Owner, last, "", &owner[..owner.len().min(MAX_VALUE)])?;
+        if index.end > 0 {
+            let mut old = private::open(&self.place.values, OpenOptions::new().read(true))?;
+            for (kept, entry) in index.entries.iter().filter(|(kept, _)| *kept != key) {
+                let value =
+                    journal::read_value(&mut old, &index.id, entry.at, entry.prefix).map_err(io::Error::other)?;
+                new.put(Kind::Value, entry.prefix.version, kept, &value)?;
+            }
+        }
+        new.put(kind, version, key, value)?;
+        let Rewrite { index: new_index, out } = new;
+        out.into_inner()?.sync_all()?;
+        std::fs::rename(self.place.new_values(), &self.place.values)?;
+        private::sync_directory(self.place.directory())?;
+        *index = new_index;
+        index.version = version;
+        Ok(version)
+    }
+
+    fn failed(&self, error: &io::Error) -> StoreError {
+        tracing::warn!(file = %self.place.values.display(), %error, "stored values are not usable");
+        StoreError::Io(format!("could not use the stored values: {error}"))
+    }
+
+    /// The error for a file that cannot be read. The next use reads it from the start.
+    fn unreadable(&self, index: &mut Index, error: ReadError) -> StoreError {
+        *index = Index::default();
+        tracing::warn!(file = %self.place.values.display(), %error, "stored values cannot be read");
+        let plugin = &self.place.owner.plugin;
+        StoreError::Io(match error {
+            ReadError::Io(error) => format!("could not read the stored values: {error}"),
+            ReadError::Damaged(_) => format!(
+                "could not read the stored values: the file is damaged\n\
+                 hint: the user can remove all values of the plugin: pinion plugin storage {plugin} --clear"
+            ),
+        })
+    }
+}
+
+/// A file that is being written, and its index.
+struct Rewrite {
+    index: Index,
+    out: BufWriter<File>,
+}
+
+impl Rewrite {
+    fn put(&mut self, kind: Kind, version: u32, key: &str, value: &[u8]) -> io::Result<()> {
+        let (prefix, bytes) = journal::encode(&self.index.id, kind, version, key.as_bytes(), value);
+        self.out.write_all(&bytes)?;
+        let at = self.index.end;
+        self.index.apply(prefix, at, key);
+        Ok(())
+    }
+}
+
+impl Index {
+    /// Reads what was appended, or everything if it is another file. Returns the length of the file.
+    fn read(&mut self, file: &mut File) -> Result<u64, ReadError> {
+        let length = file.metadata()?.len();
+        if length > MAX_FILE {
+            return Err(ReadError::Damaged(MAX_FILE));
+        }
+        let id = journal::read_head(file)?;
+        if id != self.id || length < self.end {
+            *self = Self { id, end: HEAD_BYTES, ..Self::default() };
+        }
+        if length > self.end {
+            let from = self.end;
+            let mut damage = None;
+            self.end =
+                journal::scan(file, &id, from, length, |Record { prefix, at, key, .. }| {
+                    match std::str::from_utf8(key) {
+                        Ok(key) => self.apply(prefix, at, key),
+                        Err(_) => damage = damage.or(Some(at)),
+                    }
+                })?;
+            if let Some(at) = damage {
+                return Err(ReadError::Damaged(at));
+            }
+        }
+        Ok(length)
+    }
+
+    /// Enters the record at an offset.
+    fn apply(&mut self, prefix: Prefix, at: u64, key: &str) {
+        self.end = at + prefix.bytes();
+        self.version = prefix.version;
+        if prefix.kind == Kind::Owner {
+            return;
+        }
+        let entry = Entry { at, prefix };
+        let old = match prefix.kind {
+            Kind::Value => {
+                self.used += entry.cost();
+                self.live += prefix.bytes();
+                self.entries.insert(key.to_owned(), entry)
+            }
+            Kind::Owner | Kind::Removed => self.entries.remove(key),
+        };
+        if let Some(old) = old {
+            self.used -= old.cost();
+            self.live -= old.prefix.bytes();
+        }
+    }
+}
+
+/// Checks the length of a key.
+fn check_key(key: &str) -> Result<(), StoreError> {
+    match key.len() {
+        0 => Err(StoreError::Invalid("the key is empty".to_owned())),
+        bytes if bytes > MAX_KEY => Err(StoreError::Invalid(format!("the key has {bytes} bytes, more than {MAX_KEY}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns an id that no other file has.
+fn unused_id() -> FileId {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&now.as_nanos().to_le_bytes());
+    hasher.update(&std::process::id().to_le_bytes());
+    hasher.update(&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    let mut id = [0; 16];
+    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    id
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

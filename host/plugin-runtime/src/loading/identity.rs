@@ -1,0 +1,94 @@
+//! The identity of an installed plugin, to which its stored values belong.
+
+use crate::loading::source::{FileOrigin, Source};
+use std::path::{Path, PathBuf};
+
+/// Identifies a plugin across versions: its origin, the path of its file, and its name.
+///
+/// The digest is no part of it, because values survive an honest update. A file that takes the place of another one gets
+/// no grants before the user confirms it, and without the grant, no values. A plugin of the same name from anywhere else
+/// is another plugin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    key: String,
+    name: String,
+    source: String,
+}
+
+impl Identity {
+    /// The identity of the plugin `name` from `source`. Resolves the links in the path of the file's directory.
+    pub(crate) fn of(source: &Source, name: &str) -> Self {
+        let (origin, path) = match source {
+            Source::BuiltIn { .. } => ("built-in", PathBuf::new()),
+            Source::File { path, origin: FileOrigin::User } => ("user", without_links(path)),
+            Source::File { path, origin: FileOrigin::Project } => ("project", without_links(path)),
+            Source::File { path, origin: FileOrigin::Named } => ("named", without_links(path)),
+        };
+        let mut hasher = blake3::Hasher::new_derive_key("pinion 2026 identity of a plugin");
+        for part in [origin.as_bytes(), path.as_os_str().as_encoded_bytes(), name.as_bytes()] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let source = if path.as_os_str().is_empty() { origin.to_owned() } else { path.display().to_string() };
+        Self { key: hasher.finalize().to_hex()[..32].to_owned(), name: name.to_owned(), source }
+    }
+
+    /// 32 hexadecimal digits that no other plugin has; empty for a plugin that was not loaded from a source.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The name in the manifest.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path of the file, or `built-in`.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+/// Returns the path with a directory that contains no links. The file itself may be a link, as in grants.
+fn without_links(path: &Path) -> PathBuf {
+    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+    match (directory, path.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: impl Into<PathBuf>, origin: FileOrigin) -> Source {
+        Source::File { path: path.into(), origin }
+    }
+
+    #[test]
+    fn origin_path_and_name_each_make_another_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.wasm");
+        let named = Identity::of(&file(&path, FileOrigin::Named), "a");
+        assert_eq!((named.key().len(), &named), (32, &Identity::of(&file(&path, FileOrigin::Named), "a")));
+        let others = [
+            Identity::of(&file(&path, FileOrigin::User), "a"),
+            Identity::of(&file(&path, FileOrigin::Project), "a"),
+            Identity::of(&file(directory.path().join("A.wasm"), FileOrigin::Named), "a"),
+            Identity::of(&file(&path, FileOrigin::Named), "A"),
+            Identity::of(&Source::BuiltIn { name: "a", bytes: &[] }, "a"),
+        ];
+        assert!(others.iter().all(|other| other.key() != named.key()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn path_through_a_link_is_the_same_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", directory.path().join("link")).unwrap();
+        let at = |name: &str| Identity::of(&file(directory.path().join(name).join("a.wasm"), FileOrigin::User), "a");
+        assert_eq!(at("link"), at("real"));
+    }
+}

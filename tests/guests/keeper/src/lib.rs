@@ -1,0 +1,185 @@
+//! Runs scripts of operations on stored values, secrets and settings. The answer has one line for each step.
+
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::process::{self, Captured, Variable};
+use pinion_plugin_sdk::storage::{self, Scope, StorageError};
+use pinion_plugin_sdk::{current_config, progress, secrets, settings};
+use std::cell::RefCell;
+
+#[derive(Deserialize, JsonSchema)]
+struct Script {
+    steps: Vec<Vec<String>>,
+}
+
+thread_local! {
+    /// The answer of a write in `init`.
+    static IN_INIT: RefCell<String> = RefCell::default();
+}
+
+struct Keeper;
+
+impl Plugin for Keeper {
+    fn tools() -> Vec<Tool> {
+        vec![
+            Tool::new("keep", "Runs a script.", |a: Script, _: &Call| run(&a)),
+            Tool::new("keep_running", "Runs a script that runs programs.", |a: Script, _: &Call| run(&a)).executes(),
+        ]
+    }
+
+    fn commands() -> Vec<Command> {
+        let keep = |typed: &str, _: &Call| {
+            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            Ok(vec![Action::Print(line(&words))])
+        };
+        let complete = |typed: &str| {
+            let steps =
+                [vec!["get", "plugin", typed], vec!["set", "plugin", typed, "x"], vec!["get", "session", typed]];
+            let steps = steps.map(|step| step.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            steps.iter().map(|step| Completion { value: line(step), description: None }).collect()
+        };
+        vec![Command::new("keep", "Runs one step.", keep).complete(complete)]
+    }
+
+    fn init() -> Result<(), String> {
+        let answer = line(&["set".to_owned(), "plugin".to_owned(), "init".to_owned(), "x".to_owned()]);
+        IN_INIT.set(answer);
+        Ok(())
+    }
+}
+
+fn run(script: &Script) -> Result<String, Error> {
+    Ok(script.steps.iter().map(|step| line(step)).collect::<Vec<_>>().join("\n"))
+}
+
+fn line(step: &[String]) -> String {
+    let step: Vec<&str> = step.iter().map(String::as_str).collect();
+    match answer(&step) {
+        Ok(text) => format!("ok {text}").replace('\n', "⏎"),
+        Err(text) => format!("err {text}").replace('\n', "⏎"),
+    }
+}
+
+fn answer(step: &[&str]) -> Result<String, String> {
+    match step {
+        ["get", scope, key] => {
+            let stored = storage::get(of(scope), key).map_err(shown)?;
+            Ok(stored.map_or("none".to_owned(), |stored| String::from_utf8_lossy(&stored.value).into_owned()))
+        }
+        ["version", scope, key] => {
+            let stored = storage::get(of(scope), key).map_err(shown)?;
+            Ok(stored.map_or("none".to_owned(), |stored| stored.version.to_string()))
+        }
+        ["set", scope, key, value] => storage::set(of(scope), key, value.as_bytes()).map(text).map_err(shown),
+        ["set-bytes", scope, key, count] => {
+            storage::set(of(scope), key, &vec![7; number(count)]).map(text).map_err(shown)
+        }
+        ["replace", scope, key, version, value] => {
+            storage::replace(of(scope), key, version.parse().ok(), value.as_bytes()).map(text).map_err(shown)
+        }
+        ["remove", scope, key] => storage::remove(of(scope), key).map(|()| String::new()).map_err(shown),
+        ["keys", scope, prefix, after, limit] => {
+            let after = Some(*after).filter(|after| !after.is_empty());
+            let limit = limit.parse().unwrap_or(u32::MAX);
+            storage::keys(of(scope), prefix, after, limit).map(|keys| keys.join(",")).map_err(shown)
+        }
+        // Writes values until one is refused.
+        ["fill", scope, prefix, size] => {
+            let value = vec![7; number(size)];
+            let mut written = 0;
+            loop {
+                match storage::set(of(scope), &format!("{prefix}{written}"), &value) {
+                    Ok(_) => written += 1,
+                    Err(error) => return Ok(format!("{written} {}", shown(error))),
+                }
+            }
+        }
+        ["increment", scope, key, times] => {
+            for _ in 0..number(times) {
+                let added = storage::update(of(scope), key, |value: &mut u32| {
+                    *value += 1;
+                    Ok(())
+                });
+                added.map_err(|error| format!("{error:?}"))?;
+            }
+            Ok(String::new())
+        }
+        ["init"] => Ok(IN_INIT.with_borrow(Clone::clone)),
+        ["has", name] => Ok(secrets::has(name).to_string()),
+        ["settings"] => Ok(settings::current()),
+        // Reports progress, then waits until the settings change.
+        ["await-settings"] => {
+            let before = settings::current();
+            progress::report("waiting");
+            loop {
+                let now = settings::current();
+                if now != before {
+                    return Ok(now);
+                }
+            }
+        }
+        ["config"] => current_config::<Value>().map(|value| value.to_string()),
+        // Runs a shell command with a secret in TOKEN.
+        ["run", secret, command] => program(command, secret, 64 * 1024),
+        ["run-long", secret, command] => program(command, secret, 64),
+        _ => Err(format!("unknown step: {step:?}")),
+    }
+}
+
+/// Returns everything that the plugin sees of a program, in a form that no redaction recognizes.
+fn program(command: &str, secret: &str, max_output: u32) -> Result<String, String> {
+    let output = process::run(&process::Command {
+        program: "sh".to_owned(),
+        args: vec!["-c".to_owned(), command.to_owned()],
+        environment: vec![("TOKEN".to_owned(), Variable::Secret(secret.to_owned()))],
+        max_output,
+        ..process_defaults()
+    })
+    .map_err(|error| error.to_string())?;
+    let hidden = |captured: Captured| -> String {
+        let text = String::from_utf8_lossy(&captured.head).into_owned() + &String::from_utf8_lossy(&captured.tail);
+        text.chars().flat_map(|character| [character, '.']).collect()
+    };
+    let spilled = output.spilled_to.unwrap_or_default();
+    Ok(format!("{} | {} | {spilled}", hidden(output.stdout), hidden(output.stderr)))
+}
+
+fn process_defaults() -> process::Command {
+    process::Command {
+        program: String::new(),
+        args: Vec::new(),
+        working_directory: None,
+        environment: Vec::new(),
+        stdin: Vec::new(),
+        timeout_ms: None,
+        max_output: 0,
+        extra: None,
+    }
+}
+
+fn of(scope: &str) -> Scope {
+    match scope {
+        "plugin" => Scope::Plugin,
+        "workspace" => Scope::Workspace,
+        _ => Scope::Session,
+    }
+}
+
+fn number(text: &str) -> usize {
+    text.parse().unwrap_or(0)
+}
+
+fn text(version: u32) -> String {
+    version.to_string()
+}
+
+fn shown(error: StorageError) -> String {
+    match error {
+        StorageError::Denied(text) => format!("denied: {text}"),
+        StorageError::Invalid(text) => format!("invalid: {text}"),
+        StorageError::QuotaExceeded(left) => format!("quota: {left}"),
+        StorageError::Changed => "changed".to_owned(),
+        StorageError::Io(text) => format!("io: {text}"),
+    }
+}
+
+export!(Keeper, exports = [tools, commands, lifecycle], asks = { "storage": true, "secrets": true, "process": true });
