@@ -17,6 +17,7 @@ mod generated;
 mod hostile;
 mod kill;
 mod limits;
+mod offers;
 mod plan;
 mod plugins;
 mod processes;

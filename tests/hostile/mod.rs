@@ -9,6 +9,7 @@ mod directories;
 mod fuzz;
 mod grants;
 mod loading;
+mod offers;
 mod prompts;
 mod protected;
 mod random_calls;

@@ -100,6 +100,9 @@ pub(crate) trait Job: Send + 'static {
     /// The guest's answer.
     type Answer: Send + 'static;
 
+    /// True if the job asks for what the instance offers.
+    const LISTS_OFFER: bool = false;
+
     /// Calls the guest.
     fn run(self, live: &mut Live<'_>) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
 }
@@ -236,6 +239,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         total_memory: shared.limits.engine.plugin_memory_bytes.max(program.limits.memory_bytes),
         info: shared.info.clone(),
         read_files: shared.read_files.clone(),
+        changed: program.changed.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

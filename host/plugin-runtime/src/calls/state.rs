@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::limits::shares::Share;
 use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
 use wasmtime::CallHook;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(crate) listed: Arc<ListedEntries>,
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) stderr: Stderr,
+    /// Notified when the guest would list other tools or commands.
+    pub(crate) changed: Arc<Notify>,
     limits: Arc<Limits>,
 }
 
@@ -50,6 +53,7 @@ pub(crate) struct InstanceParts {
     pub(crate) total_memory: u64,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) changed: Arc<Notify>,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -82,7 +86,7 @@ impl Account {
 
 impl State {
     pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
-        let InstanceParts { plugin, limits, share, total_memory, info, read_files, plugins } = from;
+        let InstanceParts { plugin, limits, share, total_memory, info, read_files, changed, plugins } = from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -107,6 +111,7 @@ impl State {
             listed: Arc::default(),
             read_files,
             stderr,
+            changed,
             limits,
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod guard;
 pub(crate) mod linker;
 pub(crate) mod log;
 pub(crate) mod log_line;
+mod offers;
 pub(crate) mod process;
 pub(crate) mod progress;
 mod spill;

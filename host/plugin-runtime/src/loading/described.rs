@@ -13,7 +13,8 @@
 //! 3. the plugin's own section of the config, which its `init` reads. It describes itself without any authority, so its
 //!    grants do not matter; they are decided again at each start.
 //!
-//! Plugins of lifetime `session` are not described, because their instance starts with the session.
+//! Plugins of lifetime `session` are not described, because their instance starts with the session;
+//! [`crate::loading::last_offer`] remembers what those with changing tools offered.
 
 use crate::loading::cache::Cache;
 use crate::loading::offer::Description;
@@ -142,6 +143,6 @@ impl Described {
 }
 
 /// Hashes a config, which may contain secrets.
-fn hash(config: &str) -> String {
+pub(super) fn hash(config: &str) -> String {
     blake3::hash(config.as_bytes()).to_hex().to_string()
 }
