@@ -4,6 +4,7 @@
 mod agents;
 mod architecture;
 mod builtin;
+mod children;
 mod command;
 mod confinement;
 #[cfg(target_os = "linux")]

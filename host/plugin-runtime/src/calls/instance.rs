@@ -267,6 +267,8 @@ pub(crate) fn finish<A>(
     store: &mut Store<State>,
     result: Result<A, Stopped>,
 ) -> Finished<A> {
+    // Before the result is handed over, after which the store may live on.
+    store.data_mut().end_programs();
     let fuel_left = store.get_fuel().unwrap_or(0);
     let state = store.data();
     let result = result.map_err(|stopped| match stopped {

@@ -5,6 +5,7 @@ use crate::calls::limiter::Limiter;
 use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
 use crate::errors::fault::Exceeded;
+use crate::host::child::Children;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::Stderr;
 use crate::host::workspace::read_files::ReadFiles;
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub(crate) table: ResourceTable,
     /// Open files and directories.
     pub(crate) handles: Handles,
+    /// Programs that the call talks to.
+    pub(crate) children: Children,
     /// Set when guests see the granted directories: this call may use them, or later ones on the same instance may.
     pub(crate) shows_directories: bool,
     /// Entries in open directory streams.
@@ -108,6 +111,7 @@ impl State {
             wasi,
             table,
             handles: Handles::default(),
+            children: Children::default(),
             listed: Arc::default(),
             read_files,
             stderr,
@@ -121,6 +125,11 @@ impl State {
         self.call = call;
         self.account = Account::new(&self.limits);
         self.limiter.begin();
+    }
+
+    /// Kills the programs that the call talks to. Their resources stay, so that the guest can drop them.
+    pub(crate) fn end_programs(&mut self) {
+        self.children.end_call(&mut self.table);
     }
 
     /// Ends a call on an instance that stays: closes everything that it opened, and revokes all authority until the next

@@ -4,6 +4,7 @@
 //! decides what is allowed.
 
 pub(crate) mod cancellation;
+pub(crate) mod child;
 pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod linker;

@@ -2,6 +2,8 @@
 //!
 //! Every tool does what its input says, whatever its name is.
 
+mod child;
+
 use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands as wit_commands;
 use pinion_plugin_sdk::bindings::imports::pinion::plugin::types;
 use pinion_plugin_sdk::bindings::offers::exports::pinion::plugin::offers as wit_offers;
@@ -66,6 +68,8 @@ struct Input {
     /// A file of the workspace to wait for.
     wait_for: Option<String>,
     trap: bool,
+    /// Steps for programs.
+    child: Option<child::Steps>,
 }
 
 static OFFER: Mutex<Option<Offer>> = Mutex::new(None);
@@ -167,7 +171,10 @@ impl wit_tools::Guest for Lists {
         if let Some(file) = &input.write {
             workspace::replace_file(file, name.as_bytes()).map_err(Error::failed)?;
         }
-        let said = format!("{name} after {} lists", LISTS.load(Ordering::Relaxed));
+        let said = match input.child {
+            Some(steps) => child::run(steps),
+            None => format!("{name} after {} lists", LISTS.load(Ordering::Relaxed)),
+        };
         if input.trap {
             panic!("as planned");
         }

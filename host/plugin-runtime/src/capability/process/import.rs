@@ -1,6 +1,7 @@
 //! The import `process`.
 
 use super::Process;
+use crate::bindings::pinion::plugin::child_process;
 use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
 use crate::host::process::Run;
@@ -9,7 +10,8 @@ use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    child_process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
 }
 
 impl process::Host for State {
@@ -44,7 +46,7 @@ impl State {
     ///
     /// # Errors
     /// A secret was not granted.
-    fn environment(&self, command: &Command) -> Result<Vec<(String, String)>, ProcessError> {
+    pub(super) fn environment(&self, command: &Command) -> Result<Vec<(String, String)>, ProcessError> {
         let value = |(name, value): &(String, Variable)| match value {
             Variable::Text(text) => Ok((name.clone(), text.clone())),
             Variable::Secret(secret) => Err(ProcessError::Denied(format!(
