@@ -5,6 +5,7 @@ mod agents;
 mod architecture;
 mod authors;
 mod builtin;
+mod children;
 mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
@@ -18,6 +19,7 @@ mod generated;
 mod hostile;
 mod kill;
 mod limits;
+mod offers;
 mod plan;
 mod plugins;
 mod processes;

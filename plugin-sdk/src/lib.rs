@@ -99,7 +99,8 @@ pub trait Plugin: 'static {
     /// Returns the tools, in the order in which the model sees them.
     ///
     /// The host calls this once per load and once per tool call, so it must be cheap and must not access files. A plugin of
-    /// lifetime `session` that exports `offers` may return other tools later, once it has called [`offers_host::changed`].
+    /// lifetime `session` that exports `offers` may return other tools later, once it has called [`offers_host::changed`]; their
+    /// effects are limited to those of the tools that it returned when it was loaded.
     fn tools() -> Vec<Tool> {
         Vec::new()
     }

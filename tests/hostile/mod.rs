@@ -9,6 +9,7 @@ mod directories;
 mod fuzz;
 mod grants;
 mod loading;
+mod offers;
 mod plugin_secrets;
 mod prompts;
 mod protected;

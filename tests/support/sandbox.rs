@@ -36,6 +36,7 @@ pub struct SandboxBuilder {
     files: Vec<(PathBuf, String)>,
     links: Vec<(PathBuf, PathBuf)>,
     policy: Option<Arc<dyn PluginPolicy>>,
+    only_looks: bool,
 }
 
 impl Sandbox {
@@ -292,6 +293,13 @@ impl SandboxBuilder {
         self
     }
 
+    /// Loads plugins without asking them what they offer while they run.
+    #[must_use]
+    pub fn only_look(mut self) -> Self {
+        self.only_looks = true;
+        self
+    }
+
     fn prepare(&self, outside: &Path) {
         for (path, text) in &self.files {
             let path = outside.join(path);
@@ -333,6 +341,9 @@ impl SandboxBuilder {
         };
         let sent = notices.clone();
         let runtime = Arc::new(Runtime::new(config, move |notice| sent.lock().unwrap().push(notice)).unwrap());
+        if !self.only_looks {
+            runtime.begin_offers();
+        }
         runtime.add(self.sources).await;
         Sandbox { directory, runtime, notices }
     }

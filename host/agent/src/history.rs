@@ -16,6 +16,8 @@ pub(crate) fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
         let guidelines = tool.guidelines.iter().map(String::as_str);
         [&*tool.name, &*tool.description].into_iter().chain(guidelines)
     });
+    let instructions = config.ports.tools.instructions();
+    let texts = texts.chain(instructions.iter().map(|entry| &*entry.text));
     let texts: u64 = texts.map(|text| config.ports.counter.count(text)).sum();
     // The rule of thumb for text is good enough for schemas.
     let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();

@@ -15,8 +15,7 @@ use pinion_agent::{Agent, AgentError};
 use pinion_protocol::approval::DeniedCall;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::text_of;
-use pinion_protocol::definition::Execution;
-use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::definition::{Execution, Instructions, ToolDefinition};
 use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
@@ -206,6 +205,10 @@ impl ToolExecutor for WithAnswer {
         definitions.retain(|tool| tool.name != ANSWER_TOOL);
         definitions.push(self.definition.clone());
         definitions
+    }
+
+    fn instructions(&self) -> Vec<Instructions> {
+        self.tools.instructions()
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {

@@ -14,5 +14,8 @@ wasmtime::component::bindgen!({
         "pinion:plugin/offers-host": trappable,
     },
     exports: { default: async },
+    with: {
+        "pinion:plugin/child-process.child": crate::host::child::Child,
+    },
     require_store_data_send: true,
 });

@@ -41,7 +41,7 @@ pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, Origin};
 pub use loading::compiler::{Compiler, compile_for_parent};
 pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
-pub use loading::generation::CommandDefinition;
+pub use loading::lists::CommandDefinition;
 pub use loading::settings::PluginSettings;
 pub use loading::source::{FileOrigin, Source};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};

@@ -92,6 +92,15 @@ impl Ceiling {
         declared.cut_to(Authority { destructive: true, ..most })
     }
 
+    /// Returns the part of the effects that a tool declares while its plugin runs that the ceiling covers. A name that was
+    /// declared when the plugin was granted keeps the effects declared for it; any other tool may have the effects that the
+    /// tools declared then have together. So no tool gets an effect that the user did not see.
+    pub(crate) fn running_effects(&self, tool: &str, declared: Authority) -> Authority {
+        let together = || self.tools.values().fold(Authority::default(), |all, effects| all.union(*effects));
+        let most = self.tools.get(tool).copied().unwrap_or_else(together);
+        declared.cut_to(Authority { destructive: true, ..most })
+    }
+
     /// Returns phrases for what `offered` has beyond this ceiling.
     pub fn excess(&self, offered: &Self) -> Vec<String> {
         let mut excess: Vec<String> = self.asks.excess(&offered.asks).into_iter().map(str::to_owned).collect();
@@ -109,7 +118,7 @@ impl Ceiling {
 }
 
 /// Returns words for the declared effects beyond `most`.
-fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
+pub(crate) fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
     let beyond = Authority {
         reads: declared.reads && !(most.reads || most.writes),
         writes: declared.writes && !most.writes,
@@ -160,6 +169,16 @@ mod tests {
         let new = offer(Asks { process: true, ..files(Access::Write) }, &[("look", RUNS), ("more", READS)]);
         let excess = ["write files", "run programs", "tool `look`: runs programs", "tool `more`: reads files"];
         assert_eq!(old.excess(&new), excess);
+    }
+
+    #[test]
+    fn tools_of_a_running_plugin_get_effects_that_were_declared_when_it_was_granted() {
+        let ceiling = offer(Asks::default(), &[("look", READS), ("run", RUNS)]);
+        let all = Authority { destructive: false, ..Authority::ALL };
+        assert_eq!(ceiling.running_effects("look", all), READS);
+        assert_eq!(ceiling.running_effects("new", all), RUNS);
+        assert_eq!(ceiling.running_effects("new", READS), READS);
+        assert_eq!(offer(Asks::default(), &[]).running_effects("new", all), Authority::default());
     }
 
     #[test]

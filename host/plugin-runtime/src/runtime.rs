@@ -66,6 +66,23 @@ impl Runtime {
         self.registry.begin_code(Some(plugin))
     }
 
+    /// Begins to ask plugins whose tools and commands change while they run what they offer, with their grants: now, after
+    /// each load, and when they say that it changed. Until then, what they listed without any authority counts. Must be
+    /// called within a tokio runtime.
+    pub fn begin_offers(&self) {
+        self.registry.begin_offers();
+    }
+
+    /// Waits until every loaded plugin was asked once since its load; ten seconds and the calls that it runs bound the time.
+    pub async fn offers_settled(&self) {
+        self.registry.offers_settled().await;
+    }
+
+    /// Returns whether a loaded plugin may offer other tools and commands later.
+    pub fn has_changing_offers(&self) -> bool {
+        self.registry.current().loaded().iter().any(|loaded| loaded.generation.has_offers())
+    }
+
     /// The names of plugins, or of their files, that are being loaded for the first time.
     pub fn being_loaded(&self) -> Vec<String> {
         self.registry.being_loaded()

@@ -43,6 +43,19 @@ impl Authority {
         }
     }
 
+    /// Returns the effects that either allows.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            reads: self.reads || other.reads,
+            writes: self.writes || other.writes,
+            executes: self.executes || other.executes,
+            network: self.network || other.network,
+            destructive: self.destructive || other.destructive,
+            delegates: self.delegates || other.delegates,
+        }
+    }
+
     /// Returns whether `limit` allows each of these effects. Ignores `destructive`, which grades the other effects.
     pub fn is_within(self, limit: Self) -> bool {
         self.cut_to(Self { destructive: true, ..limit }) == self

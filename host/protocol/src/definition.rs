@@ -34,6 +34,18 @@ pub struct ToolSource {
     pub digest: Arc<str>,
     /// The plugin's generation, counted from 1.
     pub generation: u32,
+    /// Digest of the rest of the definition, in hexadecimal, for components that change their tools while they run; may be
+    /// empty where the component's digest determines the definition.
+    pub definition: Arc<str>,
+}
+
+/// Sentences for the system prompt that a plugin adds while one of its tools is offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instructions {
+    /// The plugin's name.
+    pub plugin: Arc<str>,
+    /// The sentences, which may have several lines.
+    pub text: Arc<str>,
 }
 
 impl ToolDefinition {
@@ -47,6 +59,7 @@ impl ToolDefinition {
     pub fn runs_same_code(&self, other: &Self) -> bool {
         (&self.name, self.authority, &self.source.plugin, &self.source.digest)
             == (&other.name, other.authority, &other.source.plugin, &other.source.digest)
+            && self.source.definition == other.source.definition
             && self.input_schema == other.input_schema
     }
 }

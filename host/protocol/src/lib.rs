@@ -51,7 +51,7 @@ pub use compaction::policy::CompactionPolicy;
 pub use compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
 pub use compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
 pub use content::{Content, Image, Thinking, ToolCall};
-pub use definition::{Execution, ToolDefinition, ToolSource};
+pub use definition::{Execution, Instructions, ToolDefinition, ToolSource};
 pub use delegation::{
     AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
     SubAgentPolicy, SubAgents,

@@ -1,7 +1,7 @@
 //! Restricts an executor to some of its tools and to an authority: for `--tools`, plans, sub-agents and branches.
 
 use crate::authority::Authority;
-use crate::definition::ToolDefinition;
+use crate::definition::{Instructions, ToolDefinition};
 use crate::tool::{ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -37,6 +37,10 @@ impl ToolExecutor for Selection {
         let mut definitions = self.inner.definitions();
         definitions.retain(|tool| tool.authority.is_within(self.at_most) && (self.predicate)(&tool.name));
         definitions
+    }
+
+    fn instructions(&self) -> Vec<Instructions> {
+        self.inner.instructions()
     }
 
     fn call<'a>(&'a self, mut call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {

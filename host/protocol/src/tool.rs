@@ -2,7 +2,7 @@
 
 use crate::authority::Authority;
 use crate::content::Content;
-use crate::definition::ToolDefinition;
+use crate::definition::{Instructions, ToolDefinition};
 use crate::delegation::SubAgents;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,12 @@ pub const ANSWER_TOOL: &str = "final_answer";
 pub trait ToolExecutor: Send + Sync {
     /// Returns the current tools in the order in which the model gets them. Names are unique.
     fn definitions(&self) -> Vec<Arc<ToolDefinition>>;
+
+    /// Returns what plugins add to the system prompt, at most one entry for each plugin, in a stable order. The prompt
+    /// includes an entry while a tool of its plugin is offered.
+    fn instructions(&self) -> Vec<Instructions> {
+        Vec::new()
+    }
 
     /// Runs one call to its end. Once `call.token` is cancelled, the call ends promptly, with [`ToolError::Cancelled`]
     /// or a partial result. Dropping the future ends the call immediately.

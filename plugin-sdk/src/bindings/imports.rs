@@ -2115,7 +2115,7 @@ pub mod pinion {
       impl Child {
         #[allow(unused_unsafe, clippy::all)]
         /// Reads at most `limit` bytes, 1 to 1 MiB, of an output stream. The host holds at most 256 KiB that were not read; then
-        /// the program waits.
+        /// the program waits. It collects output while the plugin waits for the program in any of these functions.
         #[allow(async_fn_in_trait)]
         pub fn read(&self,source: OutputStream,limit: u32,timeout_ms: u32,) -> Result<ReadResult,ProcessError>{
           unsafe {
@@ -2368,7 +2368,8 @@ pub mod pinion {
       }
       impl Child {
         #[allow(unused_unsafe, clippy::all)]
-        /// Waits for the end of the program; none after `timeout-ms`.
+        /// Waits for the end of the program; none after `timeout-ms`. Once this has returned the end, the host has killed what
+        /// was left of the process group.
         #[allow(async_fn_in_trait)]
         pub fn wait(&self,timeout_ms: u32,) -> Result<Option<Exit>,ProcessError>{
           unsafe {

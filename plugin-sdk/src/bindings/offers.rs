@@ -311,7 +311,15 @@ pub mod exports {
               ///
               /// The host validates the list like those of a load and replaces the previous one as a whole; an invalid one, or an error,
               /// leaves it in place and is reported to the user. The model sees the new list with its next request. A tool or command
-              /// whose name is taken is dropped from the list. A call of a tool that is gone is an error for the model.
+              /// whose name is taken is dropped from the list. A call of a tool that is gone is an error for the model. All texts and
+              /// schemas together have at most 1 MiB.
+              ///
+              /// A name that `tools.list-tools` has too keeps at most the effects that it declared there when the user granted the
+              /// plugin its capabilities; any other tool has at most the effects that the tools of `tools.list-tools` declared together.
+              /// Commands that `commands.list-commands` does not have run with the plugin's grants if it listed any command.
+              ///
+              /// After a list, the host pauses for four times its computing time. It asks again when a new instance took the place of
+              /// one that broke down, and shows the last list until a new instance has answered.
               #[allow(async_fn_in_trait)]
               fn list() -> Result<Offer,_rt::String>;
             }

@@ -27,7 +27,7 @@ fn version(generation: u32, digest: &str, change: impl FnOnce(&mut ToolDefinitio
         guidelines: Vec::new(),
         authority: Authority { writes: true, ..Authority::READ_ONLY },
         execution: Execution::Parallel,
-        source: ToolSource { plugin: "p".into(), digest: digest.into(), generation },
+        source: ToolSource { plugin: "p".into(), digest: digest.into(), generation, ..ToolSource::default() },
     };
     change(&mut tool);
     Arc::new(tool)

@@ -3,7 +3,7 @@
 use crate::tools::question_time::QuestionTime;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_protocol::authority::Authority;
-use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::definition::{ToolDefinition, ToolSource};
 use pinion_protocol::guard::caught_async;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,19 +32,20 @@ struct Decided {
     denied_count: u64,
 }
 
-/// The subject of an "always": one tool of one version of a plugin.
+/// The subject of an "always": one definition of one tool of one version of a plugin.
 #[derive(PartialEq, Eq, Hash)]
 struct Subject {
     plugin: Arc<str>,
     digest: Arc<str>,
+    definition: Arc<str>,
     tool: String,
     authority: Authority,
 }
 
 impl Subject {
     fn of(tool: &ToolDefinition) -> Self {
-        let (plugin, digest) = (tool.source.plugin.clone(), tool.source.digest.clone());
-        Self { plugin, digest, tool: tool.name.clone(), authority: tool.authority }
+        let ToolSource { plugin, digest, definition, .. } = tool.source.clone();
+        Self { plugin, digest, definition, tool: tool.name.clone(), authority: tool.authority }
     }
 }
 

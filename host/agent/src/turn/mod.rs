@@ -82,7 +82,7 @@ impl Turn<'_> {
         let tools = self.config.ports.tools.definitions();
         Ok(Request {
             model: self.config.policy.model.name.clone(),
-            system: with_guidelines(&self.context.system_prompt, &tools),
+            system: with_guidelines(&self.context.system_prompt, &tools, &self.config.ports.tools.instructions()),
             messages,
             tools,
             tool_choice: tool_choice.clone(),

@@ -17,12 +17,15 @@ pub(crate) fn describe(notice: &Notice) -> Text {
         NoticeEvent::HeldBack(why) => {
             text!("! plugin `{}` ({}) does not have all its grants: {}", plugin, source, Text::block(why))
         }
+        NoticeEvent::Offer(why) => {
+            text!("! plugin `{}` ({}) does not offer all its tools: {}", plugin, source, Text::block(why))
+        }
         NoticeEvent::Removed => text!("removed plugin `{}`", plugin),
     }
 }
 
 /// Describes a notice that reports a problem.
 pub(crate) fn describe_problem(notice: &Notice) -> Option<Text> {
-    let is_problem = matches!(notice.event, NoticeEvent::Refused(_) | NoticeEvent::HeldBack(_));
+    let is_problem = matches!(notice.event, NoticeEvent::Refused(_) | NoticeEvent::HeldBack(_) | NoticeEvent::Offer(_));
     is_problem.then(|| describe(notice))
 }

@@ -99,6 +99,7 @@ impl Base {
         if let Some(last) = session.messages.last() {
             runtime.continue_session(session.id.clone(), last.timestamp().into());
         }
+        runtime.begin_offers();
         self.load(args, purpose, &runtime).await;
         built_ins.check()?;
         self.require_named(args, &runtime)?;
@@ -134,7 +135,8 @@ impl Base {
         let definitions = runtime.definitions();
         let has = |name: &String| definitions.iter().any(|tool| tool.name == *name);
         if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {
-            return in_directories.settled().await;
+            in_directories.settled().await;
+            return runtime.offers_settled().await;
         }
         in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
     }
@@ -245,7 +247,8 @@ impl Base {
 
     /// Returns notices about names in the config that no tool has, if all plugins are loaded.
     fn unknown_tools(&self, args: &RunArgs, runtime: &Runtime) -> Vec<String> {
-        let is_partial = args.no_plugins || args.no_builtin_plugins || !runtime.being_loaded().is_empty();
+        let may_grow = runtime.has_changing_offers() || !runtime.being_loaded().is_empty();
+        let is_partial = args.no_plugins || args.no_builtin_plugins || may_grow;
         if args.tools.is_some() || args.no_tools || is_partial {
             return Vec::new();
         }

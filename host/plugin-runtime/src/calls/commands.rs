@@ -6,7 +6,7 @@ use crate::calls::instance::{Job, Live, Setup};
 use crate::calls::state::NoProgress;
 use crate::convert::clip;
 use crate::errors::fault::{FaultKind, GuestError, PluginFault};
-use crate::loading::generation::CommandDefinition;
+use crate::loading::lists::CommandDefinition;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
 use pinion_protocol::{
-    Authority, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply,
+    Authority, Instructions, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply,
 };
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ const NO_HANDLES: &str =
 impl ToolExecutor for Runtime {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         self.registry.current().tools().cloned().collect()
+    }
+
+    fn instructions(&self) -> Vec<Instructions> {
+        self.registry.current().instructions().cloned().collect()
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
@@ -54,6 +58,7 @@ impl ToolExecutor for Runtime {
                 name: name.clone(),
                 input: call.arguments.to_string(),
                 declared: loaded.get(tool).effects,
+                is_current: loaded.generation.has_offers().then(|| self.is_current(&loaded, &call.tool)),
             };
             let finished = {
                 let running = loaded.run(&self.shared, setup, job);
@@ -67,7 +72,11 @@ impl ToolExecutor for Runtime {
                 }
             };
             relay.pass_on(progress);
-            reply(&name, &loaded, finished.result, finished.ledger)
+            match finished.result {
+                Ok(Some(answer)) => reply(&name, &loaded, Ok(answer), finished.ledger),
+                Ok(None) => Err(self.replaced(&call.tool)).into(),
+                Err(fault) => reply(&name, &loaded, Err(fault), finished.ledger),
+            }
         })
     }
 }
@@ -80,8 +89,34 @@ impl Runtime {
             Some(problem) => {
                 ToolError::Fault { tool: name, source: format!("plugin `{plugin}` was not loaded: {problem}").into() }
             }
+            None if self.registry.current().may_have_offered(tool) => {
+                let message = format!("the plugin `{plugin}` no longer offers `{name}`");
+                ToolError::Failed { tool: name, message, retryable: false }
+            }
             None => ToolError::UnknownTool { tool: name, suggestions: Vec::new() },
         }
+    }
+
+    /// The error of a call whose tool was replaced while the call waited for the instance.
+    fn replaced(&self, tool: &ToolDefinition) -> ToolError {
+        match self.registry.current().tool(&tool.name) {
+            Some(_) => ToolError::Changed { tool: tool.name.clone() },
+            None => self.missing(tool),
+        }
+    }
+
+    /// Asks, once the instance is free for a call, whether its plugin still offers the approved definition.
+    fn is_current(&self, loaded: &Loaded, approved: &Arc<ToolDefinition>) -> Box<dyn Fn() -> bool + Send> {
+        let (registry, generation) = (Arc::downgrade(&self.registry), loaded.generation.clone());
+        let approved = approved.clone();
+        Box::new(move || {
+            let Some(registry) = registry.upgrade() else { return false };
+            let current = registry.current();
+            let mut loaded = current.loaded().iter();
+            // A call ends on the generation on which it began, also after a reload.
+            let Some(own) = loaded.find(|loaded| Arc::ptr_eq(&loaded.generation, &generation)) else { return true };
+            own.lists.tool(&approved.name).is_some_and(|tool| tool.definition.is_same_version(&approved))
+        })
     }
 
     /// The context of a call, as the guest gets it.
@@ -103,15 +138,22 @@ struct CallTool {
     input: String,
     /// The effects that the tool declares, also where the caller may not pass all of them on.
     declared: Authority,
+    /// Where tools change while their plugin runs: returns whether this one is still what was approved.
+    is_current: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
 impl Job for CallTool {
-    type Answer = Result<wit::ToolOutput, wit::ToolError>;
+    /// None if the tool was replaced.
+    type Answer = Option<Result<wit::ToolOutput, wit::ToolError>>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
         let export = live.exported().tools.as_ref().ok_or(GuestError::NotExported("tools"))?;
+        if self.is_current.as_ref().is_some_and(|is_current| !is_current()) {
+            return Ok(None);
+        }
         let parameters = (&self.context, self.name.as_str(), self.input.as_str());
-        let (answer,) = live.call::<_, (Self::Answer,)>(&export.call_tool, parameters).await?;
+        let (answer,) =
+            live.call::<_, (Result<wit::ToolOutput, wit::ToolError>,)>(&export.call_tool, parameters).await?;
         let bytes = answer.as_ref().map_or_else(convert::error_bytes, convert::output_bytes);
         live.state().spend_output(bytes)?;
         let state = live.state();
@@ -121,7 +163,7 @@ impl Job for CallTool {
             (_, true) => state.call.authority.why_no_files(&self.name, self.declared),
             _ => None,
         };
-        Ok(answer.map_err(|error| explained(error, why)))
+        Ok(Some(answer.map_err(|error| explained(error, why))))
     }
 }
 

@@ -101,6 +101,9 @@ pub(crate) trait Job: Send + 'static {
     /// The guest's answer.
     type Answer: Send + 'static;
 
+    /// True if the job asks for what the instance offers.
+    const LISTS_OFFER: bool = false;
+
     /// Calls the guest.
     fn run(self, live: &mut Live<'_>) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
 }
@@ -239,6 +242,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         read_files: shared.read_files.clone(),
         settings: Settings { config: program.config.clone(), generation: program.number },
         stores: shared.stores.clone(),
+        changed: program.changed.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));
@@ -266,6 +270,8 @@ pub(crate) fn finish<A>(
     store: &mut Store<State>,
     result: Result<A, Stopped>,
 ) -> Finished<A> {
+    // Before the result is handed over, after which the store may live on.
+    store.data_mut().end_programs();
     let fuel_left = store.get_fuel().unwrap_or(0);
     let state = store.data();
     let result = result.map_err(|stopped| match stopped {

@@ -32,6 +32,9 @@ pub(crate) struct Session {
     load_limits: Limits,
 }
 
+/// Keeps further jobs off the instance.
+pub(crate) struct Hold(#[allow(dead_code, reason = "held until it is dropped")] Option<Arc<OwnedSemaphorePermit>>);
+
 /// The state that an instance leaves to its successor.
 pub(crate) struct Inheritance {
     saved: Vec<u8>,
@@ -66,13 +69,24 @@ impl Session {
 
     /// Runs a job on the instance, once those before it have ended.
     pub(crate) async fn run<J: Job>(&self, program: &Arc<Program>, setup: Setup, job: J) -> Finished<J::Answer> {
+        self.run_and_hold(program, setup, job).await.0
+    }
+
+    /// Runs a job like [`Session::run`]. The next one waits until the [`Hold`] is dropped, too.
+    pub(crate) async fn run_and_hold<J: Job>(
+        &self,
+        program: &Arc<Program>,
+        setup: Setup,
+        job: J,
+    ) -> (Finished<J::Answer>, Hold) {
         let Setup { session, authority, token, progress, .. } = setup;
-        let Some(permit) = turn(&self.turn, &token).await else {
-            return Finished::fault(program, FaultKind::Cancelled);
+        let Some(permit) = turn(&self.turn, &token).await.map(Arc::new) else {
+            return (Finished::fault(program, FaultKind::Cancelled), Hold(None));
         };
+        let hold = Hold(Some(permit.clone()));
         let deadline = Deadline::new(&program.limits, token, None);
         let call = CallState { session, authority, deadline: deadline.clone(), progress, agents: None };
-        hand_over(
+        let finished = hand_over(
             program,
             &deadline,
             || false,
@@ -87,7 +101,8 @@ impl Session {
                 let _ = self.work.try_send(work);
             },
         )
-        .await
+        .await;
+        (finished, hold)
     }
 
     /// Asks the instance for the state that its successor needs. None when no instance was created, or it saves nothing or
@@ -182,7 +197,14 @@ impl Resident {
     ) -> wasmtime::Result<(J::Answer, Instance)> {
         let mut live = match instance {
             Some(instance) => Live::on(store, instance, &self.program)?,
-            None => self.first(store).await?,
+            None => {
+                let live = self.first(store).await?;
+                if !J::LISTS_OFFER {
+                    // It may offer something else than the instance before it.
+                    self.program.changed.notify_one();
+                }
+                live
+            }
         };
         let answer = live.run(job).await?;
         Ok((answer, live.instance()))

@@ -6,6 +6,7 @@ use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
 use crate::capability::storage::stores::Stores;
 use crate::errors::fault::Exceeded;
+use crate::host::child::Children;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::settings::Settings;
 use crate::host::stdio::Stderr;
@@ -15,6 +16,7 @@ use crate::limits::Limits;
 use crate::limits::shares::Share;
 use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
 use wasmtime::CallHook;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -34,6 +36,8 @@ pub(crate) struct State {
     pub(crate) table: ResourceTable,
     /// Open files and directories.
     pub(crate) handles: Handles,
+    /// Programs that the call talks to.
+    pub(crate) children: Children,
     /// Set when guests see the granted directories: this call may use them, or later ones on the same instance may.
     pub(crate) shows_directories: bool,
     /// Entries in open directory streams.
@@ -43,6 +47,8 @@ pub(crate) struct State {
     /// The values that plugins stored.
     pub(crate) stores: Arc<Stores>,
     pub(crate) stderr: Stderr,
+    /// Notified when the guest would list other tools or commands.
+    pub(crate) changed: Arc<Notify>,
     limits: Arc<Limits>,
 }
 
@@ -57,6 +63,7 @@ pub(crate) struct InstanceParts {
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) settings: Settings,
     pub(crate) stores: Arc<Stores>,
+    pub(crate) changed: Arc<Notify>,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -89,7 +96,8 @@ impl Account {
 
 impl State {
     pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
-        let InstanceParts { plugin, limits, share, total_memory, info, read_files, settings, stores, plugins } = from;
+        let InstanceParts { plugin, limits, share, total_memory, info, read_files, settings, stores, changed, plugins } =
+            from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -111,11 +119,13 @@ impl State {
             wasi,
             table,
             handles: Handles::default(),
+            children: Children::default(),
             listed: Arc::default(),
             read_files,
             settings,
             stores,
             stderr,
+            changed,
             limits,
         }
     }
@@ -125,6 +135,11 @@ impl State {
         self.call = call;
         self.account = Account::new(&self.limits);
         self.limiter.begin();
+    }
+
+    /// Kills the programs that the call talks to. Their resources stay, so that the guest can drop them.
+    pub(crate) fn end_programs(&mut self) {
+        self.children.end_call(&mut self.table);
     }
 
     /// Ends a call on an instance that stays: closes everything that it opened, and revokes all authority until the next

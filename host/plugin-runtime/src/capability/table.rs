@@ -202,7 +202,7 @@ macro_rules! tables {
             /// Returns the effects that the grants make possible in calls of tools.
             pub(crate) fn effects(&self) -> Authority {
                 let mut effects = Authority::default();
-                $($(#[$cfg])? { effects = union(effects, $name::$Capability::effects(&self.$name)); })+
+                $($(#[$cfg])? { effects = effects.union($name::$Capability::effects(&self.$name)); })+
                 effects
             }
 
@@ -212,7 +212,7 @@ macro_rules! tables {
                 $(
                     $(#[$cfg])?
                     if $name::$Capability::FOR_COMMANDS {
-                        effects = union(effects, $name::$Capability::effects(&self.$name));
+                        effects = effects.union($name::$Capability::effects(&self.$name));
                     }
                 )+
                 effects
@@ -237,15 +237,4 @@ with_capabilities!(tables);
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-fn union(one: Authority, other: Authority) -> Authority {
-    Authority {
-        reads: one.reads || other.reads,
-        writes: one.writes || other.writes,
-        executes: one.executes || other.executes,
-        network: one.network || other.network,
-        destructive: one.destructive || other.destructive,
-        delegates: one.delegates || other.delegates,
-    }
 }

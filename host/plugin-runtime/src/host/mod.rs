@@ -4,11 +4,13 @@
 //! decides what is allowed.
 
 pub(crate) mod cancellation;
+pub(crate) mod child;
 pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod linker;
 pub(crate) mod log;
 pub(crate) mod log_line;
+mod offers;
 pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod settings;

@@ -13,7 +13,7 @@ use crate::host::spill::Spill;
 use pinion_protocol::{ByteRedactor, Content, Secrets, ToolProgress};
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,8 @@ enum Cause {
 impl Run {
     pub(crate) async fn execute(self, command: Command) -> Result<Output, ProcessError> {
         let started = Instant::now();
-        let mut child = self.spawn(&command)?;
+        let stdin = if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
+        let mut child = spawn(&command, &self.grant, &self.workspace, &self.environment, stdin)?;
         let group = Group::of(&child);
         let spill = Spill::new(&self.grant.spill_directory, self.written.clone());
         let mut streams = Streams::new(spill, command.max_output.min(MAX_KEPT_BYTES), &self.redacted);
@@ -96,35 +97,43 @@ impl Run {
             Cause::Cancelled => Err(ProcessError::Cancelled(output)),
         }
     }
+}
 
-    fn spawn(&self, command: &Command) -> Result<Child, ProcessError> {
-        let directory = match &command.working_directory {
-            Some(directory) => self.workspace.join(directory),
-            None => self.workspace.clone(),
-        };
-        if !directory.is_dir() {
-            return Err(ProcessError::NotFound(format!("no such working directory: `{}`", directory.display())));
-        }
-        let mut builder = tokio::process::Command::new(&command.program);
-        builder
-            .args(&command.args)
-            .current_dir(&directory)
-            .env_clear()
-            .envs(&self.grant.environment)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .env("PWD", &directory)
-            .stdin(if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        #[cfg(unix)]
-        builder.process_group(0);
-        guard::start();
-        builder.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => ProcessError::NotFound(format!("no such program: `{}`", command.program)),
-            _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
-        })
+/// Starts a program in a process group of its own, for which the caller creates a [`Group`]. `environment` holds variables
+/// in addition to those of the grant.
+pub(super) fn spawn(
+    command: &Command,
+    grant: &ProcessGrant,
+    workspace: &Path,
+    environment: &[(String, String)],
+    stdin: Stdio,
+) -> Result<Child, ProcessError> {
+    let directory = match &command.working_directory {
+        Some(directory) => workspace.join(directory),
+        None => workspace.to_owned(),
+    };
+    if !directory.is_dir() {
+        return Err(ProcessError::NotFound(format!("no such working directory: `{}`", directory.display())));
     }
+    let mut builder = tokio::process::Command::new(&command.program);
+    builder
+        .args(&command.args)
+        .current_dir(&directory)
+        .env_clear()
+        .envs(&grant.environment)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .env("PWD", &directory)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    builder.process_group(0);
+    guard::start();
+    builder.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ProcessError::NotFound(format!("no such program: `{}`", command.program)),
+        _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
+    })
 }
 
 /// Writes the program's input. A program that does not read it is no error.
@@ -135,16 +144,16 @@ async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
 }
 
 /// A process group, killed at the latest when this is dropped, and only once: its number may soon be another's.
-struct Group(AtomicU32);
+pub(super) struct Group(AtomicU32);
 
 impl Group {
-    fn of(child: &Child) -> Self {
+    pub(super) fn of(child: &Child) -> Self {
         let group = child.id().unwrap_or(0);
         guard::watch(group);
         Self(AtomicU32::new(group))
     }
 
-    fn kill(&self) {
+    pub(super) fn kill(&self) {
         let group = self.0.swap(0, Ordering::AcqRel);
         if group != 0 {
             guard::kill(i32::try_from(group).unwrap_or(0));
@@ -243,12 +252,12 @@ impl Streams {
 }
 
 #[cfg(unix)]
-fn signal_of(status: ExitStatus) -> Option<i32> {
+pub(super) fn signal_of(status: ExitStatus) -> Option<i32> {
     std::os::unix::process::ExitStatusExt::signal(&status)
 }
 
 #[cfg(not(unix))]
-fn signal_of(_status: ExitStatus) -> Option<i32> {
+pub(super) fn signal_of(_status: ExitStatus) -> Option<i32> {
     None
 }
 

@@ -31,6 +31,8 @@ use wasmtime::component::Component;
 const SEAL_BYTES: usize = 32;
 /// The extension of entries that describe a plugin; those with compiled code have none.
 const DESCRIPTION: &str = "description";
+/// The extension of entries with what a plugin offered last.
+const OFFER: &str = "offer";
 /// The extension of files that are locked while a component is compiled.
 const LOCK: &str = "lock";
 /// Time that a load waits for another one to compile the same component.
@@ -121,28 +123,41 @@ impl Cache {
 
     /// Loads the description of the plugin from this source. None when there is no valid entry.
     pub(crate) fn load_description(&self, source: &Source) -> Option<Content> {
-        self.read(&self.description_path(source))
+        self.read(&self.source_path(source, DESCRIPTION))
     }
 
     /// Stores the description of the plugin from this source. A failure is only logged.
     pub(crate) fn store_description(&self, source: &Source, description: serde_json::Result<Vec<u8>>) {
-        let path = self.description_path(source);
+        let path = self.source_path(source, DESCRIPTION);
         if let Err(error) = description.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
             tracing::debug!(entry = %path.display(), %error, "a description was not cached");
         }
     }
 
-    /// Names the entry by the path of the source, so that a new description replaces the old one.
-    fn description_path(&self, source: &Source) -> PathBuf {
+    /// Loads what the plugin from this source offered last. None when there is no valid entry.
+    pub(crate) fn load_offer(&self, source: &Source) -> Option<Content> {
+        self.read(&self.source_path(source, OFFER))
+    }
+
+    /// Stores what the plugin from this source offers. A failure is only logged.
+    pub(crate) fn store_offer(&self, source: &Source, offer: serde_json::Result<Vec<u8>>) {
+        let path = self.source_path(source, OFFER);
+        if let Err(error) = offer.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
+            tracing::debug!(entry = %path.display(), %error, "an offer was not cached");
+        }
+    }
+
+    /// Names the entry by the path of the source, so that a new one replaces the old one.
+    fn source_path(&self, source: &Source, kind: &str) -> PathBuf {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(b"description of the plugin from a source:");
+        hasher.update(kind.as_bytes()).update(b" of the plugin from a source:");
         match source {
             Source::BuiltIn { name, .. } => hasher.update(b"built-in:").update(name.as_bytes()),
             Source::File { path, origin } => {
                 hasher.update(origin.words().as_bytes()).update(b":").update(path.as_os_str().as_encoded_bytes())
             }
         };
-        self.directory.join(format!("{}.{DESCRIPTION}", hasher.finalize().to_hex()))
+        self.directory.join(format!("{}.{kind}", hasher.finalize().to_hex()))
     }
 
     /// Reads an entry whose seal holds.

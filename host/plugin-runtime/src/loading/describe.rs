@@ -1,5 +1,6 @@
-//! Asking a plugin what it offers, when it is loaded.
+//! Asking a plugin what it offers: when it is loaded, and while it runs.
 
+use crate::bindings::exports::pinion::plugin::offers::Offer;
 use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::{self, Job, Live, Setup};
 use crate::convert;
@@ -7,6 +8,7 @@ use crate::errors::fault::{GuestError, PluginFault};
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::Program;
 use crate::shared::Shared;
+use futures_util::FutureExt as _;
 use std::sync::Arc;
 
 /// Asks a plugin what it offers, on an instance without authority and under the limits of loading. The plugin tests itself
@@ -38,6 +40,27 @@ impl Job for Describe {
             description.commands = listed.map_err(GuestError::List)?.into_iter().map(command).collect();
         }
         Ok(description)
+    }
+}
+
+/// Asks an instance of lifetime `session` what it offers now. The inner error is the plugin's own message.
+pub(crate) struct ListOffer;
+
+impl Job for ListOffer {
+    type Answer = Result<Description, String>;
+
+    const LISTS_OFFER: bool = true;
+
+    async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
+        // The answer covers all signs of a change so far.
+        let _ = live.state().changed.clone().notified().now_or_never();
+        let offers = live.exported().offers.as_ref().ok_or(GuestError::NotExported("offers"))?;
+        let (listed,) = live.call::<_, (Result<Offer, String>,)>(&offers.list, ()).await?;
+        Ok(listed.map(|offer| Description {
+            tools: offer.tools.into_iter().map(tool).collect(),
+            commands: offer.commands.into_iter().map(command).collect(),
+            instructions: offer.instructions,
+        }))
     }
 }
 

@@ -16,7 +16,8 @@
 //! Built-in plugins bring a description of their own, for starts without a cache. It was made without config, and its digest
 //! ties it to the component.
 //!
-//! Plugins of lifetime `session` are not described, because their instance starts with the session.
+//! Plugins of lifetime `session` are not described, because their instance starts with the session;
+//! [`crate::loading::last_offer`] remembers what those with changing tools offered.
 
 use crate::loading::cache::Cache;
 use crate::loading::offer::Description;
@@ -146,6 +147,6 @@ impl Described {
 }
 
 /// Hashes a config, which may contain secrets.
-fn hash(config: &str) -> String {
+pub(super) fn hash(config: &str) -> String {
     blake3::hash(config.as_bytes()).to_hex().to_string()
 }

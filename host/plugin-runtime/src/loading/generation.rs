@@ -11,17 +11,16 @@ use crate::loading::cache::Origin;
 use crate::loading::describe::describe;
 use crate::loading::described::{Described, Seen};
 use crate::loading::identity::Identity;
-use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
+use crate::loading::lists::{Lists, Tool};
+use crate::loading::offer::Description;
 use crate::loading::program::{Code, Exported, Program};
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
 use crate::loading::wording::{self, FoldedNames};
 use crate::loading::{blocking, compile};
-use crate::manifest::{Inspection, Manifest, is_name};
+use crate::manifest::{Inspection, Manifest};
 use crate::policy::{self, Ceiling};
 use crate::shared::Shared;
-use pinion_protocol::text::{clip, exposed};
-use pinion_protocol::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,11 +32,9 @@ pub(crate) struct Generation {
     pub(crate) inspection: Inspection,
     pub(crate) digest: blake3::Hash,
     pub(crate) origin: Origin,
-    pub(crate) tools: Vec<Tool>,
-    pub(crate) commands: Vec<CommandDefinition>,
+    /// The tools and commands that it listed when it was loaded.
+    pub(crate) lists: Arc<Lists>,
     pub(crate) plugin_name: FoldedNames,
-    pub(crate) tool_names: FoldedNames,
-    pub(crate) command_names: FoldedNames,
     /// The settings that the policy decided on.
     pub(crate) settings: PluginSettings,
     /// The granted capabilities.
@@ -48,23 +45,6 @@ pub(crate) struct Generation {
     pub(crate) ceiling: Arc<Ceiling>,
     /// The grants that are held back, and the reason, with a hint.
     pub(crate) held_back: Option<String>,
-}
-
-/// A tool, with the effects that its author declared.
-pub(crate) struct Tool {
-    pub(crate) definition: Arc<ToolDefinition>,
-    pub(crate) effects: Authority,
-}
-
-/// A slash command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandDefinition {
-    /// The name without the slash.
-    pub name: String,
-    /// A description of one line.
-    pub description: String,
-    /// A placeholder for the argument, shown after the name.
-    pub argument_hint: Option<String>,
 }
 
 impl Generation {
@@ -127,27 +107,28 @@ impl Generation {
     fn offering(linked: Linked, origin: Origin, description: Description) -> Result<Self, LoadError> {
         let Linked { program, digest, inspection, settings, .. } = linked;
         let CutSettings { decided, grants, ceiling, held_back, hint, .. } = settings;
+        let covered =
+            |tool: &str, declared| ceiling.as_ref().map_or(declared, |ceiling| ceiling.effects(tool, declared));
+        let lists = Lists::checked(description, wording::LOADED, &program, &digest, covered)?;
+        let declared = |tool: &Tool| (tool.definition.name.clone(), tool.declared);
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
-            tool_names: FoldedNames::default(),
-            command_names: FoldedNames::default(),
             offered: Ceiling {
                 asks: inspection.manifest.capabilities,
                 lifetime: inspection.manifest.lifetime,
-                ..Ceiling::default()
+                tools: lists.tools.iter().map(declared).collect(),
+                commands: lists.commands.iter().map(|command| command.name.clone()).collect(),
             },
+            lists: Arc::new(lists),
             program,
             inspection,
             digest,
             origin,
-            tools: Vec::new(),
-            commands: Vec::new(),
             settings: decided,
             grants,
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
         };
-        generation.take(description, ceiling.as_deref())?;
         generation.settle_ceiling(ceiling.is_some(), hint);
         Ok(generation)
     }
@@ -160,12 +141,8 @@ impl Generation {
     /// Returns whether a generation with code is what `described` said it would be, so that it can take its place
     /// unnoticed.
     pub(crate) fn is_as(&self, described: &Self) -> bool {
-        let tools = |generation: &Self| -> Vec<(Arc<ToolDefinition>, Authority)> {
-            generation.tools.iter().map(|tool| (tool.definition.clone(), tool.effects)).collect()
-        };
         self.digest == described.digest
-            && tools(self) == tools(described)
-            && self.commands == described.commands
+            && self.lists.is_same(&described.lists)
             && self.offered == described.offered
             && self.ceiling == described.ceiling
             && self.held_back == described.held_back
@@ -176,9 +153,41 @@ impl Generation {
         policy::Component { manifest: &self.inspection.manifest, source, digest }
     }
 
-    /// Returns whether a command is newer than the grants, so that it runs with none of them.
+    /// Returns whether a command is newer than the grants, so that it runs with none of them. Commands that appear while the
+    /// plugin runs are covered if it had commands when it was granted.
     pub(crate) fn holds_back_command(&self, name: &str) -> bool {
-        !self.ceiling.commands.contains(name)
+        let appeared = self.has_offers() && !self.offered.commands.contains(name);
+        !self.ceiling.commands.contains(name) && !(appeared && !self.ceiling.commands.is_empty())
+    }
+
+    /// Returns whether its tools and commands may change while it runs.
+    pub(crate) fn has_offers(&self) -> bool {
+        self.inspection.exports.offers
+    }
+
+    /// Checks what the plugin offers while it runs. Returns phrases for the effects that its ceiling does not cover, too.
+    /// Blocks for as long as checking schemas takes.
+    ///
+    /// # Errors
+    /// Something in the lists is invalid.
+    pub(crate) fn running_lists(&self, description: Description) -> Result<(Lists, Vec<String>), LoadError> {
+        let exports = &self.inspection.exports;
+        for (what, is_exported, is_empty) in [
+            ("tools", exports.tools, description.tools.is_empty()),
+            ("commands", exports.commands, description.commands.is_empty()),
+        ] {
+            if !is_exported && !is_empty {
+                return Err(LoadError::Offer(format!("offers {what} and does not export `{what}`")));
+            }
+        }
+        let covered = |tool: &str, declared| self.ceiling.running_effects(tool, declared);
+        let lists = Lists::checked(description, wording::RUNNING, &self.program, &self.digest, covered)?;
+        let held_back = |tool: &Tool| {
+            let words = policy::beyond(tool.declared, tool.effects);
+            (!words.is_empty()).then(|| format!("tool `{}`: {}", tool.definition.name, words.join(", ")))
+        };
+        let held_back = lists.tools.iter().filter_map(held_back).collect();
+        Ok((lists, held_back))
     }
 
     /// Sets the ceiling for the first generation; notes what a later one offers beyond it.
@@ -193,72 +202,6 @@ impl Generation {
             self.held_back =
                 Some(format!("new since it was granted, and held back: {}\nhint: {hint}", excess.join("; ")));
         }
-    }
-
-    /// Finds a tool by its name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.iter().find(|tool| tool.definition.name == name)
-    }
-
-    fn take(&mut self, description: Description, ceiling: Option<&Ceiling>) -> Result<(), LoadError> {
-        wording::check_lists(&description.tools, &description.commands).map_err(LoadError::Offer)?;
-        let source = ToolSource {
-            plugin: self.program.name.clone(),
-            digest: self.digest.to_hex().as_str().into(),
-            generation: self.program.number,
-        };
-        for tool in description.tools {
-            let (tool, declared) = self.tool_from(tool, &source, ceiling)?;
-            self.offered.tools.insert(tool.definition.name.clone(), declared);
-            if !self.tool_names.insert(&tool.definition.name) {
-                return Err(twice("tool", &tool.definition.name));
-            }
-            self.tools.push(tool);
-        }
-        for command in description.commands {
-            check_name("command", &command.name)?;
-            wording::check_command(&command)
-                .map_err(|problem| LoadError::Offer(format!("command `{}` {problem}", command.name)))?;
-            if !self.command_names.insert(&command.name) {
-                return Err(twice("command", &command.name));
-            }
-            self.offered.commands.insert(command.name.clone());
-            self.commands.push(command_from(command));
-        }
-        Ok(())
-    }
-
-    /// Builds a tool with the effects that it may have. Returns the effects that it declares, too.
-    fn tool_from(
-        &self,
-        tool: OfferedTool,
-        source: &ToolSource,
-        ceiling: Option<&Ceiling>,
-    ) -> Result<(Tool, Authority), LoadError> {
-        check_name("tool", &tool.name)?;
-        let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
-        wording::check_tool(&tool).map_err(|problem| offer(&problem))?;
-        let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
-            .map_err(|e| offer(&format!("has an input schema that is not JSON: {e}")))?;
-        if input_schema.get("type").and_then(Value::as_str) != Some("object") {
-            return Err(offer("has an input schema that is not of type `object`"));
-        }
-        wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
-        check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
-        required_first(&mut input_schema);
-        let declared = tool.effects;
-        let effects = ceiling.map_or(declared, |ceiling| ceiling.effects(&tool.name, declared));
-        let definition = ToolDefinition {
-            name: tool.name,
-            label: tool.label,
-            description: tool.description,
-            input_schema,
-            guidelines: tool.guidelines,
-            authority: self.program.authority.of_tool(effects),
-            execution: if tool.is_sequential { Execution::Sequential } else { Execution::Parallel },
-            source: source.clone(),
-        };
-        Ok((Tool { definition: Arc::new(definition), effects }, declared))
     }
 }
 
@@ -436,6 +379,7 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
         limits: Arc::new(limits),
         config: config_text(&settings).into(),
         share,
+        changed: Arc::default(),
         code,
     };
     Linked { program: Arc::new(program), digest, inspection, settings, seen }
@@ -444,36 +388,4 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
 /// The plugin's own section of the config, as JSON.
 fn config_text(settings: &CutSettings) -> String {
     if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() }
-}
-
-/// Puts required properties first, in the order of `required`: models write arguments in the order of the schema, and a
-/// path that comes before a long text can be shown while the text is still being streamed.
-fn required_first(schema: &mut Value) {
-    let required: Vec<String> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
-    let mut ordered = serde_json::Map::new();
-    for name in required {
-        if let Some(property) = properties.shift_remove(&name) {
-            ordered.insert(name, property);
-        }
-    }
-    ordered.append(properties);
-    *properties = ordered;
-}
-
-fn twice(what: &str, name: &str) -> LoadError {
-    LoadError::Offer(format!("offers the {what} `{name}` twice, or another one whose name looks like it"))
-}
-
-fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
-    if is_name(name) {
-        return Ok(());
-    }
-    let shown = clip(&exposed(&clip(name, 80)).replace('\n', "⏎"), 160);
-    Err(LoadError::Offer(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`")))
-}
-
-fn command_from(command: OfferedCommand) -> CommandDefinition {
-    CommandDefinition { name: command.name, description: command.description, argument_hint: command.argument_hint }
 }

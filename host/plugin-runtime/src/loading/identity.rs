@@ -77,7 +77,7 @@ mod tests {
             Identity::of(&file(&path, FileOrigin::Project), "a"),
             Identity::of(&file(directory.path().join("A.wasm"), FileOrigin::Named), "a"),
             Identity::of(&file(&path, FileOrigin::Named), "A"),
-            Identity::of(&Source::BuiltIn { name: "a", bytes: &[] }, "a"),
+            Identity::of(&Source::BuiltIn { name: "a", bytes: &[], description: None }, "a"),
         ];
         assert!(others.iter().all(|other| other.key() != named.key()));
     }

@@ -1,8 +1,8 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
 //! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound what they may hold; [`compiler`]
-//! compiles them in a child process and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, and
-//! [`described`] remembers the answer; and [`generation`] goes through these steps.
+//! compiles them in a child process and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, [`lists`]
+//! checks the answer, and [`described`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
 
 pub(crate) mod cache;
 pub(crate) mod compile;
@@ -13,6 +13,8 @@ pub(crate) mod described;
 mod evict;
 pub(crate) mod generation;
 pub(crate) mod identity;
+pub(crate) mod last_offer;
+pub(crate) mod lists;
 pub(crate) mod offer;
 pub(crate) mod program;
 pub(crate) mod settings;

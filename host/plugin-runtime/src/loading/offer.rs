@@ -3,11 +3,14 @@
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 
-/// The tools and commands of a plugin, as it lists them. Nothing in it is checked yet.
+/// The tools and commands of a plugin, as it lists them when it is loaded or while it runs. Nothing in it is checked yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) tools: Vec<OfferedTool>,
     pub(crate) commands: Vec<OfferedCommand>,
+    /// Sentences for the system prompt, from a plugin that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) instructions: Option<String>,
 }
 
 /// A tool, as its plugin lists it.

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::limits::shares::Share;
 use crate::manifest::{Inspection, export_names};
 use std::sync::Arc;
+use tokio::sync::Notify;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
 /// The code and settings from which the instances of a generation are created.
@@ -22,6 +23,8 @@ pub(crate) struct Program {
     pub(crate) config: Arc<str>,
     /// The plugin's share of what all plugins need.
     pub(crate) share: Arc<Share>,
+    /// Notified when `offers.list` would return something else.
+    pub(crate) changed: Arc<Notify>,
     /// The code; none while only the description of the component was read.
     pub(crate) code: Option<Code>,
 }
@@ -40,6 +43,7 @@ pub(crate) struct Exported {
     pub(crate) commands: Option<CommandsExport>,
     pub(crate) lifecycle: Option<LifecycleExport>,
     pub(crate) state: Option<StateExport>,
+    pub(crate) offers: Option<OffersExport>,
 }
 
 #[derive(Clone)]
@@ -65,6 +69,11 @@ pub(crate) struct LifecycleExport {
 pub(crate) struct StateExport {
     pub(crate) save_state: ComponentExportIndex,
     pub(crate) restore_state: ComponentExportIndex,
+}
+
+#[derive(Clone)]
+pub(crate) struct OffersExport {
+    pub(crate) list: ComponentExportIndex,
 }
 
 impl Program {
@@ -110,6 +119,9 @@ impl Exported {
         if inspection.exports.state {
             let (save_state, restore_state) = (find("state", "save-state")?, find("state", "restore-state")?);
             exported.state = Some(StateExport { save_state, restore_state });
+        }
+        if inspection.exports.offers {
+            exported.offers = Some(OffersExport { list: find("offers", "list")? });
         }
         Ok(exported)
     }

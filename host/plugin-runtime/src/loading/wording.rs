@@ -3,7 +3,7 @@
 //! These texts go into every request to a model and into questions that a person answers. A text that breaks a bound is
 //! refused when the plugin is loaded, rather than cut, so that nothing depends on where it is shown.
 
-use crate::loading::offer::{OfferedCommand, OfferedTool};
+use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use pinion_protocol::text::{clip, find_unsafe};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -24,10 +24,22 @@ const MAX_GUIDELINE_COUNT: usize = 16;
 const MAX_SCHEMA: usize = 64 * 1024;
 /// Bytes of an argument hint.
 const MAX_HINT: usize = 160;
-/// Tools, or commands, of one plugin.
-const MAX_ENTRIES: usize = 128;
-/// Bytes of the texts and schemas of one plugin together.
-const MAX_TOTAL: usize = 128 * 1024;
+/// Bytes of the sentences that a running plugin adds to the system prompt.
+const MAX_INSTRUCTIONS: usize = 8 * 1024;
+
+/// Bounds on a list of tools and commands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListBounds {
+    /// Tools, or commands.
+    entries: usize,
+    /// Bytes of all texts and schemas together.
+    total: usize,
+}
+
+/// Bounds on the lists of a plugin that is loaded.
+pub(crate) const LOADED: ListBounds = ListBounds { entries: 128, total: 128 * 1024 };
+/// Bounds on the lists of a plugin that runs.
+pub(crate) const RUNNING: ListBounds = ListBounds { entries: 1024, total: 1024 * 1024 };
 
 /// Folds a name in two ways, as it is read and as it is drawn. People could mistake one name for another when either form
 /// is equal. Both ignore case, `-` and `_`; the second also treats `1` and `I` as `l`, `0` as `o`, `rn` as `m` and `vv`
@@ -95,11 +107,14 @@ pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), Str
     check_bytes("description", description, MAX_ABOUT, Lines::Many)
 }
 
-/// Checks the total size of everything that a plugin offers.
-pub(crate) fn check_lists(tools: &[OfferedTool], commands: &[OfferedCommand]) -> Result<(), String> {
-    if tools.len().max(commands.len()) > MAX_ENTRIES {
-        return Err(format!("offers more than {MAX_ENTRIES} tools or commands"));
+/// Checks the total size of everything that a plugin offers, and its instructions.
+pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Result<(), String> {
+    let Description { tools, commands, instructions } = description;
+    let ListBounds { entries, total: most } = bounds;
+    if tools.len().max(commands.len()) > entries {
+        return Err(format!("offers more than {entries} tools or commands"));
     }
+    check_bytes("text of instructions", instructions.as_deref().unwrap_or_default(), MAX_INSTRUCTIONS, Lines::Many)?;
     let of_tool = |tool: &OfferedTool| {
         let guidelines: usize = tool.guidelines.iter().map(String::len).sum();
         tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines
@@ -108,9 +123,9 @@ pub(crate) fn check_lists(tools: &[OfferedTool], commands: &[OfferedCommand]) ->
         command.name.len() + command.description.len() + command.argument_hint.as_ref().map_or(0, String::len)
     };
     let total = tools.iter().map(of_tool).sum::<usize>() + commands.iter().map(of_command).sum::<usize>();
-    match total {
-        0..=MAX_TOTAL => Ok(()),
-        _ => Err(format!("describes its tools and commands in {total} bytes; the limit is {MAX_TOTAL}")),
+    match total <= most {
+        true => Ok(()),
+        false => Err(format!("describes its tools and commands in {total} bytes; the limit is {most}")),
     }
 }
 

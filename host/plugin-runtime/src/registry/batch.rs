@@ -11,6 +11,7 @@ use crate::registry::Registry;
 use crate::registry::attempt::{FileState, Phase};
 use crate::registry::load::Work;
 use crate::registry::loaded::Loaded;
+use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::Slot;
 use std::collections::HashMap;
@@ -79,15 +80,15 @@ impl Taken {
 
     fn add(&mut self, generation: &Generation) {
         self.plugins.extend(&generation.plugin_name);
-        self.tools.extend(&generation.tool_names);
-        self.commands.extend(&generation.command_names);
+        self.tools.extend(&generation.lists.tool_names);
+        self.commands.extend(&generation.lists.command_names);
     }
 
     /// Adds the names of a generation, unless one of them could be mistaken for another one.
     fn admits(&mut self, generation: &Generation) -> bool {
         let meets = self.plugins.meets(&generation.plugin_name)
-            || self.tools.meets(&generation.tool_names)
-            || self.commands.meets(&generation.command_names);
+            || self.tools.meets(&generation.lists.tool_names)
+            || self.commands.meets(&generation.lists.command_names);
         if !meets {
             self.add(generation);
         }
@@ -112,13 +113,14 @@ impl Registry {
         let places: HashMap<u64, usize> = slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect();
         let mut settled = Vec::new();
         for Found { begun, loaded } in found {
-            let Some(slot) = places.get(&begun.work.slot).map(|at| &mut slots[*at]) else { continue };
+            let Some(at) = places.get(&begun.work.slot).copied() else { continue };
             if !taken.admits(&loaded.generation) {
                 rest.push(begun);
                 continue;
             }
-            slot.end_attempt(FileState { stamp: loaded.stamp(), is_restless: false });
-            notices.extend(slot.accept(loaded));
+            slots[at].end_attempt(FileState { stamp: loaded.stamp(), is_restless: false });
+            notices.extend(slots[at].accept(loaded));
+            notices.extend(settle_running(&mut slots, at));
             settled.push(begun);
         }
         self.current.store(Arc::new(PluginSet::of(&slots)));

@@ -71,8 +71,7 @@ impl PluginSet {
     }
 
     pub(super) fn tool_infos(&self) -> Vec<wit::ToolInfo> {
-        let tools =
-            self.loaded().iter().flat_map(|loaded| loaded.generation.tools.iter().map(move |tool| (loaded, tool)));
+        let tools = self.loaded().iter().flat_map(|loaded| loaded.lists.tools.iter().map(move |tool| (loaded, tool)));
         tools
             .map(|(loaded, tool)| wit::ToolInfo {
                 name: tool.definition.name.clone(),
@@ -84,10 +83,8 @@ impl PluginSet {
     }
 
     pub(super) fn command_infos(&self) -> Vec<wit::CommandInfo> {
-        let commands = self
-            .loaded()
-            .iter()
-            .flat_map(|loaded| loaded.generation.commands.iter().map(move |command| (loaded, command)));
+        let commands =
+            self.loaded().iter().flat_map(|loaded| loaded.lists.commands.iter().map(move |command| (loaded, command)));
         commands
             .map(|(loaded, command)| wit::CommandInfo {
                 name: command.name.clone(),
@@ -134,8 +131,8 @@ fn info(loaded: &Loaded) -> PluginInfo {
         lifetime: manifest.lifetime,
         capabilities: capabilities(loaded),
         imports: generation.inspection.imports.iter().cloned().collect(),
-        tools: generation.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
-        commands: generation.commands.iter().map(|command| command.name.clone()).collect(),
+        tools: loaded.lists.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
+        commands: loaded.lists.commands.iter().map(|command| command.name.clone()).collect(),
         offered: generation.offered.clone(),
         held_back: generation.held_back.clone(),
         problem: None,

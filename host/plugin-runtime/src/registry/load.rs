@@ -7,12 +7,13 @@ use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::loading::blocking;
 use crate::loading::generation::{CompiledAhead, Generation, compile_ahead};
+use crate::loading::last_offer;
 use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Lifetime;
 use crate::registry::Registry;
 use crate::registry::attempt::{FileState, Phase};
-use crate::registry::loaded::Loaded;
+use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::displaced;
 use crate::shared::Shared;
 use std::path::Path;
@@ -128,7 +129,41 @@ impl Work {
         let generation = self.generation(stamp, ahead).await?;
         self.admit(&generation).await?;
         let session = self.session(&generation).await?;
-        Ok(Outcome::Loaded(Arc::new(Loaded::new(generation, session, self.source.clone(), stamp))))
+        let loaded = Loaded::new(generation, session, self.source.clone(), stamp);
+        Ok(Outcome::Loaded(Arc::new(match self.is_followed() {
+            true => self.with_last_offer(loaded).await,
+            false => loaded,
+        })))
+    }
+
+    fn is_followed(&self) -> bool {
+        self.registry.upgrade().is_some_and(|registry| registry.follows_offers())
+    }
+
+    /// Adds what the plugin offered last, here or in an earlier process, until its instance has listed what it offers now.
+    async fn with_last_offer(&self, loaded: Loaded) -> Loaded {
+        if !loaded.generation.has_offers() {
+            return loaded;
+        }
+        let before = self.old.as_ref().and_then(|old| Some(old.offer()?.description.clone()));
+        let (shared, source, generation) = (self.shared.clone(), self.source.clone(), loaded.generation.clone());
+        let last = blocking(move || {
+            let cached = || Some(Arc::new(last_offer::read(shared.cache.as_ref()?, &source, &generation)?));
+            let Some(description) = before.or_else(cached) else { return Ok(None) };
+            let (lists, _) = generation.running_lists((*description).clone())?;
+            Ok(Some((lists, description)))
+        })
+        .await;
+        match last {
+            Ok(Some((lists, description))) => {
+                loaded.offering(Arc::new(lists), Some(Offer { description, is_confirmed: false }))
+            }
+            Ok(None) => loaded,
+            Err(error) => {
+                tracing::debug!(plugin = &*loaded.program().name, %error, "its last offer is not shown");
+                loaded
+            }
+        }
     }
 
     /// Returns whether the policy decides on the current generation as it did, and its file is unchanged.

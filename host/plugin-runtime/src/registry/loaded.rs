@@ -1,8 +1,12 @@
 //! A generation that answers calls.
 
 use crate::calls::instance::{self, Finished, Job, Setup};
-use crate::calls::session::{Inheritance, Session};
-use crate::loading::generation::{Generation, Tool};
+use crate::calls::session::{Hold, Inheritance, Session};
+use crate::limits::Limits;
+use crate::loading::describe::ListOffer;
+use crate::loading::generation::Generation;
+use crate::loading::lists::{Lists, Tool};
+use crate::loading::offer::Description;
 use crate::loading::program::Program;
 use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
@@ -12,10 +16,22 @@ use std::sync::Arc;
 /// A generation that answers calls.
 pub(crate) struct Loaded {
     pub(crate) generation: Arc<Generation>,
-    session: Option<Session>,
+    /// The tools and commands that it offers now.
+    pub(crate) lists: Arc<Lists>,
+    /// What it said that it offers while it runs.
+    offer: Option<Offer>,
+    session: Option<Arc<Session>>,
     source: Source,
     /// The state of the file when it was loaded.
     stamp: Option<Stamp>,
+}
+
+/// What a plugin said that it offers while it runs.
+#[derive(Clone)]
+pub(crate) struct Offer {
+    pub(crate) description: Arc<Description>,
+    /// False while only an earlier instance said so.
+    pub(crate) is_confirmed: bool,
 }
 
 /// A tool of a generation, by its position.
@@ -29,7 +45,26 @@ impl Loaded {
         source: Source,
         stamp: Option<Stamp>,
     ) -> Self {
-        Self { generation, session, source, stamp }
+        let (lists, session) = (generation.lists.clone(), session.map(Arc::new));
+        Self { generation, lists, offer: None, session, source, stamp }
+    }
+
+    /// The same generation with other tools and commands, and what it said that led to them. None stands for those of its
+    /// load.
+    pub(super) fn offering(&self, lists: Arc<Lists>, offer: Option<Offer>) -> Self {
+        Self {
+            generation: self.generation.clone(),
+            lists,
+            offer,
+            session: self.session.clone(),
+            source: self.source.clone(),
+            stamp: self.stamp,
+        }
+    }
+
+    /// What it said that it offers while it runs.
+    pub(super) fn offer(&self) -> Option<&Offer> {
+        self.offer.as_ref()
     }
 
     pub(crate) fn program(&self) -> &Arc<Program> {
@@ -38,11 +73,11 @@ impl Loaded {
 
     /// Finds a tool by its name.
     pub(crate) fn tool(&self, name: &str) -> Option<ToolRef> {
-        self.generation.tools.iter().position(|tool| tool.definition.name == name).map(ToolRef)
+        self.lists.tools.iter().position(|tool| tool.definition.name == name).map(ToolRef)
     }
 
     pub(crate) fn get(&self, tool: ToolRef) -> &Tool {
-        &self.generation.tools[tool.0]
+        &self.lists.tools[tool.0]
     }
 
     pub(crate) fn source(&self) -> &Source {
@@ -57,9 +92,19 @@ impl Loaded {
         }
     }
 
-    /// Returns whether the code is loaded and belongs to the file as it is now.
+    /// Asks the instance of lifetime `session` what it offers, with the plugin's grants. No call begins on it until the
+    /// [`Hold`] is dropped. None for other lifetimes.
+    pub(super) async fn list_offer(&self, max_ms: u64) -> Option<(Finished<Result<Description, String>>, Hold)> {
+        let program = self.program();
+        let limits = Limits { deadline_ms: program.limits.deadline_ms.min(max_ms), ..(*program.limits).clone() };
+        let setup = Setup { authority: program.authority.for_command(), ..Setup::without_authority(program) };
+        Some(self.session.as_ref()?.run_and_hold(&program.under(&limits), setup, ListOffer).await)
+    }
+
+    /// Returns whether the code is loaded and belongs to the file as it is now, and the instance confirmed what it offers.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.generation.is_described() && !self.is_outdated()
+        let is_confirmed = self.offer.as_ref().is_none_or(|offer| offer.is_confirmed);
+        is_confirmed && !self.generation.is_described() && !self.is_outdated()
     }
 
     /// The state of the file when it was loaded.

@@ -20,6 +20,8 @@ mod load;
 pub(crate) mod loaded;
 mod names;
 pub(crate) mod notice;
+mod offer_task;
+mod offers;
 mod plugin_set;
 mod slot;
 pub(crate) mod watch;
@@ -36,7 +38,7 @@ use crate::registry::attempt::{Attempt, FileState, Loading, Phase, end_of};
 use crate::registry::batch::StartedLoads;
 use crate::registry::load::{Outcome, Reason, Work};
 use crate::registry::loaded::{Loaded, ToolRef};
-use crate::registry::names::displaced;
+use crate::registry::names::{displaced, settle_running};
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::Slot;
@@ -44,7 +46,7 @@ use crate::shared::Shared;
 use arc_swap::ArcSwap;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch as channel;
@@ -90,6 +92,8 @@ pub(crate) struct Registry {
     /// The files of the policy as the last refresh found them.
     policy_files: Mutex<PolicyFiles>,
     current: ArcSwap<PluginSet>,
+    /// Set once plugins are asked what they offer while they run.
+    follows_offers: AtomicBool,
     on_notice: Box<dyn Fn(Notice) + Send + Sync>,
 }
 
@@ -103,7 +107,8 @@ impl Registry {
             let shared = Arc::new(share(this.clone()));
             let policy_files = Mutex::new(PolicyFiles::of(&*shared.policy));
             let (slots, numbers, current) = (Mutex::default(), AtomicU64::new(0), ArcSwap::default());
-            Self { shared, slots, numbers, policy_files, current, on_notice }
+            let follows_offers = AtomicBool::new(false);
+            Self { shared, slots, numbers, policy_files, current, follows_offers, on_notice }
         })
     }
 
@@ -123,7 +128,7 @@ impl Registry {
         if found.0.is_ready() {
             return Some(found);
         }
-        self.reload(&found.0, token).await;
+        self.make_ready(&found.0, token).await;
         self.current().tool(name)
     }
 
@@ -133,8 +138,13 @@ impl Registry {
         if found.is_ready() {
             return Some(found);
         }
-        self.reload(&found, token).await;
+        self.make_ready(&found, token).await;
         self.current().command(name)
+    }
+
+    async fn make_ready(self: &Arc<Self>, loaded: &Loaded, token: &CancellationToken) {
+        self.reload(loaded, token).await;
+        self.offer_settled(loaded.source(), token).await;
     }
 
     /// Begins to load sources that have no slot yet.
@@ -282,6 +292,8 @@ impl Registry {
                 Ok(displaced) => {
                     displaced.into_iter().for_each(|(weaker, error)| notices.push(slots[weaker].displace(error)));
                     notices.extend(slots[at].accept(loaded));
+                    notices.extend(settle_running(&mut slots, at));
+                    self.follow_offers(&mut slots[at]);
                 }
                 Err(error) => notices.push(slots[at].refuse(error)),
             },

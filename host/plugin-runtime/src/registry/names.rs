@@ -1,8 +1,14 @@
 //! Collisions of names between plugins.
+//!
+//! Names from a load are exclusive: one of two plugins is refused. Names that appear while a plugin runs give way to all
+//! others, so that no plugin keeps another from being loaded by listing its names.
 
 use crate::errors::load::LoadError;
 use crate::loading::generation::Generation;
+use crate::loading::lists::Lists;
+use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::slot::Slot;
+use std::sync::Arc;
 
 /// Checks a new generation for the slot at `at` against all others. Each name leads to one plugin, and a plugin keeps its
 /// name as long as it is loaded. Returns the slots that must give way to the generation, with the error of each.
@@ -37,17 +43,53 @@ fn collision(new: &Generation, other: &Generation) -> Option<LoadError> {
     if new.plugin_name.meets(&other.plugin_name) {
         return Some(error("plugin", &new.program.name, new.program.name == other.program.name));
     }
-    if new.tool_names.meets(&other.tool_names)
-        && let Some(tool) = new.tools.iter().find(|tool| other.tool_names.has(&tool.definition.name))
+    let (lists, others) = (&new.lists, &other.lists);
+    if lists.tool_names.meets(&others.tool_names)
+        && let Some(tool) = lists.tools.iter().find(|tool| others.tool_names.has(&tool.definition.name))
     {
         let name = &tool.definition.name;
-        return Some(error("tool", name, other.tool(name).is_some()));
+        return Some(error("tool", name, others.tool(name).is_some()));
     }
-    if new.command_names.meets(&other.command_names)
-        && let Some(command) = new.commands.iter().find(|command| other.command_names.has(&command.name))
+    if lists.command_names.meets(&others.command_names)
+        && let Some(command) = lists.commands.iter().find(|command| others.command_names.has(&command.name))
     {
-        let is_same = other.commands.iter().any(|theirs| theirs.name == command.name);
+        let is_same = others.commands.iter().any(|theirs| theirs.name == command.name);
         return Some(error("command", &command.name, is_same));
     }
     None
+}
+
+/// Removes from lists of the slot at `at` what has a name of another plugin. Returns phrases for what was removed.
+pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<String> {
+    let others = || slots.iter().enumerate().filter(|(i, _)| *i != at).filter_map(|(_, slot)| slot.loaded.as_ref());
+    let owner = |has: &dyn Fn(&Lists) -> bool| {
+        let owner = others().find(|loaded| has(&loaded.lists) || has(&loaded.generation.lists));
+        owner.map(|loaded| loaded.program().name.to_string())
+    };
+    lists.remove_taken(
+        |tool| owner(&|lists| lists.tool_names.has(tool)),
+        |command| owner(&|lists| lists.command_names.has(command)),
+    )
+}
+
+/// Settles the names that appeared while plugins run, after the slot at `at` got a new generation: it takes its names from
+/// all others, and those that it had before its load from none. Returns the notices.
+pub(super) fn settle_running(slots: &mut [Slot], at: usize) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    for other in (0..slots.len()).filter(|other| *other != at).chain([at]) {
+        let Some(loaded) = slots[other].loaded.clone().filter(|loaded| loaded.offer().is_some()) else { continue };
+        let mut lists = (*loaded.lists).clone();
+        let removed = remove_taken(slots, other, &mut lists);
+        if !removed.is_empty() {
+            let loaded = loaded.offering(Arc::new(lists), loaded.offer().cloned());
+            slots[other].loaded = Some(Arc::new(loaded));
+            notices.push(slots[other].notice(NoticeEvent::Offer(left_out(&removed))));
+        }
+    }
+    notices
+}
+
+/// Words for tools and commands that a list loses.
+pub(super) fn left_out(removed: &[String]) -> String {
+    format!("left out: {}", removed.join("; "))
 }

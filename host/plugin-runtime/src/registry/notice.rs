@@ -27,6 +27,9 @@ pub enum NoticeEvent {
     Refused(LoadError),
     /// Some of its grants are not in effect. The text gives the reason, with a hint.
     HeldBack(String),
+    /// A list of tools and commands that it offers while it runs was refused or cut. The text says why, with a hint where
+    /// there is one.
+    Offer(String),
     /// Its file is gone, and so is the plugin.
     Removed,
 }

@@ -1,9 +1,9 @@
 //! The plugins that calls see: an immutable snapshot.
 
-use crate::loading::generation::CommandDefinition;
+use crate::loading::lists::CommandDefinition;
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::slot::Slot;
-use pinion_protocol::ToolDefinition;
+use pinion_protocol::{Instructions, ToolDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -33,10 +33,10 @@ impl PluginSet {
 
     fn add(&mut self, loaded: Arc<Loaded>) {
         let at = self.loaded.len();
-        for tool in &loaded.generation.tools {
+        for tool in &loaded.lists.tools {
             self.tools.insert(tool.definition.name.clone(), at);
         }
-        for command in &loaded.generation.commands {
+        for command in &loaded.lists.commands {
             self.commands.insert(command.name.clone(), at);
         }
         self.loaded.push(loaded);
@@ -62,10 +62,20 @@ impl PluginSet {
     }
 
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
-        self.loaded.iter().flat_map(|loaded| loaded.generation.tools.iter().map(|tool| &tool.definition))
+        self.loaded.iter().flat_map(|loaded| loaded.lists.tools.iter().map(|tool| &tool.definition))
     }
 
     pub(crate) fn commands(&self) -> impl Iterator<Item = &CommandDefinition> {
-        self.loaded.iter().flat_map(|loaded| &loaded.generation.commands)
+        self.loaded.iter().flat_map(|loaded| &loaded.lists.commands)
+    }
+
+    pub(crate) fn instructions(&self) -> impl Iterator<Item = &Instructions> {
+        self.loaded.iter().filter_map(|loaded| loaded.lists.instructions.as_ref())
+    }
+
+    /// Returns whether a tool was offered by a plugin that is loaded and whose tools change while it runs.
+    pub(crate) fn may_have_offered(&self, tool: &ToolDefinition) -> bool {
+        let is_its = |loaded: &Arc<Loaded>| loaded.program().name == tool.source.plugin;
+        self.loaded.iter().any(|loaded| is_its(loaded) && loaded.generation.has_offers())
     }
 }

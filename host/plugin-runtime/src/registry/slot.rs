@@ -7,6 +7,7 @@ use crate::loading::stamp::Stamp;
 use crate::registry::attempt::{Attempt, FileState};
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
+use crate::registry::offer_task::OfferTask;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub(crate) struct Slot {
     /// The state of the file when the last attempt began.
     pub(super) stamp: Option<Stamp>,
     pub(super) loaded: Option<Arc<Loaded>>,
+    /// Asks the current generation what it offers while it runs.
+    pub(super) offers: Option<OfferTask>,
     pub(super) problem: Option<LoadError>,
     pub(super) generations: u32,
     /// The load that is under way.
@@ -38,6 +41,7 @@ impl Slot {
             share,
             stamp: None,
             loaded: None,
+            offers: None,
             problem: None,
             generations: 0,
             attempt: None,
@@ -93,6 +97,7 @@ impl Slot {
         let version = loaded.generation.inspection.manifest.version.clone();
         let held_back = loaded.generation.held_back.clone().map(NoticeEvent::HeldBack);
         self.loaded = Some(loaded);
+        self.offers = None;
         let events = [Some(NoticeEvent::Loaded { generation: self.generations, version }), held_back];
         events.into_iter().flatten().map(|event| self.notice(event)).collect()
     }
@@ -112,6 +117,7 @@ impl Slot {
     pub(super) fn displace(&mut self, error: LoadError) -> Notice {
         let notice = self.refuse(error);
         self.loaded = None;
+        self.offers = None;
         notice
     }
 

@@ -2,10 +2,11 @@
 
 use super::Secrets;
 use crate::content::Content;
-use crate::definition::ToolDefinition;
+use crate::definition::{Instructions, ToolDefinition};
 use crate::tool::{ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An executor that redacts secrets in results, errors and progress.
@@ -24,6 +25,16 @@ impl RedactedTools {
 impl ToolExecutor for RedactedTools {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         self.inner.definitions()
+    }
+
+    fn instructions(&self) -> Vec<Instructions> {
+        let mut instructions = self.inner.instructions();
+        for entry in &mut instructions {
+            if let Cow::Owned(clean) = self.secrets.clean(&entry.text) {
+                entry.text = clean.into();
+            }
+        }
+        instructions
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {

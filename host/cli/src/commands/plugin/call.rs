@@ -138,7 +138,9 @@ pub(crate) async fn runtime(
     })?;
     let sources =
         source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
+    runtime.begin_offers();
     runtime.add(sources).await;
+    runtime.offers_settled().await;
     match runtime.plugins().into_iter().find(|info| is_target(info, &target)) {
         Some(info) => Ok((runtime, info)),
         None => Err(not_found(plugin, &runtime)),

@@ -1,6 +1,7 @@
 //! The import `process`.
 
 use super::Process;
+use crate::bindings::pinion::plugin::child_process;
 use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
 use crate::capability::CallAuthority;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    child_process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
 }
 
 impl process::Host for State {
@@ -48,7 +50,7 @@ impl process::Host for State {
 ///
 /// # Errors
 /// A secret was not granted or has no value.
-async fn environment(
+pub(super) async fn environment(
     authority: &CallAuthority,
     command: &Command,
 ) -> Result<(Vec<(String, String)>, Redacted), ProcessError> {

@@ -1,5 +1,6 @@
 //! The capability `process`: programs outside the sandbox.
 
+mod child;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
@@ -37,7 +38,7 @@ pub(crate) struct Process;
 
 impl Capability for Process {
     const NAME: &'static str = "process";
-    const INTERFACES: &'static [&'static str] = &["process"];
+    const INTERFACES: &'static [&'static str] = &["process", "child-process"];
     const EFFECT: &'static str = "executes";
     const MOST: Ask = true;
 

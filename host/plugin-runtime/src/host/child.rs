@@ -1,0 +1,374 @@
+//! `child-process`: programs that a plugin talks to while they run.
+//!
+//! A program starts like one of [`process`](crate::host::process), and nothing of it outlives its call: when the call ends,
+//! its process group is killed, and the guest's resource refers to a [`Child`] that has ended.
+//!
+//! Whenever the guest waits for a program, the host collects its output, at most [`MAX_UNREAD`] bytes of each stream, so
+//! that a program that writes before it reads does not block a guest that writes before it reads. Beyond that, the program
+//! waits. While the guest does something else, the program waits once its pipe is full.
+
+use crate::bindings::pinion::plugin::child_process::{Exit, OutputStream, ReadResult};
+use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
+use crate::capability::ProcessGrant;
+use crate::host::process::{Group, signal_of, spawn};
+use pinion_protocol::{ByteRedactor, Secrets};
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{Resource, ResourceTable};
+
+/// Programs that a call may talk to at once. The contract names this number.
+pub(crate) const MAX_CHILDREN: usize = 8;
+/// Bytes of an output stream that were not read. The contract names this number.
+const MAX_UNREAD: usize = 256 * 1024;
+/// Bytes that one read returns at most. The contract names this number.
+const MAX_READ: u32 = 1024 * 1024;
+/// Bytes that one write takes at most.
+const MAX_WRITE: usize = 64 * 1024;
+
+/// The programs that the current call started, by the numbers of their resources.
+#[derive(Default)]
+pub(crate) struct Children(Vec<u32>);
+
+/// The resource `child`.
+#[allow(unreachable_pub, reason = "the generated bindings re-export it")]
+pub struct Child(Option<Running>);
+
+/// A program that runs, or has ended during the call that started it.
+struct Running {
+    child: tokio::process::Child,
+    group: Arc<Group>,
+    stdin: Stdin,
+    stdout: Pipe<ChildStdout>,
+    stderr: Pipe<ChildStderr>,
+    exit: Option<ExitStatus>,
+    _timer: Option<Timer>,
+}
+
+impl Children {
+    /// Returns whether the call may start another program.
+    pub(crate) fn has_room(&self, table: &ResourceTable) -> bool {
+        let runs = |number: &&u32| {
+            let child = table.get(&Resource::<Child>::new_borrow(**number));
+            child.is_ok_and(|child| child.0.as_ref().is_some_and(|running| running.exit.is_none()))
+        };
+        self.0.iter().filter(runs).count() < MAX_CHILDREN
+    }
+
+    pub(crate) fn add(&mut self, number: u32) {
+        self.0.push(number);
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.0.retain(|other| *other != number);
+    }
+
+    /// Kills all programs. Their resources stay until the guest drops them.
+    pub(crate) fn end_call(&mut self, table: &mut ResourceTable) {
+        for number in self.0.drain(..) {
+            if let Ok(child) = table.get_mut(&Resource::<Child>::new_borrow(number)) {
+                child.0 = None;
+            }
+        }
+    }
+}
+
+impl Child {
+    /// Starts a program.
+    pub(crate) fn start(
+        command: Command,
+        grant: &ProcessGrant,
+        workspace: &Path,
+        environment: &[(String, String)],
+        redacted: &Secrets,
+    ) -> Result<Self, ProcessError> {
+        let mut child = spawn(&command, grant, workspace, environment, Stdio::piped())?;
+        let group = Arc::new(Group::of(&child));
+        Ok(Self(Some(Running {
+            stdin: Stdin { pipe: child.stdin.take(), first: command.stdin.into(), closes: false },
+            stdout: Pipe::new(child.stdout.take(), redacted),
+            stderr: Pipe::new(child.stderr.take(), redacted),
+            exit: None,
+            _timer: command.timeout_ms.map(|ms| Timer::start(group.clone(), Duration::from_millis(ms.into()))),
+            child,
+            group,
+        })))
+    }
+
+    /// Writes to the program's standard input. Returns the number of bytes, which is 0 when the time is over.
+    pub(crate) async fn write(&mut self, data: &[u8], wait: &Wait) -> Result<u32, ProcessError> {
+        let Running { stdin, stdout, stderr, .. } = self.running()?;
+        let data = &data[..data.len().min(MAX_WRITE)];
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let writing = stdin.write(data);
+        tokio::pin!(writing);
+        loop {
+            tokio::select! {
+                biased;
+                () = wait.token.cancelled() => return Err(cancelled()),
+                written = &mut writing => {
+                    return written.map_err(|error| ProcessError::Io(format!("could not write to the program: {error}")));
+                }
+                () = stdout.fill() => {}
+                () = stderr.fill() => {}
+                () = sleep_until(wait.until) => return Ok(0),
+            }
+        }
+    }
+
+    /// Closes the program's standard input, once it has what the program reads first.
+    pub(crate) fn close_stdin(&mut self) {
+        if let Some(running) = &mut self.0 {
+            running.stdin.close();
+        }
+    }
+
+    /// Reads at most `limit` bytes of an output stream.
+    pub(crate) async fn read(
+        &mut self,
+        source: OutputStream,
+        limit: u32,
+        wait: &Wait,
+    ) -> Result<ReadResult, ProcessError> {
+        let Running { stdin, stdout, stderr, .. } = self.running()?;
+        let limit = usize::try_from(limit.clamp(1, MAX_READ)).unwrap_or(usize::MAX);
+        loop {
+            let read = match source {
+                OutputStream::Stdout => stdout.take(limit),
+                OutputStream::Stderr => stderr.take(limit),
+            };
+            if let Some(read) = read {
+                return Ok(read);
+            }
+            tokio::select! {
+                biased;
+                () = wait.token.cancelled() => return Err(cancelled()),
+                () = stdout.fill() => {}
+                () = stderr.fill() => {}
+                () = stdin.feed() => {}
+                () = sleep_until(wait.until) => return Ok(ReadResult::TimedOut),
+            }
+        }
+    }
+
+    /// Waits for the end of the program. `None` when the time is over.
+    pub(crate) async fn wait(&mut self, wait: &Wait) -> Result<Option<Exit>, ProcessError> {
+        let Running { child, group, stdin, stdout, stderr, exit, .. } = self.running()?;
+        while exit.is_none() {
+            tokio::select! {
+                biased;
+                () = wait.token.cancelled() => return Err(cancelled()),
+                ended = child.wait() => {
+                    // Its number is free from now on, unless it left processes in its group.
+                    group.kill();
+                    *exit = Some(ended.map_err(|error| ProcessError::Io(error.to_string()))?);
+                }
+                () = stdout.fill() => {}
+                () = stderr.fill() => {}
+                () = stdin.feed() => {}
+                () = sleep_until(wait.until) => return Ok(None),
+            }
+        }
+        Ok(exit.map(|status| Exit { code: status.code(), signal: signal_of(status) }))
+    }
+
+    /// Kills the process group.
+    pub(crate) fn kill(&mut self) {
+        if let Some(running) = &self.0 {
+            running.group.kill();
+        }
+    }
+
+    fn running(&mut self) -> Result<&mut Running, ProcessError> {
+        let ended = || ProcessError::Io("the program ended with the call that started it".to_owned());
+        self.0.as_mut().ok_or_else(ended)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.group.kill();
+    }
+}
+
+/// The end of a wait: its time, or the cancellation of the call.
+pub(crate) struct Wait {
+    pub(crate) until: Instant,
+    pub(crate) token: CancellationToken,
+}
+
+/// Kills a program at its timeout, also while the guest does not wait for it.
+struct Timer(JoinHandle<()>);
+
+impl Timer {
+    fn start(group: Arc<Group>, time: Duration) -> Self {
+        let at = Instant::now() + time;
+        Self(tokio::spawn(async move {
+            sleep_until(at).await;
+            group.kill();
+        }))
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The standard input of a program.
+struct Stdin {
+    /// None once it is closed.
+    pipe: Option<ChildStdin>,
+    /// Bytes that the program reads before those that are written later.
+    first: VecDeque<u8>,
+    /// It is closed once `first` was written.
+    closes: bool,
+}
+
+impl Stdin {
+    async fn write(&mut self, data: &[u8]) -> io::Result<u32> {
+        while !self.first.is_empty() {
+            self.feed_some().await?;
+        }
+        let pipe = self.pipe.as_mut().filter(|_| !self.closes);
+        let pipe = pipe.ok_or_else(|| io::Error::new(io::ErrorKind::BrokenPipe, "its standard input is closed"))?;
+        let written = pipe.write(data).await?;
+        Ok(u32::try_from(written).unwrap_or(u32::MAX))
+    }
+
+    fn close(&mut self) {
+        self.closes = true;
+        if self.first.is_empty() {
+            self.pipe = None;
+        }
+    }
+
+    /// Writes some of what the program reads first. Never ends when nothing is left of it.
+    async fn feed(&mut self) {
+        if self.first.is_empty() {
+            return std::future::pending().await;
+        }
+        if self.feed_some().await.is_err() {
+            // A program that does not read it is no error.
+            self.first.clear();
+        }
+    }
+
+    async fn feed_some(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let written = pipe.write(self.first.as_slices().0).await?;
+        self.first.drain(..written);
+        if self.closes && self.first.is_empty() {
+            self.pipe = None;
+        }
+        Ok(())
+    }
+}
+
+/// An output stream, with what was collected and not read.
+struct Pipe<R> {
+    /// None once the program has closed it.
+    stream: Option<R>,
+    unread: VecDeque<u8>,
+    chunk: Box<[u8]>,
+    /// None when the program knows no secret. It holds back what may be the beginning of one.
+    redactor: Option<ByteRedactor>,
+}
+
+impl<R: AsyncRead + Unpin> Pipe<R> {
+    fn new(stream: Option<R>, redacted: &Secrets) -> Self {
+        let redactor = (!redacted.is_empty()).then(|| redacted.byte_redactor());
+        Self { stream, unread: VecDeque::new(), chunk: vec![0; 32 * 1024].into(), redactor }
+    }
+
+    /// Takes what was collected, or the end of the stream. None when neither is there.
+    fn take(&mut self, limit: usize) -> Option<ReadResult> {
+        if self.unread.is_empty() {
+            return self.stream.is_none().then_some(ReadResult::End);
+        }
+        let taken = self.unread.drain(..limit.min(self.unread.len())).collect();
+        Some(ReadResult::Data(taken))
+    }
+
+    /// Collects some output, or notes the end. Never ends when the stream is closed or enough was collected.
+    async fn fill(&mut self) {
+        let room = MAX_UNREAD.saturating_sub(self.unread.len()).min(self.chunk.len());
+        let Some(stream) = self.stream.as_mut().filter(|_| room > 0) else { return std::future::pending().await };
+        // An error of a pipe is its end: there is nothing else to be had from it.
+        match (stream.read(&mut self.chunk[..room]).await.unwrap_or(0), &mut self.redactor) {
+            (0, redactor) => {
+                self.stream = None;
+                self.unread.extend(redactor.iter_mut().flat_map(ByteRedactor::finish));
+            }
+            (read, Some(redactor)) => self.unread.extend(redactor.push(&self.chunk[..read])),
+            (read, None) => self.unread.extend(&self.chunk[..read]),
+        }
+    }
+}
+
+/// The error of a call that was cancelled. The output so far is what the guest has read.
+fn cancelled() -> ProcessError {
+    let nothing = || Captured { head: Vec::new(), tail: Vec::new(), total: 0 };
+    ProcessError::Cancelled(Output {
+        exit_code: None,
+        signal: None,
+        stdout: nothing(),
+        stderr: nothing(),
+        spilled_to: None,
+        duration_ms: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn pipe_collects_up_to_its_limit_and_then_lets_the_program_wait() {
+        let endless = tokio::io::repeat(b'x');
+        let mut pipe = Pipe::new(Some(endless), &Secrets::default());
+        while pipe.fill().now_or_never().is_some() {}
+        assert_eq!(pipe.unread.len(), MAX_UNREAD);
+        assert!(matches!(pipe.take(10), Some(ReadResult::Data(data)) if data == b"xxxxxxxxxx"));
+        assert!(pipe.fill().now_or_never().is_some());
+        assert!(pipe.fill().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn secret_in_the_output_is_redacted_across_reads() {
+        let secrets = Secrets::default();
+        secrets.add(&"hunter2-hunter2-hunter2".to_owned().into());
+        let output = b"token hunter2-hunter2-hunter2 end".chunks(5).map(std::io::Cursor::new);
+        let stream = output
+            .fold(Box::new(tokio::io::empty()) as Box<dyn AsyncRead + Unpin>, |all, part| Box::new(all.chain(part)));
+        let mut pipe = Pipe::new(Some(stream), &secrets);
+        while pipe.stream.is_some() {
+            pipe.fill().await;
+        }
+        let text = String::from_utf8(pipe.unread.into_iter().collect()).unwrap();
+        assert!(text.starts_with("token ") && text.ends_with(" end") && !text.contains("hunter2-h"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn end_of_a_pipe_follows_what_was_collected() {
+        let mut pipe = Pipe::new(Some(&b"ab"[..]), &Secrets::default());
+        pipe.fill().await;
+        pipe.fill().await;
+        assert!(matches!(pipe.take(1), Some(ReadResult::Data(data)) if data == b"a"));
+        assert!(matches!(pipe.take(9), Some(ReadResult::Data(data)) if data == b"b"));
+        assert!(matches!(pipe.take(9), Some(ReadResult::End)) && matches!(pipe.take(9), Some(ReadResult::End)));
+        assert!(pipe.fill().now_or_never().is_none());
+    }
+}

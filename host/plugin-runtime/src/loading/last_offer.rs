@@ -1,0 +1,42 @@
+//! What a plugin offered last while it ran, on disk, so that its tools are there before its instance has listed them.
+//!
+//! An entry is sealed like a description and bound to the component's digest and config. It is only shown: a call waits
+//! until the instance itself has listed what it offers, and is decided on again if that differs.
+
+use crate::loading::cache::Cache;
+use crate::loading::described::hash;
+use crate::loading::generation::Generation;
+use crate::loading::offer::Description;
+use crate::loading::source::Source;
+use serde::{Deserialize, Serialize};
+
+/// What a plugin offered last.
+#[derive(Serialize, Deserialize)]
+struct LastOffer {
+    /// BLAKE3 of the component, in hexadecimal.
+    digest: String,
+    config: String,
+    offer: Description,
+}
+
+/// Reads what this generation offered last. Nothing in it is checked yet. Blocks.
+pub(crate) fn read(cache: &Cache, source: &Source, generation: &Generation) -> Option<Description> {
+    let content = cache.load_offer(source)?;
+    let last: LastOffer = serde_json::from_slice(content.bytes()).ok()?;
+    let is_of = last.digest == generation.digest.to_hex().as_str() && last.config == hash(&generation.program.config);
+    is_of.then_some(last.offer)
+}
+
+/// Stores what a generation offers, unless the entry has it already. Blocks.
+pub(crate) fn store(cache: &Cache, source: &Source, generation: &Generation, offer: &Description) {
+    let last = LastOffer {
+        digest: generation.digest.to_hex().to_string(),
+        config: hash(&generation.program.config),
+        offer: offer.clone(),
+    };
+    let text = serde_json::to_vec(&last);
+    let is_known = |text: &Vec<u8>| cache.load_offer(source).is_some_and(|known| known.bytes() == text);
+    if !text.as_ref().is_ok_and(is_known) {
+        cache.store_offer(source, text);
+    }
+}
