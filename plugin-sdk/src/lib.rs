@@ -64,6 +64,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 pub mod hooks;
+pub mod http;
 mod output;
 mod schema;
 #[cfg(not(target_arch = "wasm32"))]
@@ -71,8 +72,8 @@ pub mod testing;
 mod tool;
 
 pub use bindings::imports::pinion::plugin::{
-    agents, cancellation, catalog, child_process, http, invoke, log, model, offers_host, process, progress, secrets,
-    session, settings, storage, ui, workspace,
+    agents, cancellation, catalog, child_process, invoke, log, model, offers_host, process, progress, secrets, session,
+    settings, storage, ui, workspace,
 };
 pub use call::Call;
 pub use command::{Action, Command, Completion};
