@@ -15,6 +15,7 @@ mod first_contact;
 mod full_screen;
 mod generated;
 mod hostile;
+mod http;
 mod kill;
 mod limits;
 mod plan;

@@ -27,7 +27,7 @@ mod shared;
 
 pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
-    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
+    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, ProcessGrant, Switch, UnknownCapability,
     capability_forms, shell_word,
 };
 pub use engine::EngineError;

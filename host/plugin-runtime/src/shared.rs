@@ -15,6 +15,7 @@ use crate::loading::cache::{Cache, CacheKey};
 use crate::loading::compiler::Compiler;
 use crate::paths::protected::{HostDirectories, Protected};
 use crate::policy::PluginPolicy;
+use pinion_egress::Client;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use wasmtime::component::Linker;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) compiler: Option<Compiler>,
     pub(crate) policy: Arc<dyn PluginPolicy>,
     pub(crate) read_files: Arc<ReadFiles>,
+    /// Sends the requests of all plugins.
+    pub(crate) client: Client,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -76,6 +79,7 @@ impl Shared {
             compiler: config.compiler,
             policy: config.policy,
             read_files: Arc::default(),
+            client: Client::default(),
             plugins,
             engine,
         }

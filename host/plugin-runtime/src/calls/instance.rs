@@ -236,6 +236,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         total_memory: shared.limits.engine.plugin_memory_bytes.max(program.limits.memory_bytes),
         info: shared.info.clone(),
         read_files: shared.read_files.clone(),
+        client: shared.client.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

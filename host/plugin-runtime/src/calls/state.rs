@@ -11,6 +11,7 @@ use crate::host::workspace::read_files::ReadFiles;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
+use pinion_egress::Client;
 use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use wasmtime::CallHook;
@@ -37,6 +38,7 @@ pub(crate) struct State {
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) client: Client,
     pub(crate) stderr: Stderr,
     limits: Arc<Limits>,
 }
@@ -50,6 +52,7 @@ pub(crate) struct InstanceParts {
     pub(crate) total_memory: u64,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) client: Client,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -82,7 +85,7 @@ impl Account {
 
 impl State {
     pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
-        let InstanceParts { plugin, limits, share, total_memory, info, read_files, plugins } = from;
+        let InstanceParts { plugin, limits, share, total_memory, info, read_files, client, plugins } = from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -106,6 +109,7 @@ impl State {
             handles: Handles::default(),
             listed: Arc::default(),
             read_files,
+            client,
             stderr,
             limits,
         }

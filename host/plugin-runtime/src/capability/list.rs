@@ -9,6 +9,7 @@ macro_rules! with_capabilities {
             process: Process, "Programs outside the sandbox.";
             catalog: Catalog, "What is loaded and spent.";
             agents: Agents, "Sub-agents.";
+            http: Http, "Servers to which it may send requests.";
             #[cfg(test)] echo: Echo, "A capability of the unit tests.";
         }
     };

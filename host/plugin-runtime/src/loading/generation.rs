@@ -131,7 +131,7 @@ impl Generation {
             tool_names: FoldedNames::default(),
             command_names: FoldedNames::default(),
             offered: Ceiling {
-                asks: inspection.manifest.capabilities,
+                asks: inspection.manifest.capabilities.clone(),
                 lifetime: inspection.manifest.lifetime,
                 ..Ceiling::default()
             },
