@@ -37,7 +37,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-protocol"]),
     ("pinion-egress", &["pinion-protocol"]),
-    ("pinion-plugin-runtime", &["pinion-protocol"]),
+    ("pinion-plugin-runtime", &["pinion-egress", "pinion-protocol"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
     ("pinion-tui", &["pinion-protocol"]),

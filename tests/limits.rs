@@ -19,6 +19,7 @@ const NONE: PartialLimits = PartialLimits {
     bytes_written: None,
     file_bytes: None,
     programs: None,
+    requests: None,
 };
 
 /// The `hostile` guest under these limits, beside a harmless plugin.

@@ -17,6 +17,7 @@ mod first_contact;
 mod full_screen;
 mod generated;
 mod hostile;
+mod http;
 mod kill;
 mod limits;
 mod offers;

@@ -1,6 +1,7 @@
 //! Errors of tools, designed to be returned with `?`.
 
 use crate::bindings::imports::pinion::plugin::{agents, process, storage, types, workspace};
+use crate::http;
 use std::any::Any;
 use std::fmt::Display;
 use std::io;
@@ -113,6 +114,9 @@ impl Error {
                 }
                 storage::StorageError::Io(text) => Self::failed(text),
             });
+        }
+        if let Some(error) = error.downcast_ref::<http::HttpError>() {
+            return Some(http::convert(error));
         }
         let error = error.downcast_ref::<process::ProcessError>()?;
         Some(match error {

@@ -64,6 +64,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 pub mod hooks;
+pub mod http;
 mod output;
 mod schema;
 pub mod storage;
@@ -72,8 +73,8 @@ pub mod testing;
 mod tool;
 
 pub use bindings::imports::pinion::plugin::{
-    agents, cancellation, catalog, child_process, http, invoke, log, model, offers_host, process, progress, secrets,
-    session, settings, ui, workspace,
+    agents, cancellation, catalog, child_process, invoke, log, model, offers_host, process, progress, secrets, session,
+    settings, ui, workspace,
 };
 pub use call::Call;
 pub use command::{Action, Command, Completion};

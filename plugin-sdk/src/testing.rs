@@ -1,7 +1,7 @@
 //! Calls a plugin's tools and commands from native tests, without a host.
 //!
 //! Files are the machine's own; use absolute paths. [`Call::cancelled`] and [`Call::progress`] work, and
-//! [`crate::storage`] keeps values in memory, for each thread its own. The other imports, such as
+//! [`crate::storage`] keeps values in memory, for each thread its own. [`respond_with`] answers requests of [`crate::http`]. The other imports, such as
 //! [`crate::workspace`] and [`crate::process`], need the host and panic.
 //!
 //! ```
@@ -29,11 +29,15 @@
 pub use crate::bindings::imports::pinion::plugin::types::{Image, ToolDefinition};
 
 use crate::bindings::imports::pinion::plugin::types::{CallContext, Content};
+use crate::http::{Failure, HttpError, Request, Response};
 use crate::{Action, Call, Error, Output, Plugin, Result, config, storage};
 use serde_json::Value;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+
+type Respond = dyn Fn(&Request) -> Result<Response, HttpError>;
 
 thread_local! {
+    static RESPOND: RefCell<Option<Box<Respond>>> = const { RefCell::new(None) };
     static CHECKS_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
@@ -81,6 +85,21 @@ pub fn run_command<P: Plugin>(name: &str, typed: &str) -> Result<Vec<Action>, St
 /// Cancels the next call on this thread after `checks` calls of [`Call::cancelled`] or [`Call::check`].
 pub fn cancel_after(checks: u32) {
     CHECKS_LEFT.set(Some(checks));
+}
+
+/// Answers the HTTP requests of this thread with a function, in place of servers.
+pub fn respond_with(respond: impl Fn(&Request) -> Result<Response, HttpError> + 'static) {
+    RESPOND.set(Some(Box::new(respond)));
+}
+
+pub(crate) fn respond(request: &Request) -> Result<Response, HttpError> {
+    RESPOND.with_borrow(|respond| match respond {
+        Some(respond) => respond(request),
+        None => {
+            let message = "no server in a native test: call `testing::respond_with`".to_owned();
+            Err(HttpError::Failed(Failure { message, request_sent: false }))
+        }
+    })
 }
 
 /// Sets the config that [`crate::config()`] reads on this thread.

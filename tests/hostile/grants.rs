@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const CONFIG: &str = "[plugins.grow.grants]\nprocess = true\n";
 
 /// Returns a guest with another manifest: the last section of its kind applies.
-fn packed(name: &str, manifest: &Value) -> Vec<u8> {
+pub(super) fn packed(name: &str, manifest: &Value) -> Vec<u8> {
     let mut bytes = std::fs::read(guest(name)).unwrap();
     let (section, data) = ("pinion:manifest", manifest.to_string());
     let mut body = vec![u8::try_from(section.len()).unwrap()];
@@ -26,7 +26,7 @@ fn packed(name: &str, manifest: &Value) -> Vec<u8> {
     bytes
 }
 
-fn manifest(name: &str, asks: Value) -> Value {
+pub(super) fn manifest(name: &str, asks: Value) -> Value {
     json!({ "manifest": 1, "api": "0.1.0", "name": name, "version": "1.0.0", "capabilities": asks })
 }
 

@@ -6,6 +6,7 @@ mod pinion;
 mod sandbox;
 mod scale;
 mod script;
+mod server;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod wait;
@@ -15,6 +16,7 @@ pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
 pub use script::{call, say};
+pub use server::{Answer, HttpServer, Received, answer};
 #[cfg(target_os = "linux")]
 pub use terminal::Terminal;
 pub use wait::{until, until_gone, wait_until};

@@ -4,6 +4,7 @@ use crate::guests::guest;
 use pinion_agent::definition::{Execution, ToolSource};
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
+use pinion_egress::Policy;
 use pinion_plugin_runtime::{
     Access, AgentsGrant, CacheKey, EngineLimits, HostDirectories, NoInfo, Notice, PartialLimits, PluginPolicy,
     PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
@@ -212,6 +213,13 @@ impl SandboxBuilder {
     #[must_use]
     pub fn catalog(mut self, plugin: &str) -> Self {
         self.settings(plugin).grants.catalog = true;
+        self
+    }
+
+    /// Grants a plugin the requests that these rules cover.
+    #[must_use]
+    pub fn http(mut self, plugin: &str, rules: &[&str]) -> Self {
+        self.settings(plugin).grants.http = Policy::new(rules.iter().map(|rule| rule.parse().unwrap()).collect());
         self
     }
 

@@ -103,7 +103,7 @@ impl Ceiling {
 
     /// Returns phrases for what `offered` has beyond this ceiling.
     pub fn excess(&self, offered: &Self) -> Vec<String> {
-        let mut excess: Vec<String> = self.asks.excess(&offered.asks).into_iter().map(str::to_owned).collect();
+        let mut excess: Vec<String> = self.asks.excess(&offered.asks);
         if self.lifetime == Lifetime::Call && offered.lifetime == Lifetime::Session {
             excess.push("keep one instance for the whole session".to_owned());
         }

@@ -16,6 +16,7 @@ use crate::loading::cache::{Cache, CacheKey};
 use crate::loading::compiler::Compiler;
 use crate::paths::protected::{HostDirectories, Protected};
 use crate::policy::PluginPolicy;
+use pinion_egress::Client;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use wasmtime::component::Linker;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) policy: Arc<dyn PluginPolicy>,
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) stores: Arc<Stores>,
+    /// Sends the requests of all plugins.
+    pub(crate) client: Client,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -79,6 +82,7 @@ impl Shared {
             policy: config.policy,
             read_files: Arc::default(),
             stores: Arc::default(),
+            client: Client::default(),
             plugins,
             engine,
         }

@@ -15,6 +15,7 @@ impl fmt::Display for Ledger {
             (self.bytes_written, format!("{} written", bytes(self.bytes_written))),
             (self.processes, count(self.processes, "program")),
             (self.agents, count(self.agents, "sub-agent")),
+            (self.requests, self.traffic()),
         ];
         let counts = self.counts.iter().map(|(noun, amount)| (*amount, count(*amount, noun)));
         let output = (self.output, format!("{} out", bytes(self.output)));
@@ -22,6 +23,14 @@ impl fmt::Display for Ledger {
             write!(f, " · {text}")?;
         }
         Ok(())
+    }
+}
+
+impl Ledger {
+    fn traffic(&self) -> String {
+        let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        let (requests, hosts) = (count(self.requests, "request"), hosts.join(", "));
+        format!("{requests} to {hosts} · {} sent · {} received", bytes(self.bytes_sent), bytes(self.bytes_received))
     }
 }
 
@@ -62,11 +71,18 @@ mod tests {
             host_calls: 1,
             files: 2,
             bytes_read: 512,
-            counts: BTreeMap::from([("request".to_owned(), 3)]),
+            counts: BTreeMap::from([("echo".to_owned(), 3)]),
             ..Ledger::default()
         };
-        let expected =
-            "fs #2 · 1.20 ms · 61.3 k fuel · 1.1 MiB memory · 1 host call · 2 files · 512 B read · 3 requests";
+        let expected = "fs #2 · 1.20 ms · 61.3 k fuel · 1.1 MiB memory · 1 host call · 2 files · 512 B read · 3 echos";
         assert_eq!(ledger.to_string(), expected);
+    }
+
+    #[test]
+    fn display_names_the_hosts_of_requests() {
+        let hosts = ["a.example", "b.example"].map(str::to_owned).into();
+        let ledger = Ledger { requests: 2, bytes_sent: 300, bytes_received: 2_048, hosts, ..Ledger::default() };
+        let text = ledger.to_string();
+        assert!(text.ends_with("2 requests to a.example, b.example · 300 B sent · 2.0 KiB received"), "{text}");
     }
 }

@@ -7,7 +7,7 @@ use crate::delegation::SubAgents;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -240,6 +240,11 @@ impl ToolError {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Resources that one call used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
@@ -266,6 +271,18 @@ pub struct Ledger {
     /// Sub-agents started.
     #[serde(default)]
     pub agents: u64,
+    /// HTTP requests sent, redirects included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requests: u64,
+    /// Bytes of HTTP that were sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes_sent: u64,
+    /// Bytes of HTTP that were received.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes_received: u64,
+    /// The hosts that received requests: names or addresses, at most 16.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hosts: BTreeSet<String>,
     /// Bytes of the result.
     pub output: u64,
     /// The counts of further capabilities, by the singular noun of what is counted, such as `request`.

@@ -164,7 +164,9 @@ fn killed_writers_leave_whole_values() {
         let enough = size() + 500 + round * 777;
         wait_until("the values grow", || size() >= enough);
         writers.iter_mut().for_each(|writer| writer.kill().unwrap());
-        writers.iter_mut().for_each(|writer| drop(writer.wait().unwrap()));
+        writers.iter_mut().for_each(|writer| {
+            writer.wait().unwrap();
+        });
         let now = read();
         assert!(now > last, "{now} after {last}");
         last = now;

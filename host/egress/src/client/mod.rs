@@ -84,6 +84,14 @@ impl fmt::Debug for Client {
     }
 }
 
+impl Default for Client {
+    /// Creates a client for the network and the certificate authorities of this machine.
+    fn default() -> Self {
+        let ClientSettings { network, .. } = ClientSettings::default();
+        Self { connector: Arc::new(Connector::new(network, Vec::new())) }
+    }
+}
+
 impl Client {
     /// Creates a client. Cheap: reads nothing and connects to nothing.
     ///

@@ -75,6 +75,43 @@ impl Rule {
         self.scheme == target.scheme() && self.port == target.port() && self.host.covers(target.target_host())
     }
 
+    /// Returns whether this rule covers every method and URL that `other` covers. The addresses of hosts do not matter.
+    pub fn includes(&self, other: &Self) -> bool {
+        let has_methods = |methods: &BTreeSet<String>| other.methods.as_ref().is_some_and(|of| of.is_subset(methods));
+        self.scheme == other.scheme
+            && self.port == other.port
+            && self.host.includes(&other.host)
+            && self.methods.as_ref().is_none_or(has_methods)
+            && other.segments.starts_with(&self.segments)
+    }
+
+    /// Returns the rule for the requests that both rules cover, `None` if there are none. It covers no address that this
+    /// rule does not cover, whatever `other` does.
+    #[must_use]
+    pub fn limited_to(&self, other: &Self) -> Option<Self> {
+        let host = self.host.limited_to(&other.host)?;
+        let methods = match (&self.methods, &other.methods) {
+            (Some(own), Some(others)) => Some(own & others),
+            (own, others) => own.clone().or_else(|| others.clone()),
+        };
+        let longer = match (self.segments.starts_with(&other.segments), other.segments.starts_with(&self.segments)) {
+            (true, _) => self,
+            (_, true) => other,
+            _ => return None,
+        };
+        let is_empty = methods.as_ref().is_some_and(BTreeSet::is_empty);
+        let is_same_origin = self.scheme == other.scheme && self.port == other.port;
+        (is_same_origin && !is_empty).then(|| Self {
+            is_private: self.is_private,
+            methods,
+            scheme: self.scheme,
+            host,
+            port: self.port,
+            path: longer.path.clone(),
+            segments: longer.segments.clone(),
+        })
+    }
+
     fn covers_path(&self, target: &Target) -> bool {
         self.segments.is_empty() || target.segments().is_some_and(|segments| segments.starts_with(&self.segments))
     }
@@ -107,6 +144,30 @@ impl Rule {
 }
 
 impl HostPattern {
+    /// Returns whether this pattern matches every host that `other` matches.
+    fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) => true,
+            (Self::Below(_), Self::Name(name)) => self.covers(&TargetHost::Name(name.clone())),
+            (Self::Below(own), Self::Below(parent)) => own == parent || self.covers(&TargetHost::Name(parent.clone())),
+            (own, other) => own == other,
+        }
+    }
+
+    /// Returns the pattern for the hosts that both match. A wildcard does not become the name of this machine or an
+    /// address of a special purpose, because a rule that names such a host admits more than a wildcard.
+    fn limited_to(&self, other: &Self) -> Option<Self> {
+        if other.includes(self) {
+            return Some(self.clone());
+        }
+        let is_special = match other {
+            Self::Name(name) => is_localhost(name),
+            Self::Address(address) => AddressClass::of(*address).reach() != Reach::Public,
+            Self::Any | Self::Below(_) => false,
+        };
+        (self.includes(other) && !is_special).then(|| other.clone())
+    }
+
     fn covers(&self, host: &TargetHost) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
@@ -226,6 +287,56 @@ mod tests {
         ] {
             assert!(!covers(rule, method, url), "{rule} {method} {url}");
         }
+    }
+
+    fn rule(text: &str) -> Rule {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn rules_are_limited_to_what_both_cover() {
+        for (one, other, both) in [
+            ("https://a.example", "https://a.example/v1", "https://a.example/v1/*"),
+            ("https://a.example/v1", "GET https://a.example", "GET https://a.example/v1/*"),
+            ("GET,POST a.example", "POST,PUT a.example", "POST https://a.example"),
+            ("*", "*.x.example", "https://*.x.example"),
+            ("*.x.example", "*", "https://*.x.example"),
+            ("*.x.example", "*.b.x.example", "https://*.b.x.example"),
+            ("private *.corp.example", "x.corp.example", "private https://x.corp.example"),
+            ("http://10.0.0.5", "http://10.0.0.5", "http://10.0.0.5"),
+            ("*", "https://93.184.215.14", "https://93.184.215.14"),
+        ] {
+            let limited = rule(one).limited_to(&rule(other)).unwrap();
+            assert_eq!(limited.to_string(), both);
+            assert!(rule(one).includes(&limited) && rule(other).includes(&limited), "{one} {other}");
+        }
+        for (one, other) in [
+            ("a.example", "b.example"),
+            ("a.example", "http://a.example"),
+            ("a.example", "a.example:8443"),
+            ("https://a.example/v1", "https://a.example/v10"),
+            ("GET a.example", "POST a.example"),
+            ("*.a.example", "a.example"),
+            ("*.a.example", "*.b.example"),
+        ] {
+            assert_eq!(rule(one).limited_to(&rule(other)), None, "{one} {other}");
+            assert!(!rule(one).includes(&rule(other)) && !rule(other).includes(&rule(one)), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn limiting_a_wildcard_opens_no_special_address() {
+        for (one, other) in [
+            ("http://*", "http://localhost"),
+            ("http://*", "http://127.0.0.1"),
+            ("http://*", "http://169.254.169.254"),
+            ("http://*", "http://[fd00::1]"),
+            ("http://*.a.localhost", "http://b.a.localhost"),
+        ] {
+            assert_eq!(rule(one).limited_to(&rule(other)), None, "{one} {other}");
+        }
+        let limited = rule("*.corp.example").limited_to(&rule("private x.corp.example")).unwrap();
+        assert_eq!(limited.to_string(), "https://x.corp.example");
     }
 
     #[test]

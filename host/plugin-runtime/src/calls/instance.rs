@@ -243,6 +243,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         settings: Settings { config: program.config.clone(), generation: program.number },
         stores: shared.stores.clone(),
         changed: program.changed.clone(),
+        client: shared.client.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

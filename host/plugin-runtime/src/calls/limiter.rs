@@ -35,12 +35,46 @@ impl Limiter {
         }
     }
 
+    /// Begins an account of memory that the host allocates for the call.
+    pub(crate) fn reserve(&self) -> Reserved {
+        Reserved { share: self.share.clone(), total: self.total, bytes: 0 }
+    }
+
+    /// Records that memory was refused because the plugin's calls together would have too much.
+    pub(crate) fn refuse_total(&mut self) {
+        self.refused_total = Some(self.total);
+    }
+
     /// Begins a call on an instance that stays: forgets refusals, and counts the peak from here.
     pub(super) fn begin(&mut self) {
         self.peak_memory = self.memory;
         self.refused_memory = None;
         self.refused_table = None;
         self.refused_total = None;
+    }
+}
+
+/// Memory of the host that holds data for a call. It counts towards the memory of the plugin's calls until it is dropped.
+pub(crate) struct Reserved {
+    share: Arc<Share>,
+    total: u64,
+    bytes: u64,
+}
+
+impl Reserved {
+    /// Counts bytes that are about to be allocated. Returns false if the plugin's calls together would have too much.
+    pub(crate) fn add(&mut self, bytes: u64) -> bool {
+        let is_free = self.share.grow(bytes, self.total);
+        if is_free {
+            self.bytes += bytes;
+        }
+        is_free
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.share.shrink(self.bytes);
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod commands;
 pub(crate) mod deadline;
 mod executor;
 pub(crate) mod instance;
-mod limiter;
+pub(crate) mod limiter;
 mod relay;
 pub(crate) mod session;
 pub(crate) mod state;

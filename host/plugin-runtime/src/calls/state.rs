@@ -14,6 +14,7 @@ use crate::host::workspace::read_files::ReadFiles;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
+use pinion_egress::Client;
 use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
@@ -46,6 +47,7 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     /// The values that plugins stored.
     pub(crate) stores: Arc<Stores>,
+    pub(crate) client: Client,
     pub(crate) stderr: Stderr,
     /// Notified when the guest would list other tools or commands.
     pub(crate) changed: Arc<Notify>,
@@ -64,6 +66,7 @@ pub(crate) struct InstanceParts {
     pub(crate) settings: Settings,
     pub(crate) stores: Arc<Stores>,
     pub(crate) changed: Arc<Notify>,
+    pub(crate) client: Client,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -96,8 +99,19 @@ impl Account {
 
 impl State {
     pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
-        let InstanceParts { plugin, limits, share, total_memory, info, read_files, settings, stores, changed, plugins } =
-            from;
+        let InstanceParts {
+            plugin,
+            limits,
+            share,
+            total_memory,
+            info,
+            read_files,
+            settings,
+            stores,
+            changed,
+            client,
+            plugins,
+        } = from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -124,6 +138,7 @@ impl State {
             read_files,
             settings,
             stores,
+            client,
             stderr,
             changed,
             limits,

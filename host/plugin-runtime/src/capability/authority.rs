@@ -72,7 +72,7 @@ impl PluginAuthority {
         let grants = grants.clone().cut_to(asks);
         Self {
             plugin: plugin.to_owned(),
-            asks: *asks,
+            asks: asks.clone(),
             files: FileAuthority::open(plugin, surroundings, &grants.files),
             grants,
             identity: Identity::default(),
@@ -177,6 +177,21 @@ impl CallAuthority {
         Err(plugin.denied(phrase, &hint))
     }
 
+    /// Returns a refusal whose hint says how the user can grant it.
+    pub(super) fn not_granted(&self, phrase: &str, line: &str) -> Denied {
+        self.plugin.not_granted(phrase, line)
+    }
+
+    /// Returns a refusal with a hint.
+    pub(super) fn denied(&self, phrase: &str, hint: &str) -> Denied {
+        self.plugin.denied(phrase, hint)
+    }
+
+    /// The capabilities that the manifest asks for.
+    pub(super) fn asks(&self) -> &Asks {
+        &self.plugin.asks
+    }
+
     /// Returns why a tool sees no files, whatever the user grants: its author has to change it. To the guest, all files
     /// are just missing.
     pub(crate) fn why_no_files(&self, tool: &str, declared: Authority) -> Option<String> {
@@ -207,16 +222,6 @@ impl CallAuthority {
             Caller::Completion => Err(self.plugin.denied(phrase, "only calls of tools and commands may")),
             Caller::Tool | Caller::Command | Caller::Nobody => Ok(()),
         }
-    }
-
-    /// Returns a refusal whose hint says how the user can grant it.
-    pub(super) fn not_granted(&self, phrase: &str, line: &str) -> Denied {
-        self.plugin.not_granted(phrase, line)
-    }
-
-    /// Returns a refusal with a hint.
-    pub(super) fn denied(&self, phrase: &str, hint: &str) -> Denied {
-        self.plugin.denied(phrase, hint)
     }
 
     /// No authority, of the same plugin.
@@ -306,7 +311,7 @@ mod tests {
         let why = |asks: Asks, declared| authority(asks, files("/w", Access::Read)).none().why_no_files("t", declared);
         assert!(why(Asks::default(), READS).unwrap().contains("asks = { \"files\": \"read\" }"));
         let asks = Asks { files: Some(Access::Read), ..Asks::default() };
-        assert!(why(asks, nothing).unwrap().contains("tool `t` sees no files") && why(asks, READS).is_none());
+        assert!(why(asks.clone(), nothing).unwrap().contains("tool `t` sees no files") && why(asks, READS).is_none());
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(crate) trait Capability {
     /// The most that a manifest can ask for.
     const MOST: Self::Ask;
 
-    /// The ask of a manifest. A wider ask compares greater.
-    type Ask: Copy + Default + PartialOrd;
+    /// The ask of a manifest. A wider ask compares greater; two asks of which none covers the other do not compare.
+    type Ask: Clone + Default + PartialOrd;
     /// The value in a grants table.
     type Entry: Clone + Default + PartialEq;
     /// The resolved grant of a plugin.
@@ -40,6 +40,11 @@ pub(crate) trait Capability {
     /// Parses a word of the command line; `value` is the text after `=`. `None` when it cannot be understood.
     fn parse(value: Option<&str>, workspace: &Path) -> Option<Self::Entry>;
 
+    /// Returns why a value cannot be parsed and, in further lines, hints; `None` if its form is all that is wrong.
+    fn problem(_value: Option<&str>) -> Option<String> {
+        None
+    }
+
     /// The least ask that covers an entry.
     fn ask_for(entry: &Self::Entry) -> Self::Ask;
 
@@ -51,6 +56,11 @@ pub(crate) trait Capability {
 
     /// The verb phrase for people, as in "plugin `x` may not run programs".
     fn phrase(ask: Self::Ask) -> &'static str;
+
+    /// The verb phrase of an ask with its details, such as the names of servers.
+    fn detailed(ask: Self::Ask) -> String {
+        Self::phrase(ask).to_owned()
+    }
 
     /// The part of an ask without which a tool with these effects cannot work at all.
     fn needed(_ask: Self::Ask, _declared: Authority) -> Self::Ask {

@@ -139,7 +139,7 @@ mod tests {
         assert!(capability_forms().contains(&"echo") && asks().covers(&table.asks()));
         assert!(asks().covers_import("echo") && !Asks::default().covers_import("echo"));
         assert_eq!(Asks::default().excess(&asks()), ["hear an echo"]);
-        assert_eq!(granted(&table).extents(&asks()), [("echo", "hear an echo", Some(String::new()))]);
+        assert_eq!(granted(&table).extents(&asks()), [("echo", "hear an echo".to_owned(), Some(String::new()))]);
     }
 
     #[test]

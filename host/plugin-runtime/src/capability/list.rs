@@ -11,6 +11,7 @@ macro_rules! with_capabilities {
             agents: Agents, "Sub-agents.";
             storage: Storage, "Values that it keeps.";
             secrets: Secrets, "Secrets that it may use.";
+            http: Http, "Servers to which it may send requests.";
             #[cfg(test)] echo: Echo, "A capability of the unit tests.";
         }
     };

@@ -19,6 +19,7 @@ pub(crate) use self::authority::{CallAuthority, Denied, PluginAuthority, Surroun
 pub use self::definition::{GrantContext, Switch};
 pub use self::files::access::Access;
 pub use self::files::shell_word;
+pub use self::http::HttpAsk;
 pub use self::process::ProcessGrant;
 pub use self::secrets::{NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant};
 pub use self::storage::contents::{PluginStorage, StoredPlugin, StoredScope};

@@ -5,12 +5,18 @@ use super::list::with_capabilities;
 use super::*;
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::path::Path;
 
-/// A word of the command line that names no capability.
+/// A word of the command line that names no capability, or grants nothing that can be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a capability")]
-pub struct UnknownCapability(pub String);
+#[error("`{word}` is not a capability{}", .problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default())]
+pub struct UnknownCapability {
+    /// The word.
+    pub word: String,
+    /// The problem with its value, where that is known; further lines are hints.
+    pub problem: Option<String>,
+}
 
 /// An ask that is not granted, and that a tool cannot work without.
 pub(crate) struct Missing {
@@ -28,7 +34,7 @@ pub(crate) trait Granted: Capability {
 macro_rules! tables {
     ($($(#[$cfg:meta])? $name:ident: $Capability:ident, $doc:literal;)+) => {
         /// The capabilities that a manifest asks for.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
         pub struct Asks {
             $(
@@ -79,7 +85,7 @@ macro_rules! tables {
             /// The asks as words of the command line.
             pub fn words(&self) -> Vec<String> {
                 let mut words = Vec::new();
-                $($(#[$cfg])? words.extend($name::$Capability::ask_word(self.$name));)+
+                $($(#[$cfg])? words.extend($name::$Capability::ask_word(self.$name.clone()));)+
                 words
             }
 
@@ -89,12 +95,12 @@ macro_rules! tables {
             }
 
             /// Returns the verb phrases of what `other` asks for beyond this.
-            pub(crate) fn excess(&self, other: &Self) -> Vec<&'static str> {
+            pub(crate) fn excess(&self, other: &Self) -> Vec<String> {
                 let mut phrases = Vec::new();
                 $(
                     $(#[$cfg])?
-                    if other.$name > self.$name {
-                        phrases.push($name::$Capability::phrase(other.$name));
+                    if other.$name.partial_cmp(&self.$name).is_none_or(Ordering::is_gt) {
+                        phrases.push($name::$Capability::detailed(other.$name.clone()));
                     }
                 )+
                 phrases
@@ -117,10 +123,10 @@ macro_rules! tables {
                 $(
                     $(#[$cfg])?
                     if $name::$Capability::held(&grants.$name).is_none() {
-                        let needed = $name::$Capability::needed(self.$name, declared);
+                        let needed = $name::$Capability::needed(self.$name.clone(), declared);
                         if !is_default(&needed) {
-                            let (phrase, line) =
-                                ($name::$Capability::phrase(needed), $name::$Capability::line(needed));
+                            let phrase = $name::$Capability::phrase(needed.clone());
+                            let line = $name::$Capability::line(needed);
                             return Some(Missing { phrase, line });
                         }
                     }
@@ -140,7 +146,8 @@ macro_rules! tables {
                         Some((name, value)) => (name, Some(value)),
                         None => (word.as_str(), None),
                     };
-                    let more = Self::parse(name, value, workspace).ok_or_else(|| UnknownCapability(word.clone()))?;
+                    let unknown = || UnknownCapability { word: word.clone(), problem: Self::problem(name, value) };
+                    let more = Self::parse(name, value, workspace).ok_or_else(unknown)?;
                     self.merge(&more);
                 }
                 Ok(())
@@ -153,6 +160,16 @@ macro_rules! tables {
                     if name == $name::$Capability::NAME {
                         table.$name = $name::$Capability::parse(value, workspace)?;
                         return Some(table);
+                    }
+                )+
+                None
+            }
+
+            fn problem(name: &str, value: Option<&str>) -> Option<String> {
+                $(
+                    $(#[$cfg])?
+                    if name == $name::$Capability::NAME {
+                        return $name::$Capability::problem(value);
                     }
                 )+
                 None
@@ -195,7 +212,7 @@ macro_rules! tables {
             /// Cuts the grants to what was asked for.
             #[must_use]
             pub(crate) fn cut_to(mut self, asks: &Asks) -> Self {
-                $($(#[$cfg])? $name::$Capability::cut(&mut self.$name, asks.$name);)+
+                $($(#[$cfg])? $name::$Capability::cut(&mut self.$name, asks.$name.clone());)+
                 self
             }
 
@@ -219,13 +236,14 @@ macro_rules! tables {
             }
 
             /// Returns the name and the verb phrase of each ask, with the extent to which it is granted.
-            pub(crate) fn extents(&self, asks: &Asks) -> Vec<(&'static str, &'static str, Option<String>)> {
+            pub(crate) fn extents(&self, asks: &Asks) -> Vec<(&'static str, String, Option<String>)> {
                 let mut extents = Vec::new();
                 $(
                     $(#[$cfg])?
                     if !is_default(&asks.$name) {
                         let extent = $name::$Capability::extent(&self.$name);
-                        extents.push(($name::$Capability::NAME, $name::$Capability::phrase(asks.$name), extent));
+                        let phrase = $name::$Capability::detailed(asks.$name.clone());
+                        extents.push(($name::$Capability::NAME, phrase, extent));
                     }
                 )+
                 extents

@@ -110,6 +110,12 @@ pub enum FaultKind {
         /// Programs that one call may run.
         limit: u64,
     },
+    /// The plugin sent too many HTTP requests.
+    #[error("sent more than {limit} requests")]
+    Requests {
+        /// Requests that one call may send.
+        limit: u64,
+    },
     /// The call did not end after its deadline or cancellation; its thread may sit in a system call.
     #[error("is unresponsive and was abandoned")]
     Stuck,
@@ -172,6 +178,7 @@ impl FaultKind {
             Self::BytesWritten { .. } => "bytes-written",
             Self::FileBytes { .. } => "file-bytes",
             Self::Programs { .. } => "programs",
+            Self::Requests { .. } => "requests",
             Self::TotalMemory { .. }
             | Self::Busy { .. }
             | Self::Stack { .. }
@@ -227,6 +234,8 @@ pub(crate) enum Exceeded {
     FileBytes,
     #[error("too many programs")]
     Programs,
+    #[error("too many requests")]
+    Requests,
 }
 
 /// A failure that a guest reported, or a missing export, where the contract has no result for it. Travels through wasmtime
@@ -314,6 +323,7 @@ impl FaultKind {
             Exceeded::BytesWritten => Self::BytesWritten { limit: limits.bytes_written },
             Exceeded::FileBytes => Self::FileBytes { limit: limits.file_bytes },
             Exceeded::Programs => Self::Programs { limit: limits.programs },
+            Exceeded::Requests => Self::Requests { limit: limits.requests },
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Programs run.
     pub programs: u64,
+    /// HTTP requests, not counting redirects.
+    pub requests: u64,
 }
 
 /// Limits of which some may be missing: those that a plugin asks for, or those of the user's config.
@@ -80,6 +82,9 @@ pub struct PartialLimits {
     /// See [`Limits::programs`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub programs: Option<u64>,
+    /// See [`Limits::requests`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
 }
 
 /// Limits that are the same for all plugins.
@@ -181,6 +186,7 @@ impl Limits {
             bytes_written: pick(user.bytes_written, asked.bytes_written, default.bytes_written, ceiling.bytes_written),
             file_bytes: pick(user.file_bytes, asked.file_bytes, default.file_bytes, ceiling.file_bytes),
             programs: pick(user.programs, asked.programs, default.programs, ceiling.programs),
+            requests: pick(user.requests, asked.requests, default.requests, ceiling.requests),
         }
     }
 }
@@ -210,7 +216,7 @@ mod tests {
         assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
         assert!(default.memory_bytes <= ceiling.memory_bytes && default.output_bytes <= ceiling.output_bytes);
         assert!(default.bytes_written <= ceiling.bytes_written && default.file_bytes <= ceiling.file_bytes);
-        assert!(default.programs <= ceiling.programs);
+        assert!(default.programs <= ceiling.programs && default.requests <= ceiling.requests);
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Generation {
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
             offered: Ceiling {
-                asks: inspection.manifest.capabilities,
+                asks: inspection.manifest.capabilities.clone(),
                 lifetime: inspection.manifest.lifetime,
                 tools: lists.tools.iter().map(declared).collect(),
                 commands: lists.commands.iter().map(|command| command.name.clone()).collect(),

@@ -142,5 +142,5 @@ fn info(loaded: &Loaded) -> PluginInfo {
 fn capabilities(loaded: &Loaded) -> Vec<Capability> {
     let asks = &loaded.generation.inspection.manifest.capabilities;
     let extents = loaded.generation.grants.clone().cut_to(asks).extents(asks);
-    extents.into_iter().map(|(name, phrase, granted)| Capability { name, asks: phrase.to_owned(), granted }).collect()
+    extents.into_iter().map(|(name, phrase, granted)| Capability { name, asks: phrase, granted }).collect()
 }

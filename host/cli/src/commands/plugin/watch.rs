@@ -10,7 +10,7 @@ use crate::commands::plugin::build::{self, Destination};
 use crate::failure::{Failure, Result};
 use crate::output::{bytes, json, note, print, report, text, written};
 use crate::process::signals::interruptible_by;
-use ignore::WalkBuilder;
+use pinion_plugin_runtime::list_files;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 const PERIOD: Duration = Duration::from_millis(300);
+/// Time that listing the files may take.
+const LISTING: Duration = Duration::from_secs(10);
 
 /// Directories that builds write to, whether or not they are ignored.
 const BUILT: &[&str] = &["build", "target", "node_modules", "__pycache__"];
@@ -80,13 +82,13 @@ async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
 
 /// Lists the files of a project that a build may depend on.
 fn files(root: &Path) -> Files {
-    let is_source =
-        |entry: &ignore::DirEntry| entry.depth() == 0 || !BUILT.iter().any(|name| entry.file_name() == *name);
-    let walk = WalkBuilder::new(root).require_git(false).parents(false).filter_entry(is_source).build();
-    let files = walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    let stamped = files.filter_map(|entry| {
-        let metadata = entry.metadata().ok()?;
-        Some((entry.into_path(), (metadata.modified().ok(), metadata.len())))
+    let is_source = |path: &String| !Path::new(path).iter().any(|name| BUILT.iter().any(|built| name == *built));
+    // A directory that cannot be listed now has no changes; the build reports what is wrong with it.
+    let paths = list_files(root, LISTING).unwrap_or_default();
+    let stamped = paths.iter().filter(|path| is_source(path)).filter_map(|path| {
+        let path = root.join(path);
+        let metadata = path.metadata().ok()?;
+        Some((path, (metadata.modified().ok(), metadata.len())))
     });
     stamped.collect()
 }
