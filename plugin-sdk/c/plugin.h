@@ -836,14 +836,14 @@ typedef pinion_plugin_types_json_t pinion_plugin_settings_json_t;
 
 typedef uint8_t pinion_plugin_storage_scope_t;
 
-// Kept until the plugin is removed.
+// Kept in all workspaces, until the user removes the values.
 #define PINION_PLUGIN_STORAGE_SCOPE_PLUGIN 0
 // Kept for this workspace.
 #define PINION_PLUGIN_STORAGE_SCOPE_WORKSPACE 1
-// Kept for the session. Copies of the session start with its values.
+// Kept for the session. Copies of the session start with its values. Sub-agents have sessions of their own.
 #define PINION_PLUGIN_STORAGE_SCOPE_SESSION 2
 
-// A value and its version, which changes whenever the value is written.
+// A value and its version, which changes whenever the value is written, and does not come back when it is removed.
 typedef struct pinion_plugin_storage_stored_t {
   plugin_list_u8_t   value;
   uint32_t   version;
@@ -861,9 +861,9 @@ typedef struct pinion_plugin_storage_storage_error_t {
 
 // `storage` was not granted, or the call belongs to no session.
 #define PINION_PLUGIN_STORAGE_STORAGE_ERROR_DENIED 0
-// The key is empty or too long, or the value too large; the text says which.
+// The key is empty or too long, the value too large, or the limit out of range; the text says which.
 #define PINION_PLUGIN_STORAGE_STORAGE_ERROR_INVALID 1
-// The value would not fit; the number of bytes that are left.
+// The value would not fit; the number of bytes that its key and the value may have.
 #define PINION_PLUGIN_STORAGE_STORAGE_ERROR_QUOTA_EXCEEDED 2
 // The value has another version than expected. Nothing was written.
 #define PINION_PLUGIN_STORAGE_STORAGE_ERROR_CHANGED 3
@@ -1389,9 +1389,10 @@ extern bool pinion_plugin_child_process_method_child_write(pinion_plugin_child_p
 // Closes the program's standard input.
 extern void pinion_plugin_child_process_method_child_close_stdin(pinion_plugin_child_process_borrow_child_t self);
 // Reads at most `limit` bytes, 1 to 1 MiB, of an output stream. The host holds at most 256 KiB that were not read; then
-// the program waits.
+// the program waits. It collects output while the plugin waits for the program in any of these functions.
 extern bool pinion_plugin_child_process_method_child_read(pinion_plugin_child_process_borrow_child_t self, pinion_plugin_child_process_output_stream_t source, uint32_t limit, uint32_t timeout_ms, pinion_plugin_child_process_read_result_t *ret, pinion_plugin_child_process_process_error_t *err);
-// Waits for the end of the program; none after `timeout-ms`.
+// Waits for the end of the program; none after `timeout-ms`. Once this has returned the end, the host has killed what
+// was left of the process group.
 extern bool pinion_plugin_child_process_method_child_wait(pinion_plugin_child_process_borrow_child_t self, uint32_t timeout_ms, pinion_plugin_child_process_option_exit_t *ret, pinion_plugin_child_process_process_error_t *err);
 // Kills the process group.
 extern void pinion_plugin_child_process_method_child_kill(pinion_plugin_child_process_borrow_child_t self);

@@ -15,16 +15,16 @@ witTypes "project/pinion/contract/wit/types"
 
 
 const (
-        // Kept until the plugin is removed.
+        // Kept in all workspaces, until the user removes the values.
 ScopePlugin uint8 = 0
 // Kept for this workspace.
 ScopeWorkspace uint8 = 1
-// Kept for the session. Copies of the session start with its values.
+// Kept for the session. Copies of the session start with its values. Sub-agents have sessions of their own.
 ScopeSession uint8 = 2
 )
 type Scope = uint8
 
-// A value and its version, which changes whenever the value is written.
+// A value and its version, which changes whenever the value is written, and does not come back when it is removed.
 type Stored struct {
         Value []uint8
 Version uint32
@@ -33,9 +33,9 @@ Version uint32
 const (
 // `storage` was not granted, or the call belongs to no session.
 StorageErrorDenied uint8 = 0
-// The key is empty or too long, or the value too large; the text says which.
+// The key is empty or too long, the value too large, or the limit out of range; the text says which.
 StorageErrorInvalid uint8 = 1
-// The value would not fit; the number of bytes that are left.
+// The value would not fit; the number of bytes that its key and the value may have.
 StorageErrorQuotaExceeded uint8 = 2
 // The value has another version than expected. Nothing was written.
 StorageErrorChanged uint8 = 3
