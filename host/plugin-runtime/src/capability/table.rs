@@ -77,9 +77,7 @@ macro_rules! tables {
         impl Asks {
             /// The names of all capabilities.
             pub(crate) fn names() -> Vec<&'static str> {
-                let mut names = Vec::new();
-                $($(#[$cfg])? names.push($name::$Capability::NAME);)+
-                names
+                Vec::from([$($(#[$cfg])? $name::$Capability::NAME,)+])
             }
 
             /// The asks as words of the command line.

@@ -12,7 +12,8 @@ fn quits(ui: &mut Ui) -> bool {
 
 #[test]
 fn second_ctrl_c_quits_and_one_that_closes_something_does_not_count() {
-    let states: [(&str, usize, &dyn Fn(&mut Ui)); 6] = [
+    type Enter<'a> = &'a dyn Fn(&mut Ui);
+    let states: [(&str, usize, Enter<'_>); 6] = [
         ("idle", 2, &|_| {}),
         ("during a run", 2, &|ui| ui.start("go")),
         ("at a question", 2, &|ui| drop(ui.ask("bash", json!({ "command": "true" })))),

@@ -108,7 +108,11 @@ mod tests {
         assert!(write(directory.path(), WORLD).unwrap().is_empty(), "nothing changed");
         let types = directory.path().join(PACKAGE).join("types.wit");
         fs::write(&types, "package pinion:plugin@0.0.9;").unwrap();
-        assert_eq!(write(directory.path(), WORLD).unwrap(), [types.clone()], "an older contract is replaced");
+        assert_eq!(
+            write(directory.path(), WORLD).unwrap(),
+            std::slice::from_ref(&types),
+            "an older contract is replaced"
+        );
         fs::write(&types, "notes").unwrap();
         assert!(write(directory.path(), WORLD).is_err());
         assert_eq!(fs::read_to_string(types).unwrap(), "notes");
