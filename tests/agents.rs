@@ -1,69 +1,15 @@
 //! Sub-agents started by plugins, with real components: their abilities and limits.
 
-use futures_util::StreamExt as _;
 use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
 use pinion_agent::message::StopReason;
-use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
-use pinion_agent::{
-    Agent, Content, Context, LoopConfig, Message, Model, Outcome, Provider, RunEnd, ToolExecutor as _, Usage,
-};
+use pinion_agent::provider::Request;
+use pinion_agent::{Agent, Content, Context, LoopConfig, Message, Model, Outcome, Provider, RunEnd, ToolExecutor as _};
 use pinion_plugin_runtime::EngineLimits;
-use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin, call};
+use pinion_tests::{Pinion, Sandbox, SandboxBuilder, Say, Thinker, builtin, call};
 use serde_json::{Value, json};
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// The model's reply: a text, a tool call, or silence until it is cancelled.
-enum Say {
-    Text(String),
-    Call(&'static str, Value),
-    Nothing,
-}
-
-/// A model that computes its reply from the request.
-struct Thinker<F> {
-    think: F,
-    /// The tools offered in each request.
-    offered: Mutex<Vec<Vec<String>>>,
-    calls: AtomicUsize,
-}
-
-impl<F: Fn(&Request) -> Say + Send + Sync> Provider for Thinker<F> {
-    fn name(&self) -> &str {
-        "thinker"
-    }
-
-    fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
-        self.offered.lock().unwrap().push(request.tools.iter().map(|tool| tool.name.clone()).collect());
-        let part = |part, delta: String| {
-            vec![
-                StreamEvent::Start { model: None },
-                StreamEvent::PartStart { index: 0, part },
-                StreamEvent::Delta { index: 0, delta },
-                StreamEvent::PartEnd { index: 0, signature: None },
-                StreamEvent::Usage(Usage { input: 10, output: 5, ..Usage::default() }),
-            ]
-        };
-        let (mut events, stop_reason) = match (self.think)(&request) {
-            Say::Text(text) => (part(PartKind::Text, text), StopReason::Stop),
-            Say::Call(name, arguments) => {
-                let id = format!("call-{}", self.calls.fetch_add(1, Ordering::Relaxed));
-                (part(PartKind::ToolCall { id, name: name.into() }, arguments.to_string()), StopReason::ToolUse)
-            }
-            Say::Nothing => {
-                let cancelled = async move {
-                    token.cancelled().await;
-                    Err(pinion_agent::provider::ProviderError::Cancelled)
-                };
-                return futures_util::stream::once(cancelled).boxed();
-            }
-        };
-        events.push(StreamEvent::End { stop_reason });
-        futures_util::stream::iter(events.into_iter().map(Ok)).boxed()
-    }
-}
 
 fn is_sub_agent(request: &Request) -> bool {
     request.system.contains("You are a sub-agent")
@@ -92,11 +38,11 @@ struct Run {
 }
 
 async fn run(sandbox: &Sandbox, think: impl Fn(&Request) -> Say + Send + Sync + 'static) -> Run {
-    let model = Arc::new(Thinker { think, offered: Mutex::default(), calls: AtomicUsize::new(0) });
+    let model = Thinker::new(think);
     let config = config(sandbox, model.clone());
     let agent = Agent::new(config, Context::new("You are a test.", "s"));
     let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
-    let offered = model.offered.lock().unwrap().clone();
+    let offered = model.offered();
     Run { outcome, offered }
 }
 
@@ -217,7 +163,7 @@ async fn waiting_calls_do_not_block_their_sub_agents() {
     let sandbox = delegator().agents("delegator", None).engine(engine).build().await;
     sandbox.write("a.txt", "contents");
     let reading = relay(("delegate", prompt()), ("read", json!({ "path": "a.txt" })));
-    let model = Arc::new(Thinker { think: reading, offered: Mutex::default(), calls: AtomicUsize::new(0) });
+    let model = Thinker::new(reading);
     let agents: Vec<Agent> =
         (0..8).map(|n| Agent::new(config(&sandbox, model.clone()), Context::new("", format!("s{n}")))).collect();
     let runs = agents.iter().map(|agent| agent.run(vec![Message::user("go")]));
@@ -237,7 +183,7 @@ async fn hanging_sub_agent_ends_with_its_parent() {
         }
         Say::Call("delegate", prompt())
     };
-    let model = Arc::new(Thinker { think, offered: Mutex::default(), calls: AtomicUsize::new(0) });
+    let model = Thinker::new(think);
     let agent = Agent::new(config(&sandbox, model), Context::new("", "s"));
     let aborting = async {
         was_asked.recv().await;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod guests;
+mod model;
 mod pinion;
 mod sandbox;
 mod scale;
@@ -12,6 +13,7 @@ mod terminal;
 mod wait;
 
 pub use guests::{builtin, guest, guests_directory};
+pub use model::{Say, Thinker};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
