@@ -23,8 +23,9 @@ impl Approver for AskUser {
     fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
             let can = question.tool.authority.words().join(", ");
+            let notes: String = question.notes.iter().map(|note| format!("\n  {note}")).collect();
             // Shows all arguments: a user cannot approve what is hidden.
-            let asked = format!("? {} ({can}) {:#}\n  y/n ", question.tool.name, question.call.arguments);
+            let asked = format!("? {} ({can}) {:#}{notes}\n  y/n ", question.tool.name, question.call.arguments);
             let answer = match print(&asked) {
                 Ok(()) => self.lines.lock().await.recv().await,
                 Err(_) => None,
@@ -63,7 +64,7 @@ mod tests {
             source: Default::default(),
         };
         let call = ToolCall::new("1", "bash", json!({ "command": "ls" }));
-        AskUser::new(lines).decide(Question { call: &call, tool: &tool }, &CancellationToken::new()).await
+        AskUser::new(lines).decide(Question { call: &call, tool: &tool, notes: &[] }, &CancellationToken::new()).await
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! again, until the model makes no more calls and the queues are empty. [`run`] is a plain function of a context, a
 //! config, watchers and a token; it has no state of its own. Its phases:
 //!
-//! 1. `begin`: filters check the prompts.
+//! 1. `begin`: filters and hooks of plugins check the prompts.
 //! 2. `turn`, repeatedly: the prompts, steering messages, compaction if needed ([`crate::compaction`]), one reply
 //!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, follow-up messages start another round.
@@ -21,6 +21,7 @@ use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::{Flow, HookChain, Verdict};
+use crate::extension::plugin_hooks::HookCaller;
 use crate::extension::spawn::{Children, Parent};
 use crate::history::{Added, estimate_of, fixed_tokens, track};
 use crate::tools::dispatch::Dispatch;
@@ -28,7 +29,6 @@ use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
-use pinion_protocol::filter::admit;
 use pinion_protocol::guard::{Panicked, caught_async};
 use pinion_protocol::history::open_calls;
 use pinion_protocol::identity::{Continuation, TurnTrigger};
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         let Self { context, config, events, token, budget, .. } = &*self;
         let parent = Parent { context, config, budget, events, token };
         self.children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
-        match admit(&self.config.ports.filters, prompts) {
+        match self.plugin_hooks().admit(prompts).await {
             Ok(prompts) => self.pending = prompts,
             Err(reason) => return Some(self.rejected(reason).await),
         }
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
 
     /// Makes queued messages pending. Reports a rejected message and continues without it.
     async fn admit(&mut self, messages: Vec<Message>) {
-        match admit(&self.config.ports.filters, messages) {
+        match self.plugin_hooks().admit(messages).await {
             Ok(messages) => self.pending.extend(messages),
             Err(reason) => self.emit(EventKind::InputRejected { reason }).await,
         }
@@ -217,6 +217,11 @@ impl<'a> Run<'a> {
 
     fn hooks(&self) -> HookChain<'a> {
         HookChain::new(&self.config.ports.hooks, self.token)
+    }
+
+    fn plugin_hooks(&self) -> HookCaller<'_> {
+        let Self { context, config, events, token, .. } = self;
+        HookCaller { config, events, session_id: &context.session_id, loop_id: &context.loop_id, token }
     }
 
     /// Returns the cause of the next turn.

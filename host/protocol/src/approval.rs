@@ -3,6 +3,7 @@
 use crate::authority::Authority;
 use crate::content::ToolCall;
 use crate::definition::ToolDefinition;
+use crate::hook::call::HookNote;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,9 @@ pub struct Question<'a> {
     /// The tool's current definition: `authority` bounds the effects of the call, `source` names the plugin and version
     /// that would run.
     pub tool: &'a ToolDefinition,
+    /// What hooks of plugins say about the call. If one of them asks, the call needs this decision even if calls of the
+    /// tool need none, or were allowed for the session.
+    pub notes: &'a [HookNote],
 }
 
 /// The answer to a [`Question`].

@@ -2,6 +2,7 @@
 
 use crate::authority::Authority;
 use crate::content::Content;
+use crate::hook::call::HookCall;
 use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
@@ -167,6 +168,14 @@ pub enum EventKind {
         /// The reason nobody could be asked, if the call was denied because of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<String>,
+    },
+    /// A hook of a plugin was called.
+    Hook {
+        /// Id of the tool call, for hooks before and after one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
+        /// The call of the hook.
+        hook: HookCall,
     },
     /// A request to the model failed and will be retried. The partial message is discarded.
     Retry {

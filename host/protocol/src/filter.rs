@@ -37,17 +37,23 @@ pub fn admit(filters: &[std::sync::Arc<dyn InputFilter>], mut messages: Vec<Mess
             FilterVerdict::Reject(reason) => return Err(reason),
         }
     }
+    append(&mut messages, warnings);
+    Ok(messages)
+}
+
+/// Adds parts to the last user message.
+pub fn append(messages: &mut [Message], parts: Vec<Content>) {
     let last = messages.iter_mut().rev().find_map(|message| match message {
         Message::User(message) => Some(message),
         _ => None,
     });
     if let Some(last) = last {
-        last.content.extend(warnings);
+        last.content.extend(parts);
     }
-    Ok(messages)
 }
 
-fn text_of(messages: &[Message]) -> String {
+/// Returns the text of the user messages, joined with newlines.
+pub fn text_of(messages: &[Message]) -> String {
     let users = messages.iter().filter_map(|message| match message {
         Message::User(message) => Some(message),
         _ => None,

@@ -21,6 +21,7 @@ pub mod filter;
 pub mod function;
 pub mod guard;
 pub mod history;
+pub mod hook;
 pub mod identity;
 pub mod image;
 pub mod json;
@@ -59,6 +60,7 @@ pub use delegation::{
 pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use function::{FunctionTool, FunctionTools, NoTools};
+pub use hook::{HookAnswer, HookCall, HookNote, HookPoint, PluginHooks};
 pub use identity::{Continuation, TurnTrigger};
 pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};

@@ -102,11 +102,12 @@ pub async fn compact(
 ) -> Result<Compaction, CompactionError> {
     let messages = &context.messages;
     let kept = Retained::of(messages, config.policy.compaction.keep_first, last_round(messages));
-    if kept.dropped(messages).is_empty() {
+    let replaced = kept.dropped(messages).len();
+    if replaced == 0 {
         return Err(CompactionError::Nothing);
     }
     let compactor = Compactor { context, config, events, token };
-    let Summary { text, spend } = compactor.summary(&compactor.context.messages, instructions).await;
+    let Summary { text, spend } = compactor.summary(&compactor.context.messages, replaced, instructions).await;
     let record = Record { summary: text?, first: kept.first, kept: kept.count, cut: None };
     compactor.settle(record, CompactionReason::Asked, spend).await
 }
@@ -140,7 +141,7 @@ impl Compactor<'_> {
             let record = kept.only_cut(messages).ok_or(CompactionError::Nothing)?;
             return self.settle(record, reason, Spend::default()).await;
         }
-        let (text, spend) = self.written(reason, &budget).await?;
+        let (text, spend) = self.written(reason, dropped.len(), &budget).await?;
         let text = text.unwrap_or_else(|| shrink::listing(dropped));
         let text = shrink::with_task(text, messages, kept, &budget);
         let record = shrink::fit(messages, text, kept, &budget);
@@ -175,6 +176,7 @@ impl Compactor<'_> {
     async fn written(
         &self,
         reason: CompactionReason,
+        replaced: usize,
         budget: &TokenBudget<'_>,
     ) -> Result<(Option<String>, Spend), CompactionError> {
         let policy = &self.config.policy.compaction;
@@ -190,7 +192,7 @@ impl Compactor<'_> {
             }
             _ => &self.context.messages,
         };
-        let Summary { text, spend } = self.summary(messages, None).await;
+        let Summary { text, spend } = self.summary(messages, replaced, None).await;
         match text {
             Ok(text) => Ok((Some(text), spend)),
             Err(CompactionError::NoSummary { message }) => {

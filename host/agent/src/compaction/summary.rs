@@ -4,9 +4,12 @@ use super::{CompactionError, Compactor};
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
+use crate::extension::plugin_hooks::HookCaller;
 use crate::turn::Turn;
+use pinion_protocol::hook::ReplacedPart;
 use pinion_protocol::message::{Message, StopReason};
 use pinion_protocol::provider::ThinkingLevel;
+use pinion_protocol::tokens::messages_tokens;
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 
@@ -23,14 +26,21 @@ pub(super) struct Summary {
 }
 
 impl Compactor<'_> {
-    /// Asks for a summary of `messages`: first the model for summaries, if there is one.
-    pub(super) async fn summary(&self, messages: &[Arc<Message>], instructions: Option<&str>) -> Summary {
+    /// Asks for a summary of `messages`, which will replace `replaced` of them: first the model for summaries, if there is
+    /// one.
+    pub(super) async fn summary(&self, messages: &[Arc<Message>], replaced: usize, more: Option<&str>) -> Summary {
         let mut summarizing = self.context.clone();
         summarizing.messages = messages.to_vec();
-        let instruction = match instructions {
+        let mut instruction = match more {
             Some(more) => format!("{INSTRUCTION}\n\nThe user adds: {more}"),
             None => INSTRUCTION.to_owned(),
         };
+        let tokens = messages_tokens(&self.context.messages, &*self.config.ports.counter);
+        let part = ReplacedPart { messages: replaced, tokens, instructions: more };
+        for added in self.plugin_hooks().before_compaction(part).await {
+            instruction.push_str("\n\n");
+            instruction.push_str(&added);
+        }
         summarizing.messages.push(Arc::new(Message::user(instruction)));
         let Some(found) = &self.config.ports.summarizer else { return self.ask(&summarizing, self.config).await };
         let mut config = self.config.clone().with_model(found.clone());
@@ -42,6 +52,11 @@ impl Compactor<'_> {
         let mut second = self.ask(&summarizing, self.config).await;
         second.spend.add(first.spend);
         second
+    }
+
+    fn plugin_hooks(&self) -> HookCaller<'_> {
+        let Self { context, config, events, token } = self;
+        HookCaller { config, events, session_id: &context.session_id, loop_id: &context.loop_id, token }
     }
 
     async fn ask(&self, context: &Context, config: &LoopConfig) -> Summary {

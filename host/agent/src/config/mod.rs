@@ -19,6 +19,7 @@ use pinion_protocol::delegation::FoundModel;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
 use pinion_protocol::guard::caught;
+use pinion_protocol::hook::{self, PluginHooks};
 use pinion_protocol::limits::{Budget, RunLimits};
 use pinion_protocol::model::Model;
 use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
@@ -42,6 +43,8 @@ pub struct LoopConfig {
     pub budget: Option<Arc<Budget>>,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
+    /// Nesting of the runs: 0 for the agent, 1 for its sub-agents, and so on.
+    pub depth: u32,
 }
 
 /// The implementations that the loop calls.
@@ -65,6 +68,8 @@ pub struct Ports {
     pub summarizer: Option<FoundModel>,
     /// The application's own code, called as the loop works.
     pub hooks: Vec<Arc<dyn Hooks>>,
+    /// The hooks of plugins, which can only restrict.
+    pub plugin_hooks: Option<Arc<dyn PluginHooks>>,
     /// Filters of what the user says, before it is sent.
     pub filters: Vec<Arc<dyn InputFilter>>,
     /// Lets tools start other runs; none where they may not.
@@ -146,6 +151,7 @@ impl LoopConfig {
             compaction: None,
             summarizer: None,
             hooks: Vec::new(),
+            plugin_hooks: None,
             filters: Vec::new(),
             spawner: None,
             secrets: Secrets::default(),
@@ -162,7 +168,7 @@ impl LoopConfig {
             branch_authority: Self::BRANCH_AUTHORITY,
             config_id: None,
         };
-        Self { ports, policy, inbox: Inbox::default(), budget: None, schemas: Arc::default() }
+        Self { ports, policy, inbox: Inbox::default(), budget: None, schemas: Arc::default(), depth: 0 }
     }
 
     /// Returns the config with another model and its provider.
@@ -179,14 +185,14 @@ impl LoopConfig {
     /// no children unless its parent says so.
     #[must_use]
     pub fn child(&self, kind: ChildKind) -> Self {
-        let Self { ports, policy, inbox: _, budget, schemas } = self.clone();
+        let Self { ports, policy, inbox: _, budget, schemas, depth } = self.clone();
         let inbox = Inbox::default();
         match kind {
-            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas },
+            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas, depth },
             ChildKind::Task => {
                 let ports = Ports { filters: Vec::new(), spawner: None, ..ports };
                 let policy = Policy { tool_choice: ToolChoice::Auto, ..policy };
-                Self { ports, policy, inbox, budget, schemas }
+                Self { ports, policy, inbox, budget, schemas, depth: depth + 1 }
             }
         }
     }
@@ -197,10 +203,15 @@ impl LoopConfig {
         events.emit(loop_id, kind).await;
     }
 
-    /// Passes an event to the store. A panic there must not keep the watchers from the event.
+    /// Passes an event to the store and the hooks of plugins. A panic there must not keep the watchers from the event.
     fn observe(&self, loop_id: &Arc<str>, kind: &EventKind) {
         if let Err(error) = caught(|| self.ports.store.observe(loop_id, kind)) {
             tracing::error!(%error, "the session's store did not observe an event");
+        }
+        if let Some(hooks) = self.ports.plugin_hooks.as_deref()
+            && let Err(error) = caught(|| hook::observe(hooks, loop_id, kind, &self.ports.secrets))
+        {
+            tracing::error!(%error, "the hooks of plugins did not observe an event");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Code of the application that the loop calls: hooks and the spawner of other runs.
+//! Code that the loop calls: hooks of the application and of plugins, and the spawner of other runs.
 
 pub mod hooks;
+pub(crate) mod plugin_hooks;
 pub mod spawn;

@@ -1,4 +1,4 @@
-//! The tool calls of one assistant message: prepare, approve, execute, finalize.
+//! The tool calls of one assistant message: prepare, check, approve, execute, finalize.
 //!
 //! Whatever happens, each call gets exactly one result, in the order of the calls: one that ran, one that was refused,
 //! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
@@ -15,6 +15,7 @@
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
 use crate::extension::hooks::{HookChain, Verdict};
+use crate::extension::plugin_hooks::HookCaller;
 use crate::extension::spawn::Children;
 use crate::tools::repetition::Repetition;
 use crate::tools::result::{Finished, Interrupt, Stored, crashed, cut_off, similar};
@@ -27,6 +28,7 @@ use pinion_protocol::definition::{Execution, ToolDefinition};
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::guard::caught_async;
+use pinion_protocol::hook::{CallFailure, CallOutcome, HookNote};
 use pinion_protocol::message::{Message, ToolResultMessage};
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
@@ -60,6 +62,8 @@ struct Ready<'a> {
     /// The call with the arguments that the tool gets.
     call: Cow<'a, ToolCall>,
     tool: Arc<ToolDefinition>,
+    /// What hooks of plugins leave to the user.
+    notes: Vec<HookNote>,
 }
 
 impl Dispatch<'_> {
@@ -127,7 +131,7 @@ impl Dispatch<'_> {
         if let Cow::Owned(arguments) = self.config.schemas.check(&tool, &call.arguments).await.map_err(invalid)? {
             accepted.to_mut().arguments = arguments;
         }
-        Ok(Ready { call: accepted, tool })
+        Ok(Ready { call: accepted, tool, notes: Vec::new() })
     }
 
     /// Refuses a call that gave the same result too many times.
@@ -191,21 +195,22 @@ impl Dispatch<'_> {
     /// # Errors
     /// The call may not run.
     async fn approve(&self, ready: &Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
-        let Ready { call, tool } = ready;
+        let Ready { call, tool, notes } = ready;
         let approval = &self.config.ports.approval;
-        if !approval.must_ask(tool) {
+        let must_ask = || notes.iter().any(HookNote::asks) || approval.must_ask(tool);
+        if !must_ask() {
             return Ok(());
         }
         let Some(turn) = token.run_until_cancelled(approval.turn()).await else { return Ok(()) };
         // The previous answer may already cover this call.
-        if !approval.must_ask(tool) {
+        if !must_ask() {
             return Ok(());
         }
         let (call_id, name) = (call.id.clone(), tool.name.clone());
         let requested =
             EventKind::ApprovalRequested { call_id: call_id.clone(), tool: name.clone(), authority: tool.authority };
         self.report(requested).await;
-        let (denied, unanswered) = match approval.ask(Question { call, tool }, token, &turn).await {
+        let (denied, unanswered) = match approval.ask(Question { call, tool, notes }, token, &turn).await {
             Some(Decision::Allow | Decision::AllowForSession) => (None, None),
             Some(Decision::Deny { reason }) => (Some(ToolError::Denied { tool: name, reason }), None),
             Some(Decision::Unanswered { reason }) => {
@@ -222,6 +227,25 @@ impl Dispatch<'_> {
         HookChain::new(&self.config.ports.hooks, self.token)
     }
 
+    fn plugin_hooks(&self) -> HookCaller<'_> {
+        let Self { config, events, session_id, loop_id, token, .. } = *self;
+        HookCaller { config, events, session_id, loop_id, token }
+    }
+
+    /// Lets the hooks of plugins check a call and rewrite its arguments.
+    ///
+    /// # Errors
+    /// The call may not run.
+    async fn check_hooks(&self, ready: &mut Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
+        let hooks = HookCaller { token, ..self.plugin_hooks() };
+        let accepted = hooks.before_call(&ready.call, &ready.tool).await?;
+        if let Some(arguments) = accepted.arguments {
+            ready.call.to_mut().arguments = arguments;
+        }
+        ready.notes = accepted.notes;
+        Ok(())
+    }
+
     /// Asks the application's hooks, which can deny a call that was approved.
     async fn ask_hooks(&self, call: &ToolCall) -> Result<(), ToolError> {
         match self.hooks().before_tool(call).await {
@@ -236,7 +260,8 @@ impl Dispatch<'_> {
         ready: Result<Ready<'c>, ToolError>,
         token: &CancellationToken,
     ) -> Result<Ready<'c>, ToolError> {
-        let ready = ready?;
+        let mut ready = ready?;
+        self.check_hooks(&mut ready, token).await?;
         self.approve(&ready, token).await?;
         if !token.is_cancelled() {
             self.ask_hooks(&ready.call).await?;
@@ -252,7 +277,7 @@ impl Dispatch<'_> {
         let Prepared { wrote, ready } = prepared;
         let decided = caught_async(self.decide(ready, token)).await;
         let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
-        let ready = match decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked))) {
+        let mut ready = match decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked))) {
             Ok(ready) => ready,
             Err(error) => return self.refuse(wrote, &error, interrupt()),
         };
@@ -263,29 +288,29 @@ impl Dispatch<'_> {
         };
         self.report(started).await;
         let agents = self.children.map(|children| children.clone().for_call(wrote, token));
-        let reply = caught_async(self.call_as_decided(wrote, ready, agents.as_ref(), token)).await;
+        let reply = caught_async(self.call_as_decided(wrote, &mut ready, agents.as_ref(), token)).await;
         let reply = reply.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)).into());
         let child = agents.and_then(|agents| agents.last_loop());
-        self.finish(wrote, reply, child, interrupt()).await
+        self.finish(wrote, &ready, reply, child, interrupt()).await
     }
 
     /// Calls the approved version of the tool. If another version has replaced it, decides again.
-    async fn call_as_decided(
+    async fn call_as_decided<'c>(
         &self,
-        wrote: &ToolCall,
-        mut ready: Ready<'_>,
+        wrote: &'c ToolCall,
+        ready: &mut Ready<'c>,
         agents: Option<&SubAgents>,
         token: &CancellationToken,
     ) -> ToolReply {
         let mut changes = 0;
         loop {
-            let reply = self.call(&ready, agents.cloned(), token).await;
+            let reply = self.call(ready, agents.cloned(), token).await;
             let is_changed = matches!(reply.result, Err(ToolError::Changed { .. }));
             if !is_changed || changes == MAX_CHANGES || token.is_cancelled() {
                 return reply;
             }
             changes += 1;
-            ready = match self.decide_again(wrote, &ready, token).await {
+            *ready = match self.decide_again(wrote, ready, token).await {
                 Ok(ready) => ready,
                 Err(error) => return Err(error).into(),
             };
@@ -300,8 +325,10 @@ impl Dispatch<'_> {
         decided: &Ready<'_>,
         token: &CancellationToken,
     ) -> Result<Ready<'c>, ToolError> {
-        let ready = self.check(wrote, &self.config.ports.tools.definitions()).await?;
-        if !ready.tool.runs_same_code(&decided.tool) || ready.call.arguments != decided.call.arguments {
+        let mut ready = self.check(wrote, &self.config.ports.tools.definitions()).await?;
+        self.check_hooks(&mut ready, token).await?;
+        let is_same = ready.call.arguments == decided.call.arguments && ready.notes == decided.notes;
+        if !is_same || !ready.tool.runs_same_code(&decided.tool) {
             self.approve(&ready, token).await?;
         }
         self.ask_hooks(&ready.call).await?;
@@ -309,7 +336,7 @@ impl Dispatch<'_> {
     }
 
     async fn call(&self, ready: &Ready<'_>, agents: Option<SubAgents>, token: &CancellationToken) -> ToolReply {
-        let Ready { call, tool } = ready;
+        let Ready { call, tool, .. } = ready;
         let invocation = ToolInvocation {
             call_id: call.id.clone(),
             session_id: self.session_id.clone(),
@@ -334,13 +361,27 @@ impl Dispatch<'_> {
     async fn finish(
         &self,
         call: &ToolCall,
+        ran: &Ready<'_>,
         reply: ToolReply,
         child: Option<Arc<str>>,
         interrupt: Option<Interrupt>,
     ) -> Stored {
+        let failure = CallFailure::of(&reply.result);
         let Finished { output, is_error } = Finished::of(reply.result, interrupt);
-        let display = output.display.clone();
+        let mut display = output.display.clone();
         let mut result = self.result(call, output, is_error);
+        let outcome = || CallOutcome {
+            content: result.content.clone(),
+            details: result.details.clone(),
+            display: display.clone(),
+            failure: failure.or(is_error.then_some(CallFailure::Cancelled)),
+        };
+        if let Some(revised) = self.plugin_hooks().after_call(&ran.call, &ran.tool, outcome).await {
+            display = revised.display;
+            result.content = self.config.policy.output.apply(revised.content);
+            result.details = revised.details;
+            result.is_error |= revised.failure.is_some();
+        }
         result.child_loop_id = child.as_deref().map(str::to_owned);
         let (result, display) = match self.hooks().transform_result(call, &result).await {
             Some(other) => (other, Display::Plain),
