@@ -1,6 +1,7 @@
 //! Conversions between the contract's types and the agent's, with the bounds that results of guests must keep.
 
 use crate::bindings::pinion::plugin::types as wit;
+use pinion_protocol::hook::{CallFailure, CallOutcome};
 use pinion_protocol::{Authority, Content, Display, Image, ToolError, ToolOutput};
 use serde_json::Value;
 
@@ -117,6 +118,59 @@ pub(crate) fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String>
             wit::Display::Code(language) => Display::Code(clip(&language, MAX_LANGUAGE_BYTES).to_owned()),
         },
     })
+}
+
+/// Converts the outcome of a call for a hook.
+pub(crate) fn guest_outcome(outcome: &CallOutcome) -> Result<wit::ToolOutput, wit::ToolError> {
+    let CallOutcome { content, details, display, failure } = outcome;
+    let details = details.as_ref().map(Value::to_string);
+    let display = match display {
+        Display::Plain => wit::Display::Plain,
+        Display::Markdown => wit::Display::Markdown,
+        Display::Diff => wit::Display::Diff,
+        Display::Code(language) => wit::Display::Code(language.clone()),
+    };
+    let parts = || content.iter().filter_map(guest_content).collect();
+    let Some(failure) = failure else {
+        return Ok(wit::ToolOutput { content: parts(), details, display, extra: None });
+    };
+    let (kind, retryable) = match failure {
+        CallFailure::InvalidInput => (wit::ErrorKind::InvalidInput, false),
+        CallFailure::Denied => (wit::ErrorKind::Denied, false),
+        CallFailure::Cancelled => (wit::ErrorKind::Cancelled, false),
+        CallFailure::Failed { retryable } => (wit::ErrorKind::Failed, *retryable),
+        CallFailure::Reported => (wit::ErrorKind::Failed, false),
+    };
+    let message = content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n");
+    let content = if *failure == CallFailure::Reported { parts() } else { Vec::new() };
+    Err(wit::ToolError { kind, message, retryable, content, details, display, extra: None })
+}
+
+fn guest_content(part: &Content) -> Option<wit::Content> {
+    match part {
+        Content::Text { text } => Some(wit::Content::Text(text.clone())),
+        Content::Image(image) => {
+            let (media_type, data) = (image.media_type.clone(), image.data.clone());
+            Some(wit::Content::Image(wit::Image { media_type, data }))
+        }
+        // Results contain nothing else.
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    }
+}
+
+/// Converts an outcome that a hook returned, under the rules for results of tools.
+///
+/// # Errors
+/// The outcome breaks the contract; the text completes "the plugin returned …".
+pub(crate) fn outcome(tool: &str, revised: Result<wit::ToolOutput, wit::ToolError>) -> Result<CallOutcome, String> {
+    let result = match revised {
+        Ok(output) => tool_output(output).map(Ok),
+        Err(error) => tool_error(tool, error),
+    }?;
+    let failure = CallFailure::of(&result);
+    let ToolOutput { content, details, display, .. } =
+        result.unwrap_or_else(|error| ToolOutput::text(error.for_model()));
+    Ok(CallOutcome { content, details, display, failure })
 }
 
 /// Converts effects that a plugin declares.

@@ -48,7 +48,7 @@ pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION,
 pub use paths::protected::HostDirectories;
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
 pub use registry::attempt::Loading;
-pub use registry::listing::{Capability, PluginInfo};
+pub use registry::listing::{Capability, Hook, PluginInfo};
 pub use registry::notice::{Notice, NoticeEvent};
 pub use registry::watch::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::Runtime;

@@ -8,6 +8,7 @@ use crate::limits::{Limits, PartialLimits};
 use crate::loading::component_file::MAX_COMPONENT_BYTES;
 use crate::loading::weight::Sizes;
 use crate::loading::wording;
+use pinion_protocol::HookPoint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -195,11 +196,18 @@ impl Exports {
 
     /// Returns whether it exports a hook.
     pub fn has_hooks(&self) -> bool {
-        self.before_tool_call
-            || self.after_tool_call
-            || self.before_prompt
-            || self.before_compaction
-            || self.session_events
+        HookPoint::ALL.into_iter().any(|point| self.has_hook(point))
+    }
+
+    /// Returns whether it exports the hook at a point.
+    pub fn has_hook(&self, point: HookPoint) -> bool {
+        match point {
+            HookPoint::BeforeToolCall => self.before_tool_call,
+            HookPoint::AfterToolCall => self.after_tool_call,
+            HookPoint::BeforePrompt => self.before_prompt,
+            HookPoint::BeforeCompaction => self.before_compaction,
+            HookPoint::SessionEvents => self.session_events,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The runtime, as an application uses it.
 
+use crate::calls::hooks::observers::Observers;
 use crate::engine::EngineError;
 use crate::loading::describe::describe;
 use crate::loading::described::Described;
@@ -18,6 +19,7 @@ use std::time::SystemTime;
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) observers: Observers,
 }
 
 impl Runtime {
@@ -29,7 +31,7 @@ impl Runtime {
     pub fn new(config: RuntimeConfig, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Self, EngineError> {
         let core = EngineCore::start(config.engine_limits.clone())?;
         let registry = Registry::new(|plugins| Shared::new(config, core, plugins), Box::new(on_notice));
-        Ok(Self { shared: registry.shared.clone(), registry })
+        Ok(Self { shared: registry.shared.clone(), registry, observers: Observers::default() })
     }
 
     /// Loads plugins concurrently and waits until each was loaded or refused; where names collide, the first source wins.

@@ -135,6 +135,11 @@ impl PluginAuthority {
         &self.identity
     }
 
+    /// Returns what was granted of a capability that is used outside calls.
+    pub(crate) fn held<C: Granted>(&self) -> Option<&C::Held> {
+        C::held(C::of(&self.grants))
+    }
+
     /// The plugin's share of the descriptors of this process.
     pub(crate) fn descriptors(&self) -> &Arc<Share> {
         &self.descriptors

@@ -10,6 +10,9 @@ use pinion_protocol::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
+/// Milliseconds that one call of a hook may take, unless the limit of its plugin is lower.
+pub(crate) const HOOK_MS: u64 = 5_000;
+
 /// Limits of one call. `limits.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

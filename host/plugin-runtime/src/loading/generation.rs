@@ -3,6 +3,7 @@
 //! Loading reads the manifest of a component, compiles the component or takes it from the cache, links it, and asks it for
 //! its tools and commands. The previous generation is not touched.
 
+use crate::capability::hooks::Hooks;
 use crate::capability::{Grants, PluginAuthority};
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
@@ -18,9 +19,10 @@ use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
 use crate::loading::wording::{self, FoldedNames};
 use crate::loading::{blocking, compile};
-use crate::manifest::{Inspection, Manifest};
+use crate::manifest::{Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling};
 use crate::shared::Shared;
+use pinion_protocol::HookPoint;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -136,6 +138,24 @@ impl Generation {
     /// Returns whether this generation has no code yet.
     pub(crate) fn is_described(&self) -> bool {
         self.program.code.is_none()
+    }
+
+    /// Returns whether a hook is called.
+    pub(crate) fn has_hook(&self, point: HookPoint) -> bool {
+        self.inspection.exports.has_hook(point) && self.missing_for_hook(point).is_none()
+    }
+
+    /// Returns why an exported hook is not called.
+    pub(crate) fn missing_for_hook(&self, point: HookPoint) -> Option<&'static str> {
+        let Manifest { capabilities, lifetime, .. } = &self.inspection.manifest;
+        if point == HookPoint::SessionEvents && *lifetime != Lifetime::Session {
+            return Some("the plugin does not have the lifetime `session`");
+        }
+        if !capabilities.hooks {
+            return Some("the manifest does not ask for `hooks`");
+        }
+        let is_granted = self.program.authority.held::<Hooks>().is_some_and(|points| points.contains(&point));
+        (!is_granted).then_some("not granted")
     }
 
     /// Returns whether a generation with code is what `described` said it would be, so that it can take its place

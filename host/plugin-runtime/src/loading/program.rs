@@ -7,6 +7,7 @@ use crate::errors::load::LoadError;
 use crate::limits::Limits;
 use crate::limits::shares::Share;
 use crate::manifest::{Inspection, export_names};
+use pinion_protocol::HookPoint;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
@@ -44,6 +45,18 @@ pub(crate) struct Exported {
     pub(crate) lifecycle: Option<LifecycleExport>,
     pub(crate) state: Option<StateExport>,
     pub(crate) offers: Option<OffersExport>,
+    pub(crate) hooks: HookExports,
+}
+
+/// The functions of the hooks, by the position of their points in [`HookPoint::ALL`].
+#[derive(Clone, Default)]
+pub(crate) struct HookExports([Option<ComponentExportIndex>; HookPoint::ALL.len()]);
+
+impl HookExports {
+    /// The function of a hook.
+    pub(crate) fn at(&self, point: HookPoint) -> Option<ComponentExportIndex> {
+        self.0[point as usize]
+    }
 }
 
 #[derive(Clone)]
@@ -123,6 +136,19 @@ impl Exported {
         if inspection.exports.offers {
             exported.offers = Some(OffersExport { list: find("offers", "list")? });
         }
+        for point in HookPoint::ALL.into_iter().filter(|point| inspection.exports.has_hook(*point)) {
+            exported.hooks.0[point as usize] = Some(find(point.name(), function(point))?);
+        }
         Ok(exported)
+    }
+}
+
+/// The function of a hook's interface.
+const fn function(point: HookPoint) -> &'static str {
+    match point {
+        HookPoint::BeforeToolCall | HookPoint::BeforePrompt => "check",
+        HookPoint::AfterToolCall => "revise",
+        HookPoint::BeforeCompaction => "instructions",
+        HookPoint::SessionEvents => "on-events",
     }
 }

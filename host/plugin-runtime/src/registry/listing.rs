@@ -8,6 +8,7 @@ use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
 use crate::registry::loaded::Loaded;
 use crate::registry::plugin_set::PluginSet;
+use pinion_protocol::HookPoint;
 
 /// A loaded plugin, as `pinion plugin list` and `info` show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct PluginInfo {
     pub tools: Vec<String>,
     /// Names of its commands, without the slash.
     pub commands: Vec<String>,
+    /// Its hooks, whether they are called or not.
+    pub hooks: Vec<Hook>,
     /// Its asks and declarations, whether granted or not.
     pub offered: Ceiling,
     /// The grants that are held back, and the reason, with a hint.
@@ -55,6 +58,15 @@ pub struct Capability {
     pub asks: String,
     /// The granted extent in words; none if nothing was granted.
     pub granted: Option<String>,
+}
+
+/// A hook that a plugin exports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hook {
+    /// The point at which it is called.
+    pub point: HookPoint,
+    /// The reason why it is not called; none if it is.
+    pub not_called: Option<&'static str>,
 }
 
 impl PluginSet {
@@ -133,6 +145,11 @@ fn info(loaded: &Loaded) -> PluginInfo {
         imports: generation.inspection.imports.iter().cloned().collect(),
         tools: loaded.lists.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
         commands: loaded.lists.commands.iter().map(|command| command.name.clone()).collect(),
+        hooks: HookPoint::ALL
+            .into_iter()
+            .filter(|point| generation.inspection.exports.has_hook(*point))
+            .map(|point| Hook { point, not_called: generation.missing_for_hook(point) })
+            .collect(),
         offered: generation.offered.clone(),
         held_back: generation.held_back.clone(),
         problem: None,

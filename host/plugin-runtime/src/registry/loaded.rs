@@ -2,7 +2,7 @@
 
 use crate::calls::instance::{self, Finished, Job, Setup};
 use crate::calls::session::{Hold, Inheritance, Session};
-use crate::limits::Limits;
+use crate::limits::{HOOK_MS, Limits};
 use crate::loading::describe::ListOffer;
 use crate::loading::generation::Generation;
 use crate::loading::lists::{Lists, Tool};
@@ -11,7 +11,7 @@ use crate::loading::program::Program;
 use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
 use crate::shared::Shared;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A generation that answers calls.
 pub(crate) struct Loaded {
@@ -24,6 +24,8 @@ pub(crate) struct Loaded {
     source: Source,
     /// The state of the file when it was loaded.
     stamp: Option<Stamp>,
+    /// The program under the limits of hooks.
+    hook_program: OnceLock<Arc<Program>>,
 }
 
 /// What a plugin said that it offers while it runs.
@@ -46,7 +48,7 @@ impl Loaded {
         stamp: Option<Stamp>,
     ) -> Self {
         let (lists, session) = (generation.lists.clone(), session.map(Arc::new));
-        Self { generation, lists, offer: None, session, source, stamp }
+        Self { generation, lists, offer: None, session, source, stamp, hook_program: OnceLock::new() }
     }
 
     /// The same generation with other tools and commands, and what it said that led to them. None stands for those of its
@@ -59,6 +61,7 @@ impl Loaded {
             session: self.session.clone(),
             source: self.source.clone(),
             stamp: self.stamp,
+            hook_program: self.hook_program.clone(),
         }
     }
 
@@ -86,9 +89,20 @@ impl Loaded {
 
     /// Runs a job: on the one instance of lifetime `session`, or on a fresh one.
     pub(crate) async fn run<J: Job>(&self, shared: &Arc<Shared>, setup: Setup, job: J) -> Finished<J::Answer> {
+        self.run_as(shared, self.program(), setup, job).await
+    }
+
+    /// Runs a job like [`Loaded::run`], under the limits of `program`.
+    pub(crate) async fn run_as<J: Job>(
+        &self,
+        shared: &Arc<Shared>,
+        program: &Arc<Program>,
+        setup: Setup,
+        job: J,
+    ) -> Finished<J::Answer> {
         match &self.session {
-            Some(session) => session.run(self.program(), setup, job).await,
-            None => instance::run(shared, self.program(), setup, job).await,
+            Some(session) => session.run(program, setup, job).await,
+            None => instance::run(shared, program, setup, job).await,
         }
     }
 
@@ -99,6 +113,14 @@ impl Loaded {
         let limits = Limits { deadline_ms: program.limits.deadline_ms.min(max_ms), ..(*program.limits).clone() };
         let setup = Setup { authority: program.authority.for_command(), ..Setup::without_authority(program) };
         Some(self.session.as_ref()?.run_and_hold(&program.under(&limits), setup, ListOffer).await)
+    }
+
+    /// The program with the deadline of hooks.
+    pub(crate) fn hook_program(&self) -> &Arc<Program> {
+        self.hook_program.get_or_init(|| {
+            let limits = &self.program().limits;
+            self.program().under(&Limits { deadline_ms: limits.deadline_ms.min(HOOK_MS), ..(**limits).clone() })
+        })
     }
 
     /// Returns whether the code is loaded and belongs to the file as it is now, and the instance confirmed what it offers.

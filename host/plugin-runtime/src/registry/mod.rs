@@ -147,6 +147,23 @@ impl Registry {
         self.offer_settled(loaded.source(), token).await;
     }
 
+    /// The current generation of a plugin with hooks, reloaded like that of a tool. None if the plugin is gone.
+    pub(crate) async fn refreshed(
+        self: &Arc<Self>,
+        found: &Arc<Loaded>,
+        token: &CancellationToken,
+    ) -> Option<Arc<Loaded>> {
+        if found.generation.is_described() || found.is_outdated() {
+            self.reload(found, token).await;
+        }
+        self.current().loaded().iter().find(|loaded| loaded.source() == found.source()).cloned()
+    }
+
+    /// Passes a notice to the application.
+    pub(crate) fn notify(&self, notice: Notice) {
+        (self.on_notice)(notice);
+    }
+
     /// Begins to load sources that have no slot yet.
     pub(crate) fn begin(self: &Arc<Self>, sources: Vec<Source>) -> Loading {
         let mut slots = self.slots();

@@ -1,6 +1,7 @@
 //! Notices about plugins, for the application.
 
 use crate::errors::load::LoadError;
+use pinion_protocol::HookPoint;
 
 /// A plugin was loaded, refused, restricted or removed.
 #[derive(Debug, Clone)]
@@ -30,6 +31,13 @@ pub enum NoticeEvent {
     /// A list of tools and commands that it offers while it runs was refused or cut. The text says why, with a hint where
     /// there is one.
     Offer(String),
+    /// A hook failed outside a run. Reported once for each plugin.
+    HookFailed {
+        /// The point.
+        point: HookPoint,
+        /// The error.
+        problem: String,
+    },
     /// Its file is gone, and so is the plugin.
     Removed,
 }

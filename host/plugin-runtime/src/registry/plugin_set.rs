@@ -3,7 +3,7 @@
 use crate::loading::lists::CommandDefinition;
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::slot::Slot;
-use pinion_protocol::{Instructions, ToolDefinition};
+use pinion_protocol::{HookPoint, Instructions, ToolDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub(crate) struct PluginSet {
     problems: Vec<(String, String)>,
     tools: HashMap<String, usize>,
     commands: HashMap<String, usize>,
+    /// Plugins with a hook, by the position of its point in [`HookPoint::ALL`].
+    hooked: [Vec<usize>; HookPoint::ALL.len()],
 }
 
 impl PluginSet {
@@ -39,7 +41,20 @@ impl PluginSet {
         for command in &loaded.lists.commands {
             self.commands.insert(command.name.clone(), at);
         }
+        for point in HookPoint::ALL.into_iter().filter(|point| loaded.generation.has_hook(*point)) {
+            self.hooked[point as usize].push(at);
+        }
         self.loaded.push(loaded);
+    }
+
+    /// Returns whether a plugin has a hook at this point.
+    pub(crate) fn wants(&self, point: HookPoint) -> bool {
+        !self.hooked[point as usize].is_empty()
+    }
+
+    /// The plugins with a hook at this point, in the order of their sources.
+    pub(crate) fn hooked(&self, point: HookPoint) -> impl Iterator<Item = &Arc<Loaded>> {
+        self.hooked[point as usize].iter().map(|at| &self.loaded[*at])
     }
 
     /// The plugin that offers a tool.

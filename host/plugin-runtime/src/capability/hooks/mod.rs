@@ -1,0 +1,106 @@
+//! The capability `hooks`: to be called before and after what the agent does.
+//!
+//! It is the only capability without an import: the host checks it before it calls an export of the plugin.
+
+pub(crate) mod import;
+
+use super::definition::{Capability, GrantContext, Switch};
+use pinion_protocol::HookPoint;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// True if a manifest asks for it.
+pub(crate) type Ask = bool;
+/// `true`, `false`, or the points at which the plugin is called.
+pub(crate) type Entry = Switch<BTreeSet<HookPoint>>;
+/// The points at which the plugin is called; empty when it is not called.
+pub(crate) type Grant = BTreeSet<HookPoint>;
+
+/// The capability.
+pub(crate) struct Hooks;
+
+impl Capability for Hooks {
+    const NAME: &'static str = "hooks";
+    const INTERFACES: &'static [&'static str] = &[];
+    const FORMS: &'static [&'static str] = &["hooks", "hooks=POINT,…"];
+    const MOST: Ask = true;
+
+    type Ask = Ask;
+    type Entry = Entry;
+    type Grant = Grant;
+    type Held = Grant;
+    type Account = ();
+
+    fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
+        let Some(value) = value else { return Some(Switch::Plain(true)) };
+        value.split(',').map(|name| HookPoint::named(name.trim())).collect::<Option<_>>().map(Switch::With)
+    }
+
+    fn ask_for(entry: &Entry) -> Ask {
+        entry.is_on()
+    }
+
+    fn resolve(entry: &Entry, _context: &GrantContext<'_>) -> Grant {
+        match entry {
+            Switch::Plain(false) => Grant::new(),
+            Switch::Plain(true) => Grant::from(HookPoint::ALL),
+            Switch::With(points) => points.clone(),
+        }
+    }
+
+    fn held(grant: &Grant) -> Option<&Grant> {
+        (!grant.is_empty()).then_some(grant)
+    }
+
+    fn phrase(_ask: Ask) -> &'static str {
+        "see and restrict what the agent does: all tool calls with their input and results, your prompts, and the session"
+    }
+
+    fn words(entry: &Entry) -> Vec<String> {
+        match entry {
+            Switch::Plain(false) => Vec::new(),
+            Switch::Plain(true) => vec![Self::NAME.to_owned()],
+            Switch::With(points) if points.is_empty() => Vec::new(),
+            Switch::With(points) => vec![format!("{}={}", Self::NAME, listed(points, ","))],
+        }
+    }
+
+    fn extent(grant: &Grant) -> Option<String> {
+        let is_all = grant.len() == HookPoint::ALL.len();
+        Self::held(grant).map(|points| if is_all { String::new() } else { format!(": {}", listed(points, ", ")) })
+    }
+
+    fn widen(grant: &mut Grant, more: Grant) {
+        grant.extend(more);
+    }
+}
+
+fn listed(points: &BTreeSet<HookPoint>, separator: &str) -> String {
+    points.iter().map(|point| point.name()).collect::<Vec<_>>().join(separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_granted_together_or_by_name() {
+        let granted = |text: &str| {
+            let table: crate::GrantTable = toml::from_str(text).unwrap();
+            table.hooks
+        };
+        assert_eq!(granted("hooks = true"), Switch::Plain(true));
+        let some = granted(r#"hooks = ["before-prompt", "before-tool-call"]"#);
+        assert_eq!(Hooks::words(&some), ["hooks=before-tool-call,before-prompt"]);
+        assert_eq!(Hooks::parse(Some("before-tool-call,before-prompt"), Path::new("/w")), Some(some));
+        assert_eq!(Hooks::parse(Some("before"), Path::new("/w")), None);
+        assert!(toml::from_str::<crate::GrantTable>(r#"hooks = ["everything"]"#).is_err());
+    }
+
+    #[test]
+    fn empty_list_grants_nothing() {
+        let empty: Grant = BTreeSet::new();
+        assert_eq!((Hooks::held(&empty), Hooks::extent(&empty)), (None, None));
+        assert!(Hooks::words(&Switch::With(empty)).is_empty());
+    }
+}
