@@ -1,12 +1,12 @@
 use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
 use crate::record::{
-    CallLedger, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned,
+    CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned,
 };
 use crate::testing::{assistant, time, user};
 use pinion_protocol::{
-    Continuation, Cost, ExtensionMessage, Image, Ledger, Limit, RunEnd, StepStatus, StopReason, Thinking, ToolCall,
-    ToolResultMessage, TurnTrigger, Usage, UserMessage,
+    Continuation, Cost, ExtensionMessage, HookAnswer, HookPoint, Image, Ledger, Limit, RunEnd, StepStatus, StopReason,
+    Thinking, ToolCall, ToolResultMessage, TurnTrigger, Usage, UserMessage,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -168,6 +168,18 @@ fn format_of_records_on_disk_is_unchanged() {
                 ledger: Ledger { plugin: "fs".into(), generation: 2, fuel: 3, time_us: 4, ..Ledger::default() },
             }),
             r#"ledger","data":{"loop_id":"s.c.1","call_id":"c1","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0}}"#,
+        ),
+        (
+            Record::CalledHook(CalledHook {
+                loop_id: loop_id(),
+                call_id: Some("c1".into()),
+                point: HookPoint::BeforeToolCall,
+                plugin: "careful".into(),
+                answer: HookAnswer::Denied,
+                text: "no".into(),
+                ledger: None,
+            }),
+            r#"hook","data":{"loop_id":"s.c.1","call_id":"c1","point":"before-tool-call","plugin":"careful","answer":"denied","text":"no"}"#,
         ),
         (
             Record::GroupStart(GroupStart { group_id: "g".into(), loop_ids: vec![loop_id()] }),

@@ -5,7 +5,7 @@
 //! and the branches stay in it for readers.
 
 use crate::id::EntryId;
-use crate::record::{GroupEnd, GroupStart, Record};
+use crate::record::{CalledHook, GroupEnd, GroupStart, Record};
 use crate::session::{Cursor, Session};
 use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
 use std::fmt;
@@ -77,8 +77,8 @@ impl SessionStore for SideBranch {
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
         match Record::from_event(loop_id, event) {
-            // A ledger stays with its call. All other records describe runs, which belong to the session.
-            Some(record @ Record::CallLedger(_)) => {
+            // Records of a call stay with it. All others describe runs, which belong to the session.
+            Some(record @ (Record::CallLedger(_) | Record::CalledHook(CalledHook { call_id: Some(_), .. }))) => {
                 self.session.record_aside(&mut self.lock(), &self.loop_id, &record);
             }
             Some(record) => self.session.record_event(record),

@@ -99,6 +99,7 @@ records! {
     group_start: GroupStart,
     group_end: GroupEnd,
     ledger: CallLedger,
+    hook: CalledHook,
     #[cfg(test)] example: Example,
 }
 
