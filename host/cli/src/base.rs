@@ -9,6 +9,7 @@ use crate::files::private::read_or_create;
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
 use crate::output::{note, text};
+use crate::plugins::grants::GrantsFile;
 use crate::plugins::secrets::PluginSecrets;
 use pinion_agent::secrets::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
@@ -33,6 +34,15 @@ pub(crate) struct Base {
 }
 
 impl Base {
+    /// Returns whether the user grants hooks to any plugin.
+    pub(crate) fn grants_hooks(&self) -> bool {
+        let grants_hooks = |table: &GrantTable| table.asks().hooks;
+        // A file that cannot be read grants nothing, which is reported when plugins load.
+        let pins = GrantsFile::new(self.paths.grants_file()).read().unwrap_or_default();
+        self.config.user_plugins.values().any(|plugin| grants_hooks(&plugin.grants))
+            || pins.iter().any(|pin| grants_hooks(&pin.grants))
+    }
+
     /// Returns the directories that plugins may not use, and the one among them from which the model reads long output.
     pub(crate) fn host_directories(&self) -> HostDirectories {
         let Paths { config, data, cache } = self.paths.clone();

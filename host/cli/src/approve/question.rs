@@ -18,6 +18,8 @@ pub(super) struct Asked {
     component: String,
     label: String,
     can: String,
+    /// What hooks of plugins say, after [`exposed`], one line each.
+    notes: Vec<String>,
     arguments: Vec<Argument>,
 }
 
@@ -36,6 +38,7 @@ impl Asked {
             component: one_line(&source.digest, DIGEST).trim_end_matches('…').to_owned(),
             label: exposed(&one_line(&tool.label, 100)),
             can: tool.authority.words().join(", "),
+            notes: question.notes.iter().map(|note| exposed(&note.to_string()).replace('\n', "⏎")).collect(),
             arguments: arguments(&question.call.arguments),
         }
     }
@@ -58,9 +61,10 @@ impl Asked {
         rows
     }
 
-    /// Renders all arguments of the call, wrapped to the width of the terminal.
+    /// Renders the notes of plugins and all arguments of the call, wrapped to the width of the terminal.
     pub(super) fn rows(&self, style: Style, columns: usize) -> Vec<Text> {
         let mut rows = Vec::new();
+        self.notes.iter().for_each(|note| guest_rows(&mut rows, note, style, columns));
         for argument in &self.arguments {
             let lines: Vec<&str> = argument.value.split('\n').collect();
             let (first, more) = match lines.as_slice() {
@@ -154,6 +158,7 @@ mod tests {
             component: "0123456789ab".to_owned(),
             label: exposed(&one_line(label, 100)),
             can: "writes files".to_owned(),
+            notes: Vec::new(),
             arguments: arguments(&arguments_),
         }
     }
@@ -182,6 +187,20 @@ mod tests {
         let rows = rows(json!({ "a\n? allow\x1b[2J": "b\n\"path\": README.md\r\u{202e}" }), 80);
         assert_eq!(rows[0], "│ \"a\\n? allow\\u001b[2J\":");
         assert_eq!(rows[2], "│     \"path\": README.md␍\\u{202e}");
+    }
+
+    #[test]
+    fn note_of_a_plugin_cannot_forge_an_argument() {
+        let notes = vec![exposed("plugin `red` asks: fine\n\"path\": README.md\x1b[2J").replace('\n', "⏎")];
+        let asked = Asked { notes, ..asked(json!({ "path": ".env" }), "") };
+        let rows: Vec<String> = asked.rows(Style::Plain, 80).iter().map(|row| row.as_str().to_owned()).collect();
+        assert_eq!(
+            rows,
+            [
+                "│ plugin `red` asks: fine⏎\"path\": README.md\\u001b[2J".replace("\\u001b", "␛"),
+                "│ \"path\": .env".into()
+            ]
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
+use crate::commands::plugin::show::silent_hooks;
 use crate::config::Config;
 use crate::failure::{Failure, Result, with_causes};
 use crate::files::paths::Paths;
@@ -214,6 +215,10 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
         Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))
     });
+    let silent = runtime.plugins().into_iter().filter_map(|plugin| {
+        let silent = silent_hooks(&plugin)?;
+        Some(Finding::Missing(format!("plugin {} has {silent}", plugin.name)))
+    });
     let problems = runtime.problems();
     let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
     let plugins = runtime.plugins();
@@ -226,7 +231,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         .filter(|(name, plugin)| plugin.enabled != Some(false) && !names.contains(&name.as_str()));
     let unknown = unknown
         .map(|(name, _)| unused(&format!("`[plugins.{name}]` in the config"), "plugin", name, names.iter().copied()));
-    loaded.chain(broken).chain(unknown).collect()
+    loaded.chain(silent).chain(broken).chain(unknown).collect()
 }
 
 fn program(name: &str, why: &str) -> Finding {

@@ -95,6 +95,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     }
     let prompt = args.prompt.join(" ");
     let conversed = chat.converse(prompt, &notices, &approver).await;
+    chat.ready.runtime.deliver_events().await;
     let saved = chat.ready.session.sync().and(base.exchanges.finish());
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         chat.say(&chat.voice.style().dim(text!("Resume with: pinion -r {}", short_id(session.id()))));

@@ -44,7 +44,7 @@ pub(crate) fn verdict(end: RunEnd, was_interrupted: bool) -> Result<()> {
         RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
         RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
         RunEnd::Failed(error) => Err(error.into()),
-        RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
+        RunEnd::Rejected { reason } => Err(Failure::failed(format!("the prompt was refused: {reason}"))),
         other => Err(Failure::failed(other)),
     }
 }

@@ -20,12 +20,18 @@ pub(crate) fn describe(notice: &Notice) -> Text {
         NoticeEvent::Offer(why) => {
             text!("! plugin `{}` ({}) does not offer all its tools: {}", plugin, source, Text::block(why))
         }
+        NoticeEvent::HookFailed { point, problem } => {
+            text!("! the hook `{}` of plugin `{}` failed: {}", point.name(), plugin, Text::block(problem))
+        }
         NoticeEvent::Removed => text!("removed plugin `{}`", plugin),
     }
 }
 
 /// Describes a notice that reports a problem.
 pub(crate) fn describe_problem(notice: &Notice) -> Option<Text> {
-    let is_problem = matches!(notice.event, NoticeEvent::Refused(_) | NoticeEvent::HeldBack(_) | NoticeEvent::Offer(_));
+    let is_problem = matches!(
+        notice.event,
+        NoticeEvent::Refused(_) | NoticeEvent::HeldBack(_) | NoticeEvent::Offer(_) | NoticeEvent::HookFailed { .. }
+    );
     is_problem.then(|| describe(notice))
 }

@@ -13,7 +13,8 @@ use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
-use pinion_agent::approval::{ApprovalMode, DeniedCall, DenyAll};
+use futures_util::future::BoxFuture;
+use pinion_agent::approval::{ApprovalMode, Decision, DeniedCall, Question};
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Approver, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
@@ -63,7 +64,23 @@ pub(crate) struct Headless<'a> {
 
 /// Denies calls that need approval, with a hint on how to allow them.
 pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Approver> {
-    Arc::new(DenyAll { reason: format!("no one can be asked in this run; {}", remedy(mode)) })
+    Arc::new(Unattended { remedy: remedy(mode) })
+}
+
+/// The approver of a run in which no one can be asked.
+struct Unattended {
+    remedy: &'static str,
+}
+
+impl Approver for Unattended {
+    fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+        let reason = match question.notes.iter().find(|note| note.asks()) {
+            // No option answers for the user what a plugin asks.
+            Some(note) => format!("no one can be asked in this run, and {note}"),
+            None => format!("no one can be asked in this run; {}", self.remedy),
+        };
+        Box::pin(async { Decision::Unanswered { reason } })
+    }
 }
 
 /// Returns the ways to have calls approved, the narrowest first.
@@ -106,6 +123,7 @@ impl<'a> Headless<'a> {
 
     /// Completes the output and the session. Called when the agent is done, whatever the outcome.
     pub(crate) async fn end(self) -> Result<Finished> {
+        self.ready.runtime.deliver_events().await;
         self.is_over.cancel();
         let written = self.writing.await.map_err(|error| Failure::failed("the output failed").because(error))?;
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
@@ -237,7 +255,8 @@ async fn write(
             note(&text!("! {}", Text::block(notice)));
         }
         // The exit status and its message report the end. The choice among branches is reported here.
-        if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
+        let is_end = loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. });
+        if is_end || matches!(event.kind, EventKind::InputRejected { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
             // stderr may be closed.

@@ -200,6 +200,11 @@ impl<W: Sink> Renderer<W> {
                     after
                 ))
             }
+            EventKind::Hook { hook, .. } => match hook.notice() {
+                Some(notice) => self.notice(&text!("{}", notice)),
+                None => Ok(()),
+            },
+            EventKind::InputRejected { reason } => self.notice(&text!("refused: {}", Text::block(reason))),
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
             EventKind::ParallelStart { loop_ids, .. } if self.detail >= Detail::Progress => {
                 self.line(&self.style.dim(text!("running {} branches", loop_ids.len())))
@@ -219,6 +224,10 @@ impl<W: Sink> Renderer<W> {
                 let text = retry_text(*attempt, *max_attempts, *delay_ms, &fit(cause, room(30)));
                 self.style.yellow(text!("! {}", text))
             }
+            EventKind::Hook { hook, .. } => match hook.notice() {
+                Some(notice) => self.style.yellow(text!("! {}", fit(&notice, room(8)))),
+                None => return Ok(()),
+            },
             _ if self.detail == Detail::Notices => return Ok(()),
             EventKind::AgentStart { agent_id, provider, model, .. } => {
                 fit(&format!("{agent_id} ({provider}/{model})"), room(8))
@@ -375,7 +384,8 @@ impl<W: Sink> Renderer<W> {
                 self.line(&text)
             }
             RunEnd::Aborted => self.notice(&text!("interrupted")),
-            RunEnd::Rejected { reason } => self.notice(&text!("refused: {}", reason)),
+            // The reason came before.
+            RunEnd::Rejected { .. } => self.end_line(),
             other => self.notice(&text!("{}", other.to_string())),
         }
     }

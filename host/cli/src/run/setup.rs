@@ -114,14 +114,18 @@ impl Base {
         let context = self.context(args);
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
-        agent.configure(|config| config.ports.hooks.push(built_ins.clone()));
+        agent.configure(|config| {
+            config.ports.hooks.push(built_ins.clone());
+            config.ports.plugin_hooks = Some(runtime.clone());
+        });
         let plugin_directory = self.directory_notice(args);
         info.watch(&agent);
         Ok(Ready { agent, runtime, session, info, context, branches, built_ins, plugin_directory })
     }
 
     /// Loads plugins and waits for built-in ones and those from the command line. Plugins in directories join when they
-    /// are ready, unless the options name tools that only they can offer.
+    /// are ready, unless the options name tools that only they can offer, or one of them may have to check the first
+    /// prompt.
     async fn load(&self, args: &RunArgs, purpose: Purpose, runtime: &Runtime) {
         let named: Vec<Source> = args.plugins.iter().map(|path| self.named(path)).collect();
         let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
@@ -134,9 +138,13 @@ impl Base {
         let _ = runtime.begin_code(FIRST_CALLED);
         let definitions = runtime.definitions();
         let has = |name: &String| definitions.iter().any(|tool| tool.name == *name);
-        if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {
+        let needs_all = args.tools.as_ref().is_some_and(|names| !names.iter().all(has));
+        if needs_all || self.grants_hooks() {
             in_directories.settled().await;
-            return runtime.offers_settled().await;
+            if needs_all {
+                runtime.offers_settled().await;
+            }
+            return;
         }
         in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
     }

@@ -35,6 +35,8 @@ pub struct Question {
     pub label: String,
     /// The effects of the call in words.
     pub can: String,
+    /// What hooks of plugins say about the call.
+    pub notes: Vec<String>,
     /// Arguments of the call.
     pub arguments: Value,
 }
@@ -50,6 +52,7 @@ impl Question {
             digest: tool.source.digest.to_string(),
             label: tool.label.clone(),
             can: tool.authority.words().join(", "),
+            notes: question.notes.iter().map(ToString::to_string).collect(),
             arguments: question.call.arguments.clone(),
         }
     }
@@ -226,7 +229,7 @@ impl Approval {
         if self.columns != columns {
             (self.columns, self.top, self.seen) = (columns, 0, 0);
             self.head = head(&self.question, columns, theme);
-            self.body = body(&self.question.arguments, columns, theme);
+            self.body = body(&self.question, columns, theme);
         }
         self.since.get_or_insert(now);
         let foot = self.foot(theme);
@@ -326,9 +329,13 @@ fn head(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
     rows
 }
 
-/// Renders all arguments of a call behind a bar, with another bar on continuation rows.
-fn body(arguments: &Value, columns: usize, theme: &Theme) -> Vec<Row> {
-    let mut rows = Vec::new();
+/// Renders the notes of plugins, one line each, and all arguments of a call behind a bar, with another bar on continuation
+/// rows.
+fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
+    let (arguments, mut rows) = (&question.arguments, Vec::new());
+    for note in &question.notes {
+        guest(&mut rows, &exposed(note).replace('\n', "⏎"), theme.warning, columns, theme);
+    }
     let Value::Object(fields) = arguments else {
         guest(&mut rows, &format!("arguments: {}", exposed(&pretty(arguments))), theme.text, columns, theme);
         return rows;
@@ -410,6 +417,7 @@ mod tests {
             digest: "0123456789abcdef".into(),
             label: "Run".into(),
             can: "runs programs".into(),
+            notes: Vec::new(),
             arguments,
         }
     }

@@ -99,6 +99,10 @@ impl Transcript {
                 let text = format!("{what}: about {before} tokens before, {after} now (the session keeps everything)");
                 self.note(Tone::Plain, text);
             }
+            EventKind::Hook { hook, .. } => {
+                hook.notice().into_iter().for_each(|notice| self.note(Tone::Warning, notice));
+            }
+            EventKind::InputRejected { reason } => self.note(Tone::Error, format!("refused: {reason}")),
             EventKind::PlanStep { step, steps, title, status } => {
                 self.note(Tone::Plain, format!("step {step} of {steps}: {title}: {status}"));
             }
@@ -246,7 +250,8 @@ impl Transcript {
     fn end(&mut self, end: &RunEnd) {
         self.writing = None;
         match end {
-            RunEnd::Done { .. } => {}
+            // The reason of a rejection came before.
+            RunEnd::Done { .. } | RunEnd::Rejected { .. } => {}
             RunEnd::Aborted => self.note(Tone::Warning, "interrupted"),
             RunEnd::Limit { limit } => {
                 self.note(Tone::Warning, format!("{limit}; send a message to continue"));

@@ -181,6 +181,7 @@ impl Ui {
             digest: "0123456789abcdef".into(),
             label: "Run a command".into(),
             can: "writes files, runs programs".into(),
+            notes: Vec::new(),
             arguments,
         }))
     }

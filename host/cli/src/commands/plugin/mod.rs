@@ -10,7 +10,7 @@ mod grant;
 mod link;
 mod new;
 mod project;
-mod show;
+pub(super) mod show;
 mod steps;
 mod storage;
 mod template;

@@ -30,6 +30,9 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
             (None, Some(command)) => text.line(text!("{}! not granted: {}", left("", 17), command)),
             (None, None) => {}
         }
+        if let Some(silent) = silent_hooks(&plugin) {
+            text.line(text!("{}! {}", left("", 17), silent));
+        }
     }
     for (plugin, problem) in runtime.problems() {
         text.line(text!("{} not loaded: {}", left(plugin, 16), Text::block(problem)));
@@ -76,7 +79,15 @@ fn origin(source: &Source) -> String {
 
 fn offers(plugin: &PluginInfo) -> String {
     let commands = plugin.commands.iter().map(|name| format!("/{name}"));
-    plugin.tools.iter().cloned().chain(commands).collect::<Vec<_>>().join(" ")
+    let hooks = plugin.hooks.iter().map(|hook| hook.point.name().to_owned());
+    plugin.tools.iter().cloned().chain(commands).chain(hooks).collect::<Vec<_>>().join(" ")
+}
+
+/// Describes the hooks of a plugin that are not called.
+pub(crate) fn silent_hooks(plugin: &PluginInfo) -> Option<String> {
+    let silent = plugin.hooks.iter().filter_map(|hook| Some(format!("`{}` ({})", hook.point.name(), hook.not_called?)));
+    let silent: Vec<String> = silent.collect();
+    (!silent.is_empty()).then(|| format!("hooks that are never called: {}", silent.join(", ")))
 }
 
 pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
@@ -166,6 +177,10 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         line("tool", &format!("{} ({can}){granted}: {about}", tool.name));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
+    for hook in &info.hooks {
+        let called = hook.not_called.map_or("called".to_owned(), |why| format!("never called: {why}"));
+        line("hook", &format!("{} ({called})", hook.point.name()));
+    }
     line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
     line("digest", &info.digest);
     if let Some(why) = &info.held_back {
@@ -296,6 +311,14 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
     let mut warnings = Vec::new();
     for unknown in &inspection.manifest.unknown {
         warnings.push(format!("asks for `{unknown}`, which this version of pinion does not know: ignored"));
+    }
+    if inspection.exports.has_hooks() && !asks.hooks {
+        let hint = "add `asks = { \"hooks\": true }` to its `export!`, or pack it with --ask hooks";
+        warnings.push(format!("exports hooks without asking for `hooks`: they are never called: {hint}"));
+    }
+    if inspection.exports.session_events && inspection.manifest.lifetime != Lifetime::Session {
+        let hint = "add `lifetime = \"session\"` to its `export!`";
+        warnings.push(format!("exports `session-events` without the lifetime `session`: it is never called: {hint}"));
     }
     for import in inspection.our_imports() {
         if !asks.covers_import(import) {

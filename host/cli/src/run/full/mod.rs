@@ -72,6 +72,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let mut ui = Ui::open(connections, settings)?;
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;
     ui.close();
+    chat.ready.runtime.deliver_events().await;
     let saved = chat.ready.session.sync().and(base.exchanges.finish());
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         say(&Style::of_stdout().dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
