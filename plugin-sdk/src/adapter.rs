@@ -91,6 +91,7 @@ impl<P: Plugin> wit_offers::Guest for Adapter<P> {
 
 impl<P: BeforeToolCall> wit_before_tool_call::Guest for Adapter<P> {
     fn check(context: CallContext, call: ToolCall) -> Verdict {
+        enter(&context.workspace);
         P::check(&Call::new(context), call)
     }
 }
@@ -101,18 +102,21 @@ impl<P: AfterToolCall> wit_after_tool_call::Guest for Adapter<P> {
         call: ToolCall,
         outcome: Result<ToolOutput, ToolError>,
     ) -> Option<Result<ToolOutput, ToolError>> {
+        enter(&context.workspace);
         P::revise(&Call::new(context), call, outcome)
     }
 }
 
 impl<P: BeforePrompt> wit_before_prompt::Guest for Adapter<P> {
     fn check(context: CallContext, prompt: String) -> PromptVerdict {
+        enter(&context.workspace);
         P::check(&Call::new(context), prompt)
     }
 }
 
 impl<P: BeforeCompaction> wit_before_compaction::Guest for Adapter<P> {
     fn instructions(context: CallContext, compaction: Compaction) -> Option<String> {
+        enter(&context.workspace);
         P::instructions(&Call::new(context), compaction)
     }
 }

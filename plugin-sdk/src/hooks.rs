@@ -1,11 +1,39 @@
 //! Hooks: one trait per point at which the host asks or informs a plugin.
 //!
-//! A plugin implements the traits that it needs and names them in [`export!`](crate::export!). It needs the grant `hooks`.
+//! A plugin implements the traits that it needs, names them in [`export!`](crate::export!), and asks for `hooks`, which the
+//! user grants for all points or for some:
+//!
+//! ```no_run
+//! use pinion_plugin_sdk::hooks::{BeforeToolCall, ToolCall, Verdict};
+//! use pinion_plugin_sdk::prelude::*;
+//!
+//! struct Careful;
+//!
+//! impl Plugin for Careful {}
+//!
+//! impl BeforeToolCall for Careful {
+//!     fn check(_hook: &Call, call: ToolCall) -> Verdict {
+//!         match call.input.contains("git push") {
+//!             true => Verdict::Ask("this publishes commits".to_owned()),
+//!             false => Verdict::Proceed,
+//!         }
+//!     }
+//! }
+//!
+//! export!(Careful, exports = [before_tool_call], asks = { "hooks": true });
+//! # fn main() {}
+//! ```
+//!
+//! Hooks can restrict what happens, and have no way to allow it. A check that panics or takes longer than 5 s denies the call
+//! or rejects the prompt; other hooks that fail change nothing, and the user learns of it. Relative paths begin at the
+//! workspace, as in commands.
 
 pub use crate::bindings::before_compaction::exports::pinion::plugin::before_compaction::Compaction;
 pub use crate::bindings::before_prompt::exports::pinion::plugin::before_prompt::PromptVerdict;
 pub use crate::bindings::before_tool_call::exports::pinion::plugin::before_tool_call::Verdict;
-pub use crate::bindings::imports::pinion::plugin::types::{ToolCall, ToolError, ToolOutput};
+pub use crate::bindings::imports::pinion::plugin::types::{
+    Content, Display, Effects, ErrorKind, Image, ToolCall, ToolError, ToolOutput,
+};
 
 use crate::Call;
 
