@@ -8,6 +8,7 @@ mod descriptions;
 mod directories;
 mod fuzz;
 mod grants;
+mod hooks;
 mod http;
 mod loading;
 mod offers;

@@ -2,6 +2,7 @@
 
 use crate::guests::guest;
 use pinion_agent::definition::{Execution, ToolSource};
+use pinion_agent::hook::HookPoint;
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::Policy;
@@ -220,6 +221,19 @@ impl SandboxBuilder {
     #[must_use]
     pub fn http(mut self, plugin: &str, rules: &[&str]) -> Self {
         self.settings(plugin).grants.http = Policy::new(rules.iter().map(|rule| rule.parse().unwrap()).collect());
+        self
+    }
+
+    /// Grants a plugin all hooks.
+    #[must_use]
+    pub fn hooks(self, plugin: &str) -> Self {
+        self.hooks_at(plugin, &HookPoint::ALL)
+    }
+
+    /// Grants a plugin the hooks at these points.
+    #[must_use]
+    pub fn hooks_at(mut self, plugin: &str, points: &[HookPoint]) -> Self {
+        self.settings(plugin).grants.hooks = points.iter().copied().collect();
         self
     }
 

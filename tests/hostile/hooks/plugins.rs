@@ -1,0 +1,137 @@
+//! The plugins whose hooks are called, and their order and grants.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hook_without_a_grant_is_never_called() {
+    let script = json!({ "before_call": { "act": "deny" }, "before_prompt": { "act": "reject" } });
+    let sandbox =
+        SandboxBuilder::default().guest("hooked").config("hooked", script).guest("echo").trust("echo").build().await;
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!((ended.result(), ended.hooks.len()), ("hello", 0));
+    let hooks = &sandbox.runtime.plugins()[0].hooks;
+    assert_eq!(hooks.len(), HookPoint::ALL.len());
+    assert!(hooks.iter().all(|hook| hook.not_called.is_some()), "{hooks:?}");
+    assert_alive(&sandbox).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hook_that_its_manifest_does_not_ask_for_is_never_called() {
+    let directory = TempDir::new().unwrap();
+    let silent = variant(&directory, "silent", "1.0.0", json!({ "capabilities": {} }));
+    let script = json!({ "before_call": { "act": "deny" } });
+    let sandbox = SandboxBuilder::default()
+        .file(silent)
+        .hooks("silent")
+        .config("silent", script)
+        .guest("echo")
+        .trust("echo")
+        .build()
+        .await;
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!((ended.result(), ended.hooks.len()), ("hello", 0));
+    assert_eq!(sandbox.runtime.plugins()[0].hooks[0].not_called, Some("the manifest does not ask for `hooks`"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hook_reaches_nothing_beyond_the_grants_of_its_plugin() {
+    for (act, text) in [("read", "/etc/passwd"), ("read", "a.txt"), ("write", "b.txt"), ("run", ""), ("delegate", "")] {
+        let script = json!({ "before_call": { "act": act, "text": text } });
+        let sandbox = hooked(script).with_file("workspace/a.txt", "private").build().await;
+        let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+        assert!(ended.result().contains("refused"), "{act} {text}: {}", ended.result());
+        assert!(!ended.result().contains("private") && !sandbox.workspace().join("b.txt").exists());
+        assert_alive(&sandbox).await;
+    }
+    // With all grants, it still starts no sub-agents: it is no tool call.
+    let script = json!({ "before_call": { "act": "delegate" } });
+    let sandbox = hooked(script).trust("hooked").agents("hooked", None).build().await;
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert!(ended.result().contains("refused"), "{}", ended.result());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_check_the_calls_of_sub_agents() {
+    let script = json!({ "before_call": { "act": "tell", "tool": "read" } });
+    let sandbox = hooked(script)
+        .guest("delegator")
+        .agents("delegator", None)
+        .file(builtin("fs"))
+        .trust("fs")
+        .with_file("workspace/a.txt", "private")
+        .build()
+        .await;
+    let last = |request: &Request| match &**request.messages.last().unwrap() {
+        Message::ToolResult(result) => Some(result.content.iter().filter_map(Content::as_text).collect::<String>()),
+        _ => None,
+    };
+    let think = move |request: &Request| match last(request) {
+        Some(result) => Say::Text(result),
+        None if request.system.contains("You are a sub-agent") => Say::Call("read", json!({ "path": "a.txt" })),
+        None => Say::Call("delegate", json!({ "prompt": "read it" })),
+    };
+    let ended = Conversation::new(&sandbox, think).run().await;
+    assert!(ended.outcome.text().contains("fs read 1 {\"path\":\"a.txt\"}"), "{}", ended.outcome.text());
+    assert!(!ended.outcome.text().contains("private"));
+    // The task of a sub-agent is no prompt of the user.
+    let prompts = |ended: &Ended| ended.answers(HookPoint::BeforePrompt).len();
+    assert_eq!(prompts(&ended), 1);
+    assert_alive(&sandbox).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_run_in_the_order_of_loading_until_one_denies() {
+    let directory = TempDir::new().unwrap();
+    let append = |text: &str| json!({ "before_call": { "act": "append", "text": text } });
+    let (one, two) = (variant(&directory, "one", "1.0.0", json!({})), variant(&directory, "two", "1.0.0", json!({})));
+    let builder = || {
+        let builder = SandboxBuilder::default().file(one.clone()).file(two.clone()).guest("echo").trust("echo");
+        builder.hooks("one").hooks("two").config("one", append(" 1"))
+    };
+    let sandbox = builder().config("two", append(" 2")).build().await;
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!(ended.result(), "hello 1 2");
+    let plugins: Vec<&str> = ended.hooks.iter().take(2).map(|hook| hook.plugin.as_str()).collect();
+    assert_eq!(plugins, ["one", "two"]);
+
+    let sandbox = builder().config("two", json!({ "before_call": { "act": "tell" } })).build().await;
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert!(
+        ended.result().contains("plugin `two` denies this call: echo echo 0 {\"message\":\"hello 1\"}"),
+        "{}",
+        ended.result()
+    );
+
+    let sandbox = builder().config("one", json!({ "before_call": { "act": "deny", "text": "no" } })).build().await;
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!(ended.answers(HookPoint::BeforeToolCall), [HookAnswer::Denied]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn current_generation_of_a_plugin_answers() {
+    let directory = TempDir::new().unwrap();
+    let file = variant(&directory, "changing", "1.0.0", json!({}));
+    let script = json!({ "before_call": { "act": "deny", "text": "no" } });
+    let sandbox = SandboxBuilder::default()
+        .file(file)
+        .hooks("changing")
+        .config("changing", script)
+        .guest("echo")
+        .trust("echo")
+        .build()
+        .await;
+    let generation = |ended: &Ended| {
+        let call = ended.hooks.iter().find(|hook| hook.point == HookPoint::BeforeToolCall).unwrap();
+        call.ledger.as_ref().unwrap().generation
+    };
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!((generation(&ended), ended.results[0].1), (1, true));
+    variant(&directory, "changing", "2.0.0", json!({}));
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!((generation(&ended), ended.results[0].1), (2, true));
+    // A generation that asks for no hooks has none.
+    variant(&directory, "changing", "3.0.0", json!({ "capabilities": {} }));
+    let ended = Conversation::new(&sandbox, echo("hello")).run().await;
+    assert_eq!(ended.result(), "hello");
+    assert_alive(&sandbox).await;
+}
