@@ -1,5 +1,6 @@
 //! A single run without a conversation: the answer on stdout, everything else on stderr.
 
+use crate::approve::Person;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
@@ -15,7 +16,7 @@ use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use pinion_agent::approval::{ApprovalMode, DeniedCall, DenyAll};
 use pinion_agent::channel::EventReceiver;
-use pinion_agent::{Agent, Approver, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
+use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
@@ -62,7 +63,7 @@ pub(crate) struct Headless<'a> {
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
-pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Approver> {
+pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Person> {
     Arc::new(DenyAll { reason: format!("no one can be asked in this run; {}", remedy(mode)) })
 }
 
@@ -91,7 +92,7 @@ impl<'a> Headless<'a> {
         base: &'a Base,
         args: &RunArgs,
         global: &'a GlobalArgs,
-        approver: Arc<dyn Approver>,
+        approver: Arc<dyn Person>,
     ) -> Result<Self> {
         let ready = base.ready(args, Purpose::Run, approver, report_problem).await?;
         if !global.quiet {

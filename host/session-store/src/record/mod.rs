@@ -99,6 +99,8 @@ records! {
     group_start: GroupStart,
     group_end: GroupEnd,
     ledger: CallLedger,
+    plugin_entry: PluginEntry,
+    titled: Titled,
     #[cfg(test)] example: Example,
 }
 
