@@ -146,7 +146,8 @@ async fn call_starts_at_most_sixteen_sub_agents() {
 #[tokio::test(flavor = "multi_thread")]
 async fn command_cannot_start_sub_agents() {
     let sandbox = delegator().agents("delegator", None).build().await;
-    let error = sandbox.runtime.run_command("delegate", "hello", "s", CancellationToken::new()).await.unwrap_err();
+    let error =
+        sandbox.runtime.run_command("delegate", "hello", "s", None, CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains("only calls of tools may"), "{error}");
 }
 

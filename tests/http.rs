@@ -147,7 +147,7 @@ async fn number_of_requests_of_a_call_is_limited() {
 async fn commands_send_requests() {
     let server = HttpServer::start(echo()).await;
     let sandbox = granted(&[&server.url("")]).await;
-    let ran = sandbox.runtime.run_command("fetch", &server.url("/command"), "s", CancellationToken::new()).await;
+    let ran = sandbox.runtime.run_command("fetch", &server.url("/command"), "s", None, CancellationToken::new()).await;
     assert!(matches!(&ran.unwrap()[..], [Action::Print(text)] if text.contains("200")));
     assert_eq!(server.lines(), ["GET /command"]);
 }

@@ -83,7 +83,7 @@ async fn equal_definitions_keep_their_place_and_identity() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_change_with_the_tools() {
     let sandbox = settled(bridge(json!({ "commands": [{ "name": "hello" }] }))).await;
-    let run = |name: &'static str| sandbox.runtime.run_command(name, "", "s", CancellationToken::new());
+    let run = |name: &'static str| sandbox.runtime.run_command(name, "", "s", None, CancellationToken::new());
     assert_eq!(run("hello").await.unwrap(), [Action::Print("hello".into())]);
     sandbox.text("steer", json!({ "offer": { "commands": [{ "name": "bye" }] }, "changed": 1 })).await;
     until("the command is there", || sandbox.runtime.commands().iter().any(|command| command.name == "bye")).await;

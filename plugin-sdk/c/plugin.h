@@ -724,13 +724,13 @@ typedef struct {
 
 typedef struct pinion_plugin_model_completion_request_t {
   plugin_option_string_t   system;
-  // Alternating, beginning and ending with the user's.
+  // Alternating, beginning and ending with the user's; at most 200, and 1 MiB together.
   pinion_plugin_model_list_message_t   messages;
   // A model that the grant names, in the form of `--model`; none for that of the conversation.
   plugin_option_string_t   model;
   // At most what is left of the grant's tokens.
   uint32_t   max_tokens;
-  // JSON Schema of the answer; none for text.
+  // JSON Schema of the answer, which must be an object; none for text.
   pinion_plugin_model_option_json_t   schema;
   // A JSON object with further settings; members that the host does not know are ignored.
   pinion_plugin_model_option_json_t   extra;
@@ -1407,7 +1407,8 @@ extern bool pinion_plugin_http_send(pinion_plugin_http_request_t *request, pinio
 // Imported Functions from `pinion:plugin/invoke@0.1.0`
 // Lists the tools that the running call can call. Empty without the grant.
 extern void pinion_plugin_invoke_tools(pinion_plugin_invoke_list_callable_t *ret);
-// Calls a tool and waits for its result.
+// Calls a tool and waits for its result. The error is `not-found` for a tool that the call cannot call, and `denied` if the
+// user or a hook denies it.
 extern bool pinion_plugin_invoke_call_tool(plugin_string_t *name, pinion_plugin_invoke_json_t *input, pinion_plugin_invoke_tool_output_t *ret, pinion_plugin_invoke_tool_error_t *err);
 
 // Imported Functions from `pinion:plugin/model@0.1.0`
@@ -1425,13 +1426,14 @@ extern bool pinion_plugin_secrets_has(plugin_string_t *name);
 
 // Imported Functions from `pinion:plugin/session@0.1.0`
 // Returns the entries after the one with this id, or from the start; oldest first, at most `limit`, 1 to 1,000, and 4 MiB.
+// An entry that is larger alone has the type `omitted`.
 extern bool pinion_plugin_session_entries(plugin_string_t *maybe_after, uint32_t limit, pinion_plugin_session_list_entry_t *ret, pinion_plugin_session_session_error_t *err);
 // Adds an entry of the plugin's own, and returns its id. The model does not see it. Copies of the session keep it. At most
 // 64 KiB of data, and 1,000 entries of a plugin in a session.
 extern bool pinion_plugin_session_append(pinion_plugin_session_json_t *data, plugin_string_t *ret, pinion_plugin_session_session_error_t *err);
-// Returns the title of the session.
+// Returns the title that was set last, or else the first line of the first prompt.
 extern bool pinion_plugin_session_title(plugin_option_string_t *ret, pinion_plugin_session_session_error_t *err);
-// Sets the title of the session, at most 200 bytes.
+// Sets the title of the session: one line of at most 200 bytes.
 extern bool pinion_plugin_session_set_title(plugin_string_t *title, pinion_plugin_session_session_error_t *err);
 
 // Imported Functions from `pinion:plugin/settings@0.1.0`
@@ -1457,7 +1459,8 @@ extern void pinion_plugin_ui_notify(pinion_plugin_ui_severity_t severity, plugin
 // Shows a segment of the status line, at most 40 columns, until the plugin replaces or removes it. Dropped without the
 // grant.
 extern void pinion_plugin_ui_status(plugin_string_t *maybe_text);
-// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows.
+// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows and
+// 64 KiB; `invalid` beyond. Does nothing where nobody looks.
 extern bool pinion_plugin_ui_draw_call(pinion_plugin_ui_list_block_t *blocks, pinion_plugin_ui_ui_error_t *err);
 // Draws the result of the running call for people, in place of its content.
 extern bool pinion_plugin_ui_draw_result(pinion_plugin_ui_list_block_t *blocks, pinion_plugin_ui_ui_error_t *err);
@@ -1467,8 +1470,9 @@ extern bool pinion_plugin_ui_confirm(plugin_string_t *question, bool *ret, pinio
 extern bool pinion_plugin_ui_select(plugin_string_t *question, plugin_list_string_t *options, uint32_t *ret, pinion_plugin_ui_ui_error_t *err);
 // Asks for a line of text. `initial` is already typed.
 extern bool pinion_plugin_ui_input(plugin_string_t *question, plugin_string_t *maybe_initial, plugin_string_t *ret, pinion_plugin_ui_ui_error_t *err);
-// Asks for the values of an object with this JSON Schema: an object schema whose properties are strings, numbers, booleans
-// and enumerations. The answer matches the schema.
+// Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
+// are strings, numbers, integers, booleans and enumerations of strings. Properties may have `title`, `description`, `default`,
+// `minimum`, `maximum`, `minLength` and `maxLength`, and nothing else. The answer matches the schema.
 extern bool pinion_plugin_ui_form(plugin_string_t *question, pinion_plugin_ui_json_t *schema, pinion_plugin_ui_json_t *ret, pinion_plugin_ui_ui_error_t *err);
 
 // Imported Functions from `pinion:plugin/workspace@0.1.0`

@@ -1,6 +1,6 @@
 //! Errors of tools, designed to be returned with `?`.
 
-use crate::bindings::imports::pinion::plugin::{agents, process, storage, types, workspace};
+use crate::bindings::imports::pinion::plugin::{agents, model, process, session, storage, types, ui, workspace};
 use crate::http;
 use std::any::Any;
 use std::fmt::Display;
@@ -102,6 +102,38 @@ impl Error {
                 agents::AgentError::Cancelled => Self::Cancelled,
             });
         }
+        if let Some(error) = error.downcast_ref::<ui::UiError>() {
+            return Some(match error {
+                ui::UiError::Denied(text) => Self::Denied(text.clone()),
+                ui::UiError::Headless => Self::Denied("no user is present to be asked".to_owned()),
+                ui::UiError::Dismissed => Self::Denied("the user closed the dialog without an answer".to_owned()),
+                ui::UiError::Cancelled => Self::Cancelled,
+                ui::UiError::Invalid(text) => Self::failed(text),
+            });
+        }
+        if let Some(error) = error.downcast_ref::<model::ModelError>() {
+            return Some(match error {
+                model::ModelError::Denied(text) | model::ModelError::BudgetExceeded(text) => Self::Denied(text.clone()),
+                model::ModelError::Invalid(text) | model::ModelError::Failed(text) => Self::failed(text),
+                model::ModelError::Cancelled => Self::Cancelled,
+            });
+        }
+        if let Some(error) = error.downcast_ref::<session::SessionError>() {
+            return Some(match error {
+                session::SessionError::Denied(text) => Self::Denied(text.clone()),
+                session::SessionError::Invalid(text) | session::SessionError::Io(text) => Self::failed(text),
+            });
+        }
+        if let Some(error) = error.downcast_ref::<types::ToolError>() {
+            let message = error.message.clone();
+            return Some(match error.kind {
+                types::ErrorKind::InvalidInput => Self::InvalidInput(message),
+                types::ErrorKind::NotFound => Self::NotFound(message),
+                types::ErrorKind::Denied => Self::Denied(message),
+                types::ErrorKind::Cancelled => Self::Cancelled,
+                types::ErrorKind::Failed => Self::Failed { message, retryable: error.retryable },
+            });
+        }
         if let Some(error) = error.downcast_ref::<storage::StorageError>() {
             return Some(match error {
                 storage::StorageError::Denied(text) => Self::Denied(text.clone()),
@@ -174,6 +206,9 @@ mod tests {
     fn host_error_keeps_its_kind() {
         let error = workspace::WorkspaceError::InvalidPattern("unclosed group".into());
         assert_eq!(Error::from(error), Error::InvalidInput("unclosed group".into()));
+        assert!(matches!(Error::from(ui::UiError::Dismissed), Error::Denied(_)));
+        assert_eq!(Error::from(ui::UiError::Cancelled), Error::Cancelled);
+        assert!(matches!(Error::from(model::ModelError::BudgetExceeded("used up".into())), Error::Denied(_)));
     }
 
     #[test]

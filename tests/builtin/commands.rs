@@ -6,7 +6,7 @@ use pinion_tests::Sandbox;
 use tokio_util::sync::CancellationToken;
 
 async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<Action>, CommandError> {
-    sandbox.runtime.run_command(name, arguments, "session-1", CancellationToken::new()).await
+    sandbox.runtime.run_command(name, arguments, "session-1", None, CancellationToken::new()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

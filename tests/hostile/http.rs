@@ -89,7 +89,7 @@ async fn completion_and_init_send_nothing() {
     let init = sandbox.text("init_outcome", json!({})).await;
     assert!(init.contains("only calls of tools and commands may"), "{init}");
     assert_eq!(server.connections(), 0);
-    let ran = sandbox.runtime.run_command("fetch", &server.url("/command"), "s", CancellationToken::new()).await;
+    let ran = sandbox.runtime.run_command("fetch", &server.url("/command"), "s", None, CancellationToken::new()).await;
     assert!(matches!(&ran.unwrap()[..], [Action::Print(text)] if text.contains("reached")));
     assert_eq!(server.lines(), ["GET /command"]);
 }

@@ -180,7 +180,7 @@ async fn command_that_appears_has_no_grants_unless_the_plugin_had_commands() {
     let offer = json!({ "commands": [{ "name": "new" }] });
     for (listed, may_write) in [(json!([]), false), (json!([{ "name": "old" }]), true)] {
         let sandbox = settled(bridge(json!({ "commands": listed, "offer": offer }))).await;
-        let ran = sandbox.runtime.run_command("new", "written", "s", CancellationToken::new()).await;
+        let ran = sandbox.runtime.run_command("new", "written", "s", None, CancellationToken::new()).await;
         assert_eq!((ran.is_ok(), sandbox.workspace().join("written").exists()), (may_write, may_write), "{ran:?}");
     }
 }

@@ -7,7 +7,7 @@ use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProg
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::Policy;
 use pinion_plugin_runtime::{
-    Access, AgentsGrant, CacheKey, EngineLimits, HostDirectories, NoInfo, Notice, PartialLimits, PluginPolicy,
+    Access, AgentsGrant, CacheKey, EngineLimits, Grants, HostDirectories, NoInfo, Notice, PartialLimits, PluginPolicy,
     PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
 };
 use serde_json::Value;
@@ -162,6 +162,7 @@ impl Sandbox {
             arguments,
             at_most: Authority::ALL,
             agents: None,
+            services: None,
             token,
         }
     }
@@ -207,6 +208,13 @@ impl SandboxBuilder {
         let path = std::env::var("PATH").unwrap_or_default();
         let environment = BTreeMap::from([("PATH".to_owned(), path), ("GRANTED".to_owned(), "yes".to_owned())]);
         self.settings(plugin).grants.process = Some(ProcessGrant { environment, spill_directory: PathBuf::new() });
+        self
+    }
+
+    /// Changes the grants of a plugin.
+    #[must_use]
+    pub fn grant(mut self, plugin: &str, change: impl FnOnce(&mut Grants)) -> Self {
+        change(&mut self.settings(plugin).grants);
         self
     }
 

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::history::estimate;
 use crate::run::run;
 use crate::snapshot::{Snapshot, Totals};
+use crate::tools::services::for_command;
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::history::check_unanswered;
@@ -14,6 +15,7 @@ use pinion_protocol::identity::Continuation;
 use pinion_protocol::live::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
+use pinion_protocol::services::Services;
 use pinion_protocol::usage::Spend;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -102,6 +104,11 @@ impl Agent {
             spent: Mutex::default(),
             live: Arc::default(),
         }
+    }
+
+    /// Returns the services for a slash command. Cancelling `token` ends what the command waits for.
+    pub fn services_for_command(&self, token: &CancellationToken) -> Services {
+        for_command(self.config(), token.clone())
     }
 
     /// Watches all runs from now on, through a channel for `capacity` events. It must be read or dropped.

@@ -66,8 +66,9 @@ pub use pinion_protocol::{
 };
 #[doc(inline)]
 pub use pinion_protocol::{
-    authority, bound, choice, content, definition, delegation, event, filter, function, hook, identity, image, limits,
-    live, message, model, order, outcome, provider, retry, secrets, selection, step, store, text, tokens, tool, usage,
+    authority, bound, choice, content, definition, delegation, dialog, drawing, event, filter, function, hook,
+    identity, image, limits, live, message, model, order, outcome, output, provider, retry, secrets, selection,
+    services, step, store, text, tokens, tool, usage,
 };
 pub use run::run;
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};

@@ -26,6 +26,7 @@ use crate::extension::spawn::{Children, Parent};
 use crate::history::{Added, estimate_of, fixed_tokens, track};
 use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
+use crate::tools::services::RunAccess;
 use crate::turn::Turn;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
@@ -35,6 +36,7 @@ use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::limits::Budget;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
+use pinion_protocol::services::MAX_CALL_DEPTH;
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tokens::ContextTracker;
 use pinion_protocol::tool::ToolError;
@@ -103,6 +105,8 @@ struct Run<'a> {
     repetition: Repetition,
     /// The runs that the tools of this run start; none when they may start nothing.
     children: Option<Arc<dyn Children>>,
+    /// The run, as its calls use it; none before it begins.
+    access: Option<Arc<RunAccess>>,
 }
 
 /// A turn in progress.
@@ -139,6 +143,7 @@ impl<'a> Run<'a> {
             tracker: ContextTracker::new(config.ports.counter.clone()),
             repetition: Repetition::default(),
             children: None,
+            access: None,
         }
     }
 
@@ -185,6 +190,9 @@ impl<'a> Run<'a> {
         let Self { context, config, events, token, budget, .. } = &*self;
         let parent = Parent { context, config, budget, events, token };
         self.children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
+        let (session_id, loop_id) = (self.context.session_id.clone(), self.context.loop_id.clone());
+        let config = LoopConfig { budget: Some(self.budget.clone()), ..self.config.clone() };
+        self.access = Some(RunAccess::new(config, self.events.clone(), session_id, loop_id));
         match self.plugin_hooks().admit(prompts).await {
             Ok(prompts) => self.pending = prompts,
             Err(reason) => return Some(self.rejected(reason).await),
@@ -365,6 +373,9 @@ impl<'a> Run<'a> {
             loop_id: &self.context.loop_id,
             token: self.token,
             children: self.children.as_ref(),
+            access: self.access.as_ref(),
+            depth_left: MAX_CALL_DEPTH,
+            is_nested: false,
             failure: Mutex::default(),
         };
         // Also after an abort, so that each call gets a result.
@@ -405,10 +416,13 @@ impl<'a> Run<'a> {
         self.budget.add(spend);
     }
 
-    /// Adds the spend of children to this run. The shared budget already includes it.
+    /// Adds the spend of children, and of requests that calls made, to this run. The shared budget already includes it.
     fn account_for_children(&mut self) {
         if let Some(children) = &self.children {
             self.spent.add(children.take_spent());
+        }
+        if let Some(access) = &self.access {
+            self.spent.add(access.take_spent());
         }
     }
 

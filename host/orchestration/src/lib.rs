@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod adversary_tests;
+mod completion;
 #[cfg(test)]
 mod flat;
 mod parallel;
@@ -21,6 +22,7 @@ mod sub_agents_tests;
 #[allow(dead_code, reason = "shared with the tests of pinion-agent, which use the rest")]
 mod testing;
 
+pub use completion::completions;
 pub use parallel::{
     BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
     branches_of, run_branches, run_parallel, strategy,

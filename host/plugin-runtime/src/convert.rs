@@ -120,6 +120,36 @@ pub(crate) fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String>
     })
 }
 
+/// Converts the result of a call for the plugin that made it. One that is marked as failed is an error with content.
+pub(crate) fn for_guest(output: ToolOutput) -> Result<wit::ToolOutput, wit::ToolError> {
+    let ToolOutput { content, is_error, details, display } = output;
+    let content: Vec<wit::Content> = content.into_iter().filter_map(content_for_guest).collect();
+    let (details, extra) = (details.map(|details| details.to_string()), None);
+    let display = match display {
+        Display::Plain => wit::Display::Plain,
+        Display::Markdown => wit::Display::Markdown,
+        Display::Diff => wit::Display::Diff,
+        Display::Code(language) => wit::Display::Code(language),
+    };
+    if !is_error {
+        return Ok(wit::ToolOutput { content, details, display, extra });
+    }
+    let text = content.iter().find_map(|part| match part {
+        wit::Content::Text(text) => text.lines().next().map(str::to_owned),
+        wit::Content::Image(_) | wit::Content::Other(_) => None,
+    });
+    let (kind, message) = (wit::ErrorKind::Failed, text.unwrap_or_default());
+    Err(wit::ToolError { kind, message, retryable: false, content, details, display, extra })
+}
+
+fn content_for_guest(part: Content) -> Option<wit::Content> {
+    match part {
+        Content::Text { text } => Some(wit::Content::Text(text)),
+        Content::Image(Image { media_type, data }) => Some(wit::Content::Image(wit::Image { media_type, data })),
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    }
+}
+
 /// Converts the outcome of a call for a hook.
 pub(crate) fn guest_outcome(outcome: &CallOutcome) -> Result<wit::ToolOutput, wit::ToolError> {
     let CallOutcome { content, details, display, failure } = outcome;
@@ -171,6 +201,21 @@ pub(crate) fn outcome(tool: &str, revised: Result<wit::ToolOutput, wit::ToolErro
     let ToolOutput { content, details, display, .. } =
         result.unwrap_or_else(|error| ToolOutput::text(error.for_model()));
     Ok(CallOutcome { content, details, display, failure })
+}
+
+/// Converts the error of a call for the plugin that made it.
+pub(crate) fn error_for_guest(error: &ToolError) -> wit::ToolError {
+    use wit::ErrorKind as Kind;
+    let (kind, message, retryable) = match error {
+        ToolError::UnknownTool { .. } => (Kind::NotFound, error.for_model(), false),
+        ToolError::InvalidArguments { message, .. } => (Kind::InvalidInput, message.clone(), false),
+        ToolError::Denied { reason, .. } => (Kind::Denied, reason.clone(), false),
+        ToolError::Cancelled { .. } => (Kind::Cancelled, error.to_string(), false),
+        ToolError::Failed { message, retryable, .. } => (Kind::Failed, message.clone(), *retryable),
+        other => (Kind::Failed, other.for_model(), false),
+    };
+    let (content, details, extra) = (Vec::new(), None, None);
+    wit::ToolError { kind, message, retryable, content, details, display: wit::Display::Plain, extra }
 }
 
 /// Converts effects that a plugin declares.

@@ -27,9 +27,10 @@ mod shared;
 
 pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
-    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, NoSecrets, PluginStorage, ProcessGrant,
-    SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant, StorageGrant, StorageQuota, StoredPlugin,
-    StoredScope, Switch, UnknownCapability, capability_forms, shell_word,
+    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, ModelEntry, ModelGrant,
+    NoSecrets, PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant,
+    SessionAccess, StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms,
+    shell_word,
 };
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};

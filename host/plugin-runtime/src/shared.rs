@@ -3,6 +3,7 @@
 use crate::calls::state::State;
 use crate::capability::Surroundings;
 use crate::capability::files::roots::Workspace;
+use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::engine::{Engine, EngineError, pagemap};
 use crate::host::linker::linker;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) compiler: Option<Compiler>,
     pub(crate) policy: Arc<dyn PluginPolicy>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) used_tokens: Arc<UsedTokens>,
     pub(crate) stores: Arc<Stores>,
     /// Sends the requests of all plugins.
     pub(crate) client: Client,
@@ -81,6 +83,7 @@ impl Shared {
             compiler: config.compiler,
             policy: config.policy,
             read_files: Arc::default(),
+            used_tokens: Arc::default(),
             stores: Arc::default(),
             client: Client::default(),
             plugins,

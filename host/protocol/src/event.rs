@@ -2,12 +2,14 @@
 
 use crate::authority::Authority;
 use crate::content::Content;
+use crate::dialog::Severity;
+use crate::drawing::{Block, DrawnPart};
 use crate::hook::call::HookCall;
 use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
+use crate::output::{Display, Ledger};
 use crate::step::StepStatus;
-use crate::tool::{Display, Ledger};
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -126,6 +128,26 @@ pub enum EventKind {
         call_id: String,
         /// One line.
         text: String,
+    },
+    /// The plugin of a running call shows a line to the user.
+    PluginNotice {
+        /// Name of the plugin.
+        plugin: String,
+        /// The weight of the notice.
+        severity: Severity,
+        /// One line.
+        text: String,
+    },
+    /// The plugin of a running call draws a part of the call for people, in place of an earlier drawing of that part.
+    Drawing {
+        /// Id of the call.
+        call_id: String,
+        /// Name of the plugin.
+        plugin: String,
+        /// The part of the call.
+        part: DrawnPart,
+        /// The drawing, top down.
+        blocks: Vec<Block>,
     },
     /// A tool call that started ended. Its result follows as a message.
     ToolExecutionEnd {

@@ -1,6 +1,6 @@
 //! The text of a ledger.
 
-use crate::tool::Ledger;
+use crate::output::Ledger;
 use std::fmt;
 
 impl fmt::Display for Ledger {

@@ -16,6 +16,8 @@ pub mod compaction;
 pub mod content;
 pub mod definition;
 pub mod delegation;
+pub mod dialog;
+pub mod drawing;
 pub mod event;
 pub mod filter;
 pub mod function;
@@ -32,11 +34,13 @@ pub mod message;
 pub mod model;
 pub mod order;
 pub mod outcome;
+pub mod output;
 pub mod provider;
 pub mod retry;
 pub mod schema;
 pub mod secrets;
 pub mod selection;
+pub mod services;
 pub mod step;
 pub mod store;
 pub mod text;
@@ -57,6 +61,8 @@ pub use delegation::{
     AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
     SubAgentPolicy, SubAgents,
 };
+pub use dialog::{Dialog, DialogAnswer, DialogError, DialogKind, NoUser, Severity, UserInterface};
+pub use drawing::{Block, DrawnPart, Span, SpanStyle};
 pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use function::{FunctionTool, FunctionTools, NoTools};
@@ -77,8 +83,13 @@ pub use retry::{Backoff, RetryPolicy};
 pub use schema::{SchemaError, check_schema};
 pub use secrets::{ByteRedactor, RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
+pub use services::{
+    CallServices, CompletionAnswer, CompletionError, CompletionTask, MAX_CALL_DEPTH, NestedCall, Services,
+};
 pub use step::StepStatus;
-pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
+pub use store::{
+    ChildCall, ChildSession, NoStore, SessionAccessError, SessionGroup, SessionStore, StoreError, StoredEntry,
+};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
     ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,

@@ -11,19 +11,33 @@ use std::sync::Arc;
 pub struct Selection {
     inner: Arc<dyn ToolExecutor>,
     at_most: Authority,
+    /// A plugin none of whose tools are selected.
+    excluded: Option<String>,
     predicate: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Selection {
     /// Selects all tools that stay within this authority.
     pub fn new(inner: Arc<dyn ToolExecutor>, at_most: Authority) -> Self {
-        Self { inner, at_most, predicate: Box::new(|_| true) }
+        Self { inner, at_most, excluded: None, predicate: Box::new(|_| true) }
     }
 
     /// Selects only tools whose names match, in place of an earlier predicate.
     #[must_use]
     pub fn of(self, predicate: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { predicate: Box::new(predicate), ..self }
+    }
+
+    /// Selects only tools of other plugins.
+    #[must_use]
+    pub fn without_plugin(self, plugin: &str) -> Self {
+        Self { excluded: Some(plugin.to_owned()), ..self }
+    }
+
+    fn selects(&self, tool: &ToolDefinition) -> bool {
+        tool.authority.is_within(self.at_most)
+            && self.excluded.as_ref().is_none_or(|plugin| **plugin != *tool.source.plugin)
+            && (self.predicate)(&tool.name)
     }
 
     /// Returns the names of the current tools.
@@ -35,7 +49,7 @@ impl Selection {
 impl ToolExecutor for Selection {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         let mut definitions = self.inner.definitions();
-        definitions.retain(|tool| tool.authority.is_within(self.at_most) && (self.predicate)(&tool.name));
+        definitions.retain(|tool| self.selects(tool));
         definitions
     }
 
@@ -44,7 +58,7 @@ impl ToolExecutor for Selection {
     }
 
     fn call<'a>(&'a self, mut call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        if !(self.predicate)(call.name()) || !call.tool.authority.is_within(self.at_most) {
+        if !self.selects(&call.tool) {
             let tool = call.tool.name.clone();
             return Box::pin(async { Err(ToolError::UnknownTool { tool, suggestions: Vec::new() }).into() });
         }

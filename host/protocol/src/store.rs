@@ -4,6 +4,7 @@ use crate::event::EventKind;
 use crate::message::Message;
 use crate::outcome::{RunError, RunErrorKind};
 use crate::usage::Usage;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Records the conversation. The agent loop writes each message to the store before it notifies anyone else, so that a
@@ -32,6 +33,43 @@ pub trait SessionStore: Send + Sync {
         None
     }
 
+    /// Returns entries of the current branch after the one with this id, or from the start: at most `limit`, with at most
+    /// `bytes` of data together, unless the first one alone has more.
+    ///
+    /// # Errors
+    /// There is no such entry, or the session cannot be read.
+    fn entries(&self, after: Option<&str>, limit: usize, bytes: usize) -> Result<Vec<StoredEntry>, SessionAccessError> {
+        let _ = (after, limit, bytes);
+        Err(SessionAccessError::NotKept)
+    }
+
+    /// Appends an entry of a plugin, which no model sees, and returns its id. A session has at most
+    /// [`MAX_PLUGIN_ENTRIES`] of a plugin.
+    ///
+    /// # Errors
+    /// There are too many, the data nests too deep, or the session cannot be written.
+    fn append_of_plugin(&self, plugin: &str, data: Value) -> Result<String, SessionAccessError> {
+        let _ = (plugin, data);
+        Err(SessionAccessError::NotKept)
+    }
+
+    /// Returns the title of the session.
+    ///
+    /// # Errors
+    /// The session cannot be read.
+    fn title(&self) -> Result<Option<String>, SessionAccessError> {
+        Err(SessionAccessError::NotKept)
+    }
+
+    /// Sets the title of the session.
+    ///
+    /// # Errors
+    /// The session cannot be written.
+    fn set_title(&self, title: &str) -> Result<(), SessionAccessError> {
+        let _ = title;
+        Err(SessionAccessError::NotKept)
+    }
+
     /// Creates one branch for each of `loop_ids`, which run the same prompt concurrently. Returns `None` if the store
     /// does not support branches; it then gets only the messages of the chosen run, once it is chosen.
     ///
@@ -45,6 +83,32 @@ pub trait SessionStore: Send + Sync {
         let _ = (group_id, loop_ids);
         Ok(None)
     }
+}
+
+/// Maximum number of entries of a plugin in a session.
+pub const MAX_PLUGIN_ENTRIES: usize = 1_000;
+
+/// An entry of a session, as its file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// Id of the entry.
+    pub id: String,
+    /// The entry in JSON.
+    pub data: String,
+}
+
+/// A plugin could not use a session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionAccessError {
+    /// The plugin can fix it: there is no such entry, or the data is refused.
+    #[error("{0}")]
+    Invalid(String),
+    /// The session cannot be read or written.
+    #[error("{0}")]
+    Io(String),
+    /// The session is not kept on disk.
+    #[error("the session is not kept")]
+    NotKept,
 }
 
 /// Branches of a session, one for each run of a group.

@@ -1,13 +1,14 @@
-//! The port that runs tools, and the results of calls.
+//! The port that runs tools.
+
+pub use crate::output::{Display, Ledger, ToolError, ToolOutput};
 
 use crate::authority::Authority;
 use crate::content::Content;
 use crate::definition::{Instructions, ToolDefinition};
 use crate::delegation::SubAgents;
+use crate::services::Services;
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +53,8 @@ pub struct ToolInvocation {
     pub at_most: Authority,
     /// Starts sub-agents for the call; `None` if the call must not start any.
     pub agents: Option<SubAgents>,
+    /// Lets the call use its conversation; `None` outside conversations.
+    pub services: Option<Services>,
     /// Cancelled when the result is no longer needed.
     pub token: CancellationToken,
 }
@@ -84,208 +87,4 @@ impl From<Result<ToolOutput, ToolError>> for ToolReply {
     fn from(result: Result<ToolOutput, ToolError>) -> Self {
         Self { result, ledger: None }
     }
-}
-
-/// Output of a tool.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ToolOutput {
-    /// Text and images for the model.
-    pub content: Vec<Content>,
-    /// JSON for the log and the UI, never for the model.
-    pub details: Option<Value>,
-    /// Format in which the UI displays the text.
-    pub display: Display,
-    /// The tool ran and reports a failure, such as a program that exited with an error. Unlike [`ToolError::Failed`], the
-    /// result has details.
-    pub is_error: bool,
-}
-
-impl ToolOutput {
-    /// Creates an output of plain text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Content::text(text)], ..Self::default() }
-    }
-}
-
-impl From<String> for ToolOutput {
-    fn from(text: String) -> Self {
-        Self::text(text)
-    }
-}
-
-impl From<&str> for ToolOutput {
-    fn from(text: &str) -> Self {
-        Self::text(text)
-    }
-}
-
-/// Format in which the UI displays a text result. The model always gets plain text.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "language", rename_all = "snake_case")]
-pub enum Display {
-    /// Unformatted text.
-    #[default]
-    Plain,
-    /// Markdown.
-    Markdown,
-    /// A unified diff.
-    Diff,
-    /// Source code in this language, named as in a fenced code block.
-    Code(String),
-}
-
-/// The reason a call gave no result. Each variant states who can fix the problem, and names the tool.
-///
-/// The error becomes the call's result, so that the model can continue: see [`ToolError::for_model`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ToolError {
-    /// The tool does not exist. The model can fix it.
-    #[error("no tool `{tool}`")]
-    UnknownTool {
-        /// Name that the model requested.
-        tool: String,
-        /// Similar names of existing tools.
-        suggestions: Vec<String>,
-    },
-    /// The arguments do not match the schema, or the tool rejects them. The model can fix it.
-    #[error("`{tool}`: invalid arguments: {message}")]
-    InvalidArguments {
-        /// Name of the tool.
-        tool: String,
-        /// The problem, and its position in the arguments.
-        message: String,
-    },
-    /// The tool ran and failed. The model can react to it.
-    #[error("`{tool}`: {message}")]
-    Failed {
-        /// Name of the tool.
-        tool: String,
-        /// Error text of the tool.
-        message: String,
-        /// True if the same call may succeed later.
-        retryable: bool,
-    },
-    /// The call was denied, or the capability was not granted. The user can fix it.
-    #[error("`{tool}`: denied: {reason}")]
-    Denied {
-        /// Name of the tool.
-        tool: String,
-        /// The reason, and the way to have the call allowed.
-        reason: String,
-    },
-    /// The plugin trapped, exceeded a limit, or violated the contract. The plugin's author or the host can fix it.
-    #[error("`{tool}`: {source:#}")]
-    Fault {
-        /// Name of the tool.
-        tool: String,
-        /// The fault, which names the plugin and, if one was exceeded, the limit.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The same call keeps giving the same result, alone or in turns with others. The model can fix it.
-    #[error("`{tool}`: called {times} times with the same result")]
-    Repeated {
-        /// Name of the tool.
-        tool: String,
-        /// Number of calls with this result.
-        times: u32,
-    },
-    /// The tool was replaced after the call was approved, and none of its code ran. Nothing to fix: the agent loop
-    /// decides again.
-    #[error("`{tool}` was replaced after the call was approved")]
-    Changed {
-        /// Name of the tool.
-        tool: String,
-    },
-    /// The call was cancelled. Nothing to fix.
-    #[error("`{tool}`: cancelled")]
-    Cancelled {
-        /// Name of the tool.
-        tool: String,
-    },
-}
-
-impl ToolError {
-    /// Returns the name of the tool.
-    pub fn tool(&self) -> &str {
-        match self {
-            Self::UnknownTool { tool, .. } | Self::InvalidArguments { tool, .. } | Self::Failed { tool, .. } => tool,
-            Self::Denied { tool, .. } | Self::Fault { tool, .. } | Self::Repeated { tool, .. } => tool,
-            Self::Changed { tool } | Self::Cancelled { tool } => tool,
-        }
-    }
-
-    /// Returns the text that the model gets as the call's result.
-    pub fn for_model(&self) -> String {
-        match self {
-            Self::UnknownTool { tool, suggestions } if suggestions.is_empty() => format!("There is no tool `{tool}`."),
-            Self::UnknownTool { tool, suggestions } => {
-                format!("There is no tool `{tool}`. Did you mean `{}`?", suggestions.join("` or `"))
-            }
-            Self::InvalidArguments { message, .. } => format!("Invalid arguments: {message}"),
-            Self::Failed { message, retryable: false, .. } => message.clone(),
-            Self::Failed { message, retryable: true, .. } => format!("{message}\n(The same call may succeed later.)"),
-            Self::Denied { reason, .. } => format!("Denied: {reason}"),
-            Self::Fault { source, .. } => format!("The tool crashed: {source:#}"),
-            Self::Repeated { times, .. } => format!(
-                "This call gave the same result {times} times, alone or in turns with other calls, so it was not made \
-                 again. Try something else: change the arguments, take a different approach, or tell the user what is \
-                 blocking you."
-            ),
-            Self::Changed { tool } => {
-                format!("`{tool}` was replaced repeatedly while this call was being approved, so it was not called.")
-            }
-            Self::Cancelled { .. } => "The call was cancelled before it ended.".to_owned(),
-        }
-    }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-/// Resources that one call used.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ledger {
-    /// The plugin's name.
-    pub plugin: String,
-    /// The generation of the plugin that ran.
-    pub generation: u32,
-    /// Executed instructions in wasmtime's fuel units.
-    pub fuel: u64,
-    /// Duration from the start of the call to its result, in microseconds.
-    pub time_us: u64,
-    /// Peak linear memory of the instance, in bytes.
-    pub memory: u64,
-    /// Calls from the plugin to the host, including those of WASI.
-    pub host_calls: u64,
-    /// Bytes read from files.
-    pub bytes_read: u64,
-    /// Bytes written to files.
-    pub bytes_written: u64,
-    /// Files opened, listed or searched.
-    pub files: u64,
-    /// Programs started.
-    pub processes: u64,
-    /// Sub-agents started.
-    #[serde(default)]
-    pub agents: u64,
-    /// HTTP requests sent, redirects included.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub requests: u64,
-    /// Bytes of HTTP that were sent.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub bytes_sent: u64,
-    /// Bytes of HTTP that were received.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub bytes_received: u64,
-    /// The hosts that received requests: names or addresses, at most 16.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub hosts: BTreeSet<String>,
-    /// Bytes of the result.
-    pub output: u64,
-    /// The counts of further capabilities, by the singular noun of what is counted, such as `request`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counts: BTreeMap<String, u64>,
 }

@@ -35,6 +35,7 @@
 //! # Ok::<(), pinion_session_store::SessionError>(())
 //! ```
 
+mod access;
 mod delete;
 mod directory;
 mod error;

@@ -1,5 +1,6 @@
 //! A session open for writing.
 
+use crate::access;
 use crate::error::{BadLines, SessionError, SessionErrorKind};
 use crate::files;
 use crate::format::{self, EncodeError, Link};
@@ -10,7 +11,9 @@ use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
 use crate::transcript::Transcript;
-use pinion_protocol::{ChildCall, ChildSession, Message, sort_results};
+use pinion_protocol::{ChildCall, ChildSession, Message, SessionAccessError, sort_results};
+use serde_json::Value;
+use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
 use std::fs::File;
@@ -29,6 +32,8 @@ pub struct Session {
     path: PathBuf,
     header: Header,
     state: Mutex<State>,
+    /// Entries of each plugin, once they were counted.
+    plugin_entries: Mutex<HashMap<String, usize>>,
 }
 
 struct State {
@@ -89,7 +94,7 @@ impl Session {
             waiting: Vec::new(),
             failure: None,
         };
-        Self { path: path.to_owned(), header, state: Mutex::new(state) }
+        Self { path: path.to_owned(), header, state: Mutex::new(state), plugin_entries: Mutex::default() }
     }
 
     /// Continues a file that is open, locked, and ends with a complete line where `index` says.
@@ -103,7 +108,7 @@ impl Session {
             waiting: Vec::new(),
             failure: None,
         };
-        Self { path: path.to_owned(), header, state: Mutex::new(state) }
+        Self { path: path.to_owned(), header, state: Mutex::new(state), plugin_entries: Mutex::default() }
     }
 
     /// Creates a session for a sub-agent that works on a call of this one. Its file is in a directory beside this
@@ -215,13 +220,25 @@ impl Session {
 
     /// Appends the record of an event to a side branch. A failure costs only the record, and is logged.
     pub(crate) fn record_aside(&self, cursor: &mut Cursor, side: &str, record: &Record) {
-        let encode = |link: Link<'_>| format::encode_record(link, record);
-        match self.add(&mut self.lock(), cursor.leaf, Some(side), encode) {
-            Ok(id) => cursor.leaf = Some(id),
+        match self.try_record_aside(cursor, side, record) {
+            Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, record = record.type_name(), "could not record an event in the session");
             }
         }
+    }
+
+    /// Appends a record to a side branch.
+    pub(crate) fn try_record_aside(
+        &self,
+        cursor: &mut Cursor,
+        side: &str,
+        record: &Record,
+    ) -> Result<EntryId, SessionError> {
+        let encode = |link: Link<'_>| format::encode_record(link, record);
+        let id = self.add(&mut self.lock(), cursor.leaf, Some(side), encode)?;
+        cursor.leaf = Some(id);
+        Ok(id)
     }
 
     /// Moves the conversation to the end of a side branch.
@@ -248,6 +265,24 @@ impl Session {
         if let Err(error) = self.record(&record) {
             tracing::warn!(%error, record = record.type_name(), "could not record an event in the session");
         }
+    }
+
+    /// Appends an entry of a plugin with `append`, unless it has too many.
+    pub(crate) fn append_plugin_entry(
+        &self,
+        plugin: &str,
+        data: Value,
+        append: impl FnOnce(&Record) -> Result<EntryId, SessionError>,
+    ) -> Result<String, SessionAccessError> {
+        // Locked for the whole append, so that concurrent ones do not exceed the number together.
+        let mut counts = self.plugin_entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = match counts.get(plugin) {
+            Some(count) => *count,
+            None => access::count(&self.path, plugin)?,
+        };
+        let id = append(&access::record_of(plugin, data, count)?).map_err(|error| access::failed(&error))?;
+        counts.insert(plugin.to_owned(), count + 1);
+        Ok(id.to_string())
     }
 
     /// Appends a message to the conversation.

@@ -4,10 +4,15 @@
 //! the conversation does not move until one run is chosen. After a kill before that, the session continues from there,
 //! and the branches stay in it for readers.
 
+use crate::access;
 use crate::id::EntryId;
-use crate::record::{CalledHook, GroupEnd, GroupStart, Record};
+use crate::record::{CalledHook, GroupEnd, GroupStart, Record, Titled};
 use crate::session::{Cursor, Session};
-use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
+use pinion_protocol::{
+    ChildCall, ChildSession, EventKind, Message, SessionAccessError, SessionGroup, SessionStore, StoreError,
+    StoredEntry, Usage,
+};
+use serde_json::Value;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -84,6 +89,26 @@ impl SessionStore for SideBranch {
             Some(record) => self.session.record_event(record),
             None => {}
         }
+    }
+
+    fn entries(&self, after: Option<&str>, limit: usize, bytes: usize) -> Result<Vec<StoredEntry>, SessionAccessError> {
+        access::entries(self.session.path(), self.position(), after, limit, bytes)
+    }
+
+    fn append_of_plugin(&self, plugin: &str, data: Value) -> Result<String, SessionAccessError> {
+        self.session.append_plugin_entry(plugin, data, |record| {
+            self.session.try_record_aside(&mut self.lock(), &self.loop_id, record)
+        })
+    }
+
+    fn title(&self) -> Result<Option<String>, SessionAccessError> {
+        access::title(self.session.path(), self.position())
+    }
+
+    fn set_title(&self, title: &str) -> Result<(), SessionAccessError> {
+        let record = Record::Titled(Titled { title: title.to_owned() });
+        let added = self.session.try_record_aside(&mut self.lock(), &self.loop_id, &record);
+        added.map(drop).map_err(|error| access::failed(&error))
     }
 
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {

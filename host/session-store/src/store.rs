@@ -1,9 +1,14 @@
 //! A session as the place where an agent's loop keeps its conversation.
 
-use crate::record::Record;
+use crate::access;
+use crate::record::{Record, Titled};
 use crate::session::Session;
 use crate::side::Group;
-use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError};
+use pinion_protocol::{
+    ChildCall, ChildSession, EventKind, Message, SessionAccessError, SessionGroup, SessionStore, StoreError,
+    StoredEntry,
+};
+use serde_json::Value;
 use std::sync::Arc;
 
 impl SessionStore for Session {
@@ -19,6 +24,23 @@ impl SessionStore for Session {
 
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
         Some(self.child_of(call, self.entry_of_call(call.call_id)))
+    }
+
+    fn entries(&self, after: Option<&str>, limit: usize, bytes: usize) -> Result<Vec<StoredEntry>, SessionAccessError> {
+        access::entries(self.path(), self.position(), after, limit, bytes)
+    }
+
+    fn append_of_plugin(&self, plugin: &str, data: Value) -> Result<String, SessionAccessError> {
+        self.append_plugin_entry(plugin, data, |record| self.record(record))
+    }
+
+    fn title(&self) -> Result<Option<String>, SessionAccessError> {
+        access::title(self.path(), self.position())
+    }
+
+    fn set_title(&self, title: &str) -> Result<(), SessionAccessError> {
+        let record = Record::Titled(Titled { title: title.to_owned() });
+        self.record(&record).map(drop).map_err(|error| access::failed(&error))
     }
 
     fn begin_group(

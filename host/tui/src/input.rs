@@ -2,10 +2,11 @@
 
 use crate::dialog::approval::{Answer, Question};
 use crate::dialog::picker::{Choice, Pick};
+use crate::dialog::plugin::Reply;
 use crate::highlight::Highlighted;
 use crate::theme::Theme;
 use crate::transcript::Tone;
-use pinion_protocol::{Event, EventKind, Message, ToolCall};
+use pinion_protocol::{Dialog, Event, EventKind, Message, ToolCall};
 use std::sync::Arc;
 
 /// Something that the UI learns.
@@ -29,7 +30,16 @@ pub enum Input {
     Facts(Facts),
     /// A call needs a decision.
     Question(Question),
-    /// The question with this number does not matter any more.
+    /// A plugin asks, with this number.
+    Dialog(u64, Dialog),
+    /// The segment of the status line of a plugin.
+    Segment {
+        /// Name of the plugin.
+        plugin: String,
+        /// The text; `None` removes it.
+        text: Option<String>,
+    },
+    /// The question or dialog with this number does not matter any more.
     Withdrawn(u64),
     /// A plan that waits for the user's decision.
     Plan {
@@ -153,6 +163,8 @@ pub enum Request {
     Interrupt,
     /// Answer the question with this number.
     Answer(u64, Answer),
+    /// Answer the dialog with this number.
+    Reply(u64, Reply),
     /// Complete the arguments of a slash command.
     Complete {
         /// Number for the reply.

@@ -7,6 +7,7 @@ use pinion_protocol::step::StepStatus;
 use pinion_protocol::text::count;
 use pinion_protocol::{Delta, EventKind};
 use ratatui_core::style::Style;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Bytes of text for one token, as a rule of thumb.
@@ -14,6 +15,9 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// Shares of the context window from which the gauge is yellow and red, in percent.
 const YELLOW: u64 = 60;
 const RED: u64 = 85;
+/// Segments of plugins in the status line, and the columns of each.
+const MAX_SEGMENTS: usize = 8;
+const SEGMENT_COLUMNS: usize = 40;
 
 /// The current activity of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,11 +45,25 @@ pub(crate) struct Status {
     /// Output tokens that the vendor reported in this run, and bytes of output since.
     reported: u64,
     bytes: u64,
+    /// Segments of plugins, by name.
+    of_plugins: BTreeMap<String, String>,
 }
 
 impl Status {
     pub(crate) fn begin(&mut self, now: Duration) {
-        *self = Self { facts: std::mem::take(&mut self.facts), since: Some(now), ..Self::default() };
+        let (facts, of_plugins) = (std::mem::take(&mut self.facts), std::mem::take(&mut self.of_plugins));
+        *self = Self { facts, of_plugins, since: Some(now), ..Self::default() };
+    }
+
+    /// Sets or removes the segment of a plugin.
+    pub(crate) fn set_segment(&mut self, plugin: String, text: Option<String>) {
+        match text {
+            Some(text) if self.of_plugins.len() < MAX_SEGMENTS || self.of_plugins.contains_key(&plugin) => {
+                self.of_plugins.insert(plugin, text);
+            }
+            Some(_) => {}
+            None => drop(self.of_plugins.remove(&plugin)),
+        }
     }
 
     pub(crate) fn end(&mut self) -> Option<Duration> {
@@ -123,8 +141,12 @@ impl Status {
 
     /// Returns the status line.
     pub(crate) fn line(&self, segments: &[Segment], now: Now, columns: usize, theme: &Theme) -> Row {
-        let parts = segments.iter().filter_map(|segment| self.segment(*segment, now, theme));
-        fitting(parts.filter(|(text, _)| !text.is_empty()), columns, theme)
+        let own = segments.iter().filter_map(|segment| self.segment(*segment, now, theme));
+        let of_plugins = self.of_plugins.iter().map(|(plugin, text)| {
+            let text = Piece::line(text, SEGMENT_COLUMNS, theme.dim);
+            (format!("{plugin}: {}", text.text()), theme.dim)
+        });
+        fitting(own.chain(of_plugins).filter(|(text, _)| !text.is_empty()), columns, theme)
     }
 
     fn segment(&self, segment: Segment, now: Now, theme: &Theme) -> Option<(String, Style)> {

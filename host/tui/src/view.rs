@@ -66,7 +66,8 @@ impl App {
 
     /// Draws completions over the end of the transcript.
     fn draw_popup(&mut self, buffer: &mut Buffer, columns: usize, top: usize) {
-        let Some(popup) = self.popup.as_ref().filter(|_| self.approval.is_none() && self.picker.is_none()) else {
+        let has_dialog = self.approval.is_some() || self.dialog.is_some() || self.picker.is_some();
+        let Some(popup) = self.popup.as_ref().filter(|_| !has_dialog) else {
             return;
         };
         let area = *buffer.area();
@@ -87,13 +88,20 @@ impl App {
         let mut bottom = Bottom::default();
         let is_moving = !self.settings.has_reduced_motion;
         let at = if is_moving { now } else { Duration::from_secs(now.as_secs()) };
-        let working = self.status.working(columns, self.approval.is_some(), &theme, at);
+        let is_asking = self.approval.is_some() || self.dialog.is_some();
+        let working = self.status.working(columns, is_asking, &theme, at);
         let rule = Row::of([Piece::new(&"─".repeat(columns), theme.dim)]);
         if let Some(approval) = &mut self.approval {
             bottom.rows.extend(working.filter(|_| height >= 14));
             bottom.rows.push(rule);
             let room = height.saturating_sub(bottom.rows.len() + LEAST_TRANSCRIPT).max(height.min(6));
             bottom.dialog(approval.draw(columns, room, &theme, now));
+            return bottom;
+        }
+        if let Some(dialog) = &mut self.dialog {
+            bottom.rows.push(rule);
+            let room = height.saturating_sub(1 + LEAST_TRANSCRIPT).max(height.min(6));
+            bottom.dialog(dialog.draw(columns, room, &theme, now));
             return bottom;
         }
         if let Some(picker) = &self.picker {

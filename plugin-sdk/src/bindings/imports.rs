@@ -3356,10 +3356,11 @@ pub mod pinion {
 
     }
 
-    /// Calls of other tools. Needs the grant `invoke`, which may name the tools. Works only during a tool call.
+    /// Calls of other tools. Needs the grant `invoke`, which may name the tools. Works only during a tool call, and not in plugins of
+    /// lifetime `session`.
     ///
     /// A call gets no more authority than the calling tool declares as its effects, and passes the same approval and hooks as a
-    /// call of the model. At most 4 calls may be nested, and a plugin cannot call its own tools.
+    /// call of the model. At most 4 calls may be nested, a call makes at most 1,000, and a plugin cannot call its own tools.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod invoke {
       #[used]
@@ -3439,7 +3440,8 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Calls a tool and waits for its result.
+      /// Calls a tool and waits for its result. The error is `not-found` for a tool that the call cannot call, and `denied` if the
+      /// user or a hook denies it.
       #[allow(async_fn_in_trait)]
       pub fn call_tool(name: &str,input: &str,) -> Result<ToolOutput,ToolError>{
         unsafe {
@@ -3756,8 +3758,8 @@ pub mod pinion {
 
     }
 
-    /// Completions by a model. Needs the grant `model` and, in tools, the effect `delegates`. Their usage counts as the agent's,
-    /// and they share its limits.
+    /// Completions by a model. Needs the grant `model` and the effect `delegates`. Works only during a tool call. Their usage counts
+    /// as the agent's, and they share its limits.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod model {
       #[used]
@@ -3816,13 +3818,13 @@ pub mod pinion {
       #[derive(Clone)]
       pub struct CompletionRequest {
         pub system: Option<_rt::String>,
-        /// Alternating, beginning and ending with the user's.
+        /// Alternating, beginning and ending with the user's; at most 200, and 1 MiB together.
         pub messages: _rt::Vec::<Message>,
         /// A model that the grant names, in the form of `--model`; none for that of the conversation.
         pub model: Option<_rt::String>,
         /// At most what is left of the grant's tokens.
         pub max_tokens: u32,
-        /// JSON Schema of the answer; none for text.
+        /// JSON Schema of the answer, which must be an object; none for text.
         pub schema: Option<Json>,
         /// A JSON object with further settings; members that the host does not know are ignored.
         pub extra: Option<Json>,
@@ -4217,6 +4219,7 @@ pub mod pinion {
       impl ::core::error::Error for SessionError {}
       #[allow(unused_unsafe, clippy::all)]
       /// Returns the entries after the one with this id, or from the start; oldest first, at most `limit`, 1 to 1,000, and 4 MiB.
+      /// An entry that is larger alone has the type `omitted`.
       #[allow(async_fn_in_trait)]
       pub fn entries(after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<Entry>,SessionError>{
         unsafe {
@@ -4418,7 +4421,7 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Returns the title of the session.
+      /// Returns the title that was set last, or else the first line of the first prompt.
       #[allow(async_fn_in_trait)]
       pub fn title() -> Result<Option<_rt::String>,SessionError>{
         unsafe {
@@ -4512,7 +4515,7 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Sets the title of the session, at most 200 bytes.
+      /// Sets the title of the session: one line of at most 200 bytes.
       #[allow(async_fn_in_trait)]
       pub fn set_title(title: &str,) -> Result<(),SessionError>{
         unsafe {
@@ -5268,7 +5271,8 @@ pub mod pinion {
     /// The user. Needs the grant `ui`. Everything that is shown carries the plugin's name; control characters are removed.
     ///
     /// Dialogs wait for the user, and the call's deadline waits with them. They are answered by the user's keys alone: never by
-    /// time, and never by what was typed before they appeared.
+    /// time, and never by what was typed before they appeared. One dialog is open at a time, over all plugins; a call opens at most
+    /// 20, those of a form included. Works in calls of tools and in slash commands.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod ui {
       #[used]
@@ -5542,7 +5546,8 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows.
+      /// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows and
+      /// 64 KiB; `invalid` beyond. Does nothing where nobody looks.
       #[allow(async_fn_in_trait)]
       pub fn draw_call(blocks: &[Block],) -> Result<(),UiError>{
         unsafe {
@@ -6228,8 +6233,9 @@ pub mod pinion {
             }
           }
           #[allow(unused_unsafe, clippy::all)]
-          /// Asks for the values of an object with this JSON Schema: an object schema whose properties are strings, numbers, booleans
-          /// and enumerations. The answer matches the schema.
+          /// Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
+          /// are strings, numbers, integers, booleans and enumerations of strings. Properties may have `title`, `description`, `default`,
+          /// `minimum`, `maximum`, `minLength` and `maxLength`, and nothing else. The answer matches the schema.
           #[allow(async_fn_in_trait)]
           pub fn form(question: &str,schema: &str,) -> Result<Json,UiError>{
             unsafe {

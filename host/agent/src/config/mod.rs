@@ -7,7 +7,7 @@ pub use self::queue::{MessageQueue, QueueMode};
 use crate::channel::Events;
 use crate::context::Context;
 use crate::extension::hooks::Hooks;
-use crate::extension::spawn::Spawner;
+use crate::extension::spawn::{Completer, Spawner};
 use crate::tools::approval::Approval;
 use crate::tools::schema::Schemas;
 use pinion_protocol::approval::{ApprovalMode, DenyAll};
@@ -15,7 +15,7 @@ use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;
 use pinion_protocol::compaction::policy::CompactionPolicy;
 use pinion_protocol::compaction::strategy::CompactionStrategy;
-use pinion_protocol::delegation::FoundModel;
+use pinion_protocol::delegation::{FoundModel, ModelSource};
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
 use pinion_protocol::guard::caught;
@@ -72,6 +72,10 @@ pub struct Ports {
     pub plugin_hooks: Option<Arc<dyn PluginHooks>>,
     /// Filters of what the user says, before it is sent.
     pub filters: Vec<Arc<dyn InputFilter>>,
+    /// Asks models for tools; none where they may not.
+    pub completer: Option<Arc<dyn Completer>>,
+    /// Resolves the models that tools name; none leaves them the model of the run.
+    pub models: Option<Arc<dyn ModelSource>>,
     /// Lets tools start other runs; none where they may not.
     pub spawner: Option<Arc<dyn Spawner>>,
     /// Secrets that no message may hold.
@@ -153,6 +157,8 @@ impl LoopConfig {
             hooks: Vec::new(),
             plugin_hooks: None,
             filters: Vec::new(),
+            completer: None,
+            models: None,
             spawner: None,
             secrets: Secrets::default(),
         };

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::limits::Budget;
+use pinion_protocol::services::{CompletionAnswer, CompletionError, CompletionTask};
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,17 @@ pub struct Parent<'a> {
 pub trait Spawner: Send + Sync {
     /// Opens the children of a starting run; `None` when its tools must not start runs.
     fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn Children>>;
+}
+
+/// Lets the tools of runs ask models.
+pub trait Completer: Send + Sync {
+    /// Asks a model with the config of the run, whose shared budget its spend counts against. Returns the spend, too.
+    fn complete<'a>(
+        &'a self,
+        config: &'a LoopConfig,
+        task: CompletionTask,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, (Result<CompletionAnswer, CompletionError>, Spend)>;
 }
 
 /// The children of one run.

@@ -212,6 +212,7 @@ async fn a_selection_refuses_a_definition_that_exceeds_it() {
         arguments: json!({}),
         at_most: Authority::ALL,
         agents: None,
+        services: None,
         token: CancellationToken::new(),
     };
     struct Silent;

@@ -4,15 +4,20 @@ use crate::tools::question_time::QuestionTime;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::{ToolDefinition, ToolSource};
+use pinion_protocol::dialog::{Dialog, DialogAnswer, DialogError, NoUser, UserInterface};
 use pinion_protocol::guard::caught_async;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of recorded denials; later ones are only counted.
 const MAX_DENIED: usize = 256;
+/// Notices that a plugin may show in [`NOTICE_TIME`]; later ones are dropped.
+const MAX_NOTICES: u32 = 60;
+const NOTICE_TIME: Duration = Duration::from_secs(60);
 
 /// The approval mode, and the decisions of this session. Clones share both: sub-agents and branches belong to the
 /// session that started them.
@@ -20,6 +25,7 @@ const MAX_DENIED: usize = 256;
 pub struct Approval {
     mode: ApprovalMode,
     approver: Arc<dyn Approver>,
+    user: Arc<dyn UserInterface>,
     decided: Arc<Mutex<Decided>>,
     question_time: Arc<QuestionTime>,
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -30,6 +36,10 @@ struct Decided {
     allowed: HashSet<Subject>,
     denied: Vec<DeniedCall>,
     denied_count: u64,
+    /// Plugins of which the user wants no dialogs.
+    muted: HashSet<String>,
+    /// The number of notices of each plugin since a time.
+    notices: HashMap<String, (Instant, u32)>,
 }
 
 /// The subject of an "always": one definition of one tool of one version of a plugin.
@@ -52,7 +62,14 @@ impl Subject {
 impl Approval {
     /// Creates an approval that asks `approver` about the calls that `mode` selects.
     pub fn new(mode: ApprovalMode, approver: Arc<dyn Approver>) -> Self {
-        Self { mode, approver, decided: Arc::default(), question_time: Arc::default(), turn: Arc::default() }
+        let (decided, question_time, turn) = (Arc::default(), Arc::default(), Arc::default());
+        Self { mode, approver, user: Arc::new(NoUser), decided, question_time, turn }
+    }
+
+    /// Sets who answers the dialogs of plugins; nobody by default.
+    #[must_use]
+    pub fn with_user(self, user: Arc<dyn UserInterface>) -> Self {
+        Self { user, ..self }
     }
 
     /// Clears the approvals of the session, because another session starts.
@@ -60,6 +77,7 @@ impl Approval {
         let mut decided = self.decided();
         decided.allowed.clear();
         decided.denied.clear();
+        decided.muted.clear();
     }
 
     /// Returns the denied calls of this session in order; at most 256.
@@ -118,6 +136,50 @@ impl Approval {
             Decision::Unanswered { reason } => self.record(question.tool, reason, true),
         }
         Some(decision)
+    }
+
+    /// Asks the user for a plugin, once no other question of the session is open.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(crate) async fn dialog(&self, dialog: &Dialog, token: &CancellationToken) -> Result<DialogAnswer, DialogError> {
+        // Cancelled when nobody waits for the answer any more.
+        let token = token.child_token();
+        let _closed = token.clone().drop_guard();
+        let turn = token.run_until_cancelled(self.turn()).await;
+        let _turn = turn.ok_or(DialogError::Cancelled)?;
+        if self.decided().muted.contains(&dialog.plugin) {
+            return Err(DialogError::Dismissed);
+        }
+        let _question_time = self.question_time.begin();
+        let answer = caught_async(async { self.user.ask(dialog, &token).await });
+        let answer = token.run_until_cancelled(answer).await.ok_or(DialogError::Cancelled)?;
+        match answer {
+            Ok(Err(DialogError::Muted)) => {
+                self.decided().muted.insert(dialog.plugin.clone());
+                Err(DialogError::Dismissed)
+            }
+            Ok(answer) => answer,
+            Err(panicked) => {
+                tracing::error!(%panicked, "the user interface failed");
+                Err(DialogError::Headless)
+            }
+        }
+    }
+
+    /// Counts a notice of a plugin. Returns whether it may be shown.
+    pub(crate) fn may_notify(&self, plugin: &str) -> bool {
+        let (now, mut decided) = (Instant::now(), self.decided());
+        let (since, count) = decided.notices.entry(plugin.to_owned()).or_insert((now, 0));
+        if now.duration_since(*since) >= NOTICE_TIME {
+            (*since, *count) = (now, 0);
+        }
+        *count = count.saturating_add(1);
+        *count <= MAX_NOTICES
+    }
+
+    pub(crate) fn user(&self) -> &dyn UserInterface {
+        &*self.user
     }
 
     fn record(&self, tool: &ToolDefinition, reason: &str, is_unanswered: bool) {

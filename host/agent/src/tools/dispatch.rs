@@ -19,17 +19,19 @@ use crate::extension::plugin_hooks::HookCaller;
 use crate::extension::spawn::Children;
 use crate::tools::repetition::Repetition;
 use crate::tools::result::{Finished, Interrupt, Stored, crashed, cut_off, similar};
+use crate::tools::services::{NestedCalls, RunAccess};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use pinion_protocol::approval::{Decision, Question};
 use pinion_protocol::authority::Authority;
-use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::content::{Content, ToolCall, text_of};
 use pinion_protocol::definition::{Execution, ToolDefinition};
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::guard::caught_async;
 use pinion_protocol::hook::{CallFailure, CallOutcome, HookNote};
 use pinion_protocol::message::{Message, ToolResultMessage};
+use pinion_protocol::services::Services;
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use std::borrow::Cow;
@@ -47,6 +49,11 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) loop_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
     pub(crate) children: Option<&'a Arc<dyn Children>>,
+    pub(crate) access: Option<&'a Arc<RunAccess>>,
+    /// The depth to which calls may make further calls.
+    pub(crate) depth_left: u32,
+    /// True if another call makes these calls: their results are not part of the history.
+    pub(crate) is_nested: bool,
     /// Error of the session store. Once set, nothing more is written and no further call starts.
     pub(crate) failure: Mutex<Option<StoreError>>,
 }
@@ -64,6 +71,13 @@ struct Ready<'a> {
     tool: Arc<ToolDefinition>,
     /// What hooks of plugins leave to the user.
     notes: Vec<HookNote>,
+}
+
+/// The handles of a call.
+#[derive(Clone)]
+struct Uses {
+    agents: Option<SubAgents>,
+    services: Option<Services>,
 }
 
 impl Dispatch<'_> {
@@ -99,6 +113,9 @@ impl Dispatch<'_> {
     /// Writes a result to the session, unless an earlier write failed.
     fn store(&self, result: ToolResultMessage) -> Stored {
         let message = Arc::new(self.config.ports.secrets.clean_message(Message::ToolResult(result)));
+        if self.is_nested {
+            return Stored { message, is_kept: false };
+        }
         let mut failure = self.failure();
         if failure.is_none() {
             *failure = self.config.ports.store.append(&message).err();
@@ -277,10 +294,46 @@ impl Dispatch<'_> {
         let Prepared { wrote, ready } = prepared;
         let decided = caught_async(self.decide(ready, token)).await;
         let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
-        let mut ready = match decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked))) {
-            Ok(ready) => ready,
-            Err(error) => return self.refuse(wrote, &error, interrupt()),
-        };
+        match decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked))) {
+            Ok(ready) => self.perform(wrote, ready, token).await.0,
+            Err(error) => self.refuse(wrote, &error, interrupt()),
+        }
+    }
+
+    /// Makes a call for another call.
+    ///
+    /// # Errors
+    /// The call did not run, or failed.
+    pub(crate) async fn run_nested(
+        &self,
+        wrote: &ToolCall,
+        repetition: &mut Repetition,
+    ) -> Result<ToolOutput, ToolError> {
+        let ready = self.check(wrote, &self.config.ports.tools.definitions()).await;
+        let Prepared { ready, .. } = self.refuse_repetition(Prepared { wrote, ready }, repetition);
+        if matches!(ready, Err(ToolError::Repeated { .. })) {
+            repetition.record(wrote, None, self.max_repeats());
+        }
+        let decided = caught_async(self.decide(ready, self.token)).await;
+        let ready = decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)))?;
+        let (stored, error) = self.perform(wrote, ready, self.token).await;
+        let Some(result) = stored.result() else { return Ok(ToolOutput::default()) };
+        repetition.record(wrote, Some(result), self.max_repeats());
+        let ToolResultMessage { content, details, is_error, .. } = result.clone();
+        match error {
+            Some(error) => Err(like(&error, text_of(&content))),
+            None => Ok(ToolOutput { content, details, is_error, display: Display::Plain }),
+        }
+    }
+
+    /// Runs a call that was approved. Also returns the kind of the error, if there was one.
+    async fn perform<'c>(
+        &self,
+        wrote: &'c ToolCall,
+        mut ready: Ready<'c>,
+        token: &CancellationToken,
+    ) -> (Stored, Option<ToolError>) {
+        let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
         let started = EventKind::ToolExecutionStart {
             call_id: wrote.id.clone(),
             tool: wrote.name.clone(),
@@ -288,10 +341,15 @@ impl Dispatch<'_> {
         };
         self.report(started).await;
         let agents = self.children.map(|children| children.clone().for_call(wrote, token));
-        let reply = caught_async(self.call_as_decided(wrote, &mut ready, agents.as_ref(), token)).await;
+        let nested = Arc::new(NestedCalls::default());
+        let services = self.access.map(|access| access.for_call(&wrote.id, self.depth_left, &nested, token));
+        let uses = Uses { agents: agents.clone(), services };
+        let reply = caught_async(self.call_as_decided(wrote, &mut ready, &uses, token)).await;
         let reply = reply.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)).into());
+        nested.close().await;
         let child = agents.and_then(|agents| agents.last_loop());
-        self.finish(wrote, &ready, reply, child, interrupt()).await
+        let error = reply.result.as_ref().err().map(|error| like(error, String::new()));
+        (self.finish(wrote, &ready, reply, child, interrupt()).await, error)
     }
 
     /// Calls the approved version of the tool. If another version has replaced it, decides again.
@@ -299,12 +357,12 @@ impl Dispatch<'_> {
         &self,
         wrote: &'c ToolCall,
         ready: &mut Ready<'c>,
-        agents: Option<&SubAgents>,
+        uses: &Uses,
         token: &CancellationToken,
     ) -> ToolReply {
         let mut changes = 0;
         loop {
-            let reply = self.call(ready, agents.cloned(), token).await;
+            let reply = self.call(ready, uses.clone(), token).await;
             let is_changed = matches!(reply.result, Err(ToolError::Changed { .. }));
             if !is_changed || changes == MAX_CHANGES || token.is_cancelled() {
                 return reply;
@@ -335,7 +393,7 @@ impl Dispatch<'_> {
         Ok(ready)
     }
 
-    async fn call(&self, ready: &Ready<'_>, agents: Option<SubAgents>, token: &CancellationToken) -> ToolReply {
+    async fn call(&self, ready: &Ready<'_>, uses: Uses, token: &CancellationToken) -> ToolReply {
         let Ready { call, tool, .. } = ready;
         let invocation = ToolInvocation {
             call_id: call.id.clone(),
@@ -344,7 +402,8 @@ impl Dispatch<'_> {
             tool: tool.clone(),
             arguments: call.arguments.clone(),
             at_most: Authority::ALL,
-            agents,
+            agents: uses.agents,
+            services: uses.services,
             token: token.clone(),
         };
         let progress = Reporter {
@@ -429,6 +488,18 @@ impl Dispatch<'_> {
     /// Stores the result of a call that never started.
     fn skip(&self, call: &ToolCall, why: Interrupt) -> Stored {
         self.refuse(call, &ToolError::Cancelled { tool: call.name.clone() }, Some(why))
+    }
+}
+
+/// Returns an error of the same kind with another text.
+fn like(error: &ToolError, text: String) -> ToolError {
+    let tool = error.tool().to_owned();
+    match error {
+        ToolError::InvalidArguments { .. } => ToolError::InvalidArguments { tool, message: text },
+        ToolError::Denied { .. } => ToolError::Denied { tool, reason: text },
+        ToolError::Cancelled { .. } => ToolError::Cancelled { tool },
+        ToolError::Failed { retryable, .. } => ToolError::Failed { tool, message: text, retryable: *retryable },
+        _ => ToolError::Failed { tool, message: text, retryable: false },
     }
 }
 

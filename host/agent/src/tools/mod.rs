@@ -6,3 +6,4 @@ mod question_time;
 pub(crate) mod repetition;
 mod result;
 pub(crate) mod schema;
+pub(crate) mod services;

@@ -28,6 +28,26 @@ pub(crate) enum Key {
     Interrupt,
 }
 
+/// A key while text may be typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Typed {
+    Character(char),
+    /// Several keys at once, with the characters among them up to the first line end.
+    Pasted(String),
+    Backspace,
+    /// Enter, pressed alone.
+    Enter,
+    Down,
+    Escape,
+    /// Ctrl-X.
+    Mute,
+    Interrupt,
+    /// The answer no longer matters.
+    Late,
+    /// Any other key.
+    Other,
+}
+
 impl Key {
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -100,6 +120,51 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// Like [`Self::settle`], for [`Self::typed`].
+    pub(crate) fn settled(&mut self) -> io::Result<Option<Typed>> {
+        Ok(self.settle()?.map(|key| if key == Key::Interrupt { Typed::Interrupt } else { Typed::Late }))
+    }
+
+    /// Blocks until a key is pressed, once keys count.
+    pub(crate) fn typed(&mut self) -> io::Result<Typed> {
+        if let Some(ended) = self.settled()? {
+            return Ok(ended);
+        }
+        loop {
+            if self.token.is_cancelled() {
+                return Ok(Typed::Late);
+            }
+            if !poll(POLL_INTERVAL)? {
+                continue;
+            }
+            let Some(event) = pressed(&read()?) else { continue };
+            let first = typed(event);
+            if first == Typed::Interrupt || !poll(BURST)? {
+                return Ok(first);
+            }
+            return self.pasted(first);
+        }
+    }
+
+    /// Reads the rest of a burst, of which only characters count.
+    fn pasted(&self, first: Typed) -> io::Result<Typed> {
+        let (mut text, mut is_over) = (String::new(), false);
+        let mut take = |typed: Typed| match typed {
+            Typed::Character(c) if !is_over => text.push(c),
+            Typed::Enter => is_over = true,
+            _ => {}
+        };
+        take(first);
+        while poll(BURST)? {
+            match pressed(&read()?).map(typed) {
+                Some(Typed::Interrupt) => return Ok(Typed::Interrupt),
+                Some(other) => take(other),
+                None => {}
+            }
+        }
+        Ok(Typed::Pasted(text))
+    }
+
     /// Returns whether no other key follows at once, except for a single Enter, which some people add out of habit.
     fn is_alone(&self) -> io::Result<bool> {
         let mut has_entered = false;
@@ -130,6 +195,20 @@ fn pressed(event: &Event) -> Option<KeyEvent> {
     match event {
         Event::Key(event) if event.kind != KeyEventKind::Release => Some(*event),
         _ => None,
+    }
+}
+
+fn typed(event: KeyEvent) -> Typed {
+    let is_plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+    match event.code {
+        KeyCode::Char('c' | 'd') if event.modifiers == KeyModifiers::CONTROL => Typed::Interrupt,
+        KeyCode::Char('x') if event.modifiers == KeyModifiers::CONTROL => Typed::Mute,
+        KeyCode::Char(c) if is_plain => Typed::Character(c),
+        KeyCode::Backspace => Typed::Backspace,
+        KeyCode::Enter if is_plain => Typed::Enter,
+        KeyCode::Down | KeyCode::PageDown => Typed::Down,
+        KeyCode::Esc => Typed::Escape,
+        _ => Typed::Other,
     }
 }
 

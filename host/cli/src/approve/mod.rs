@@ -6,17 +6,19 @@
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
 pub(crate) mod confirm;
+mod dialog;
 mod keys;
 mod question;
 
-pub(crate) use self::keys::{Key, Keys};
+pub(crate) use self::keys::{Key, Keys, Typed};
 
 use self::question::Asked;
 use crate::output::terminal::Style;
-use crate::output::{Attention, Text, size, text};
+use crate::output::{Attention, Text, say, size, text};
 use futures_util::future::BoxFuture;
 use pinion_agent::Approver;
 use pinion_agent::approval::{Decision, Question};
+use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +71,52 @@ impl Approver for TerminalApprover {
                 Err(error) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
             }
         })
+    }
+}
+
+/// A user who may be asked about calls and by plugins.
+pub(crate) trait Person: Approver + UserInterface {}
+
+impl<T: Approver + UserInterface> Person for T {}
+
+impl UserInterface for TerminalApprover {
+    fn ask<'a>(
+        &'a self,
+        dialog: &'a Dialog,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<DialogAnswer, DialogError>> {
+        Box::pin(async move {
+            let turn = self.turn.clone().lock_owned().await;
+            let (dialog, until) = (dialog.clone(), token.clone());
+            let answered = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                dialog::ask(&dialog, &until, Style::of_stdout())
+            });
+            match answered.await {
+                Ok(Ok(dialog::Ended::Answered(answer))) => Ok(answer),
+                Ok(Ok(dialog::Ended::Without(error))) => Err(error),
+                Ok(Ok(dialog::Ended::Interrupted)) => {
+                    interrupt();
+                    let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
+                    Err(DialogError::Dismissed)
+                }
+                Ok(Err(_)) | Err(_) => Err(DialogError::Headless),
+            }
+        })
+    }
+
+    fn notify(&self, plugin: &str, severity: Severity, text: &str) {
+        say(&notice(Style::of_stdout(), plugin, severity, text));
+    }
+}
+
+/// Renders a notice of a plugin.
+pub(crate) fn notice(style: Style, plugin: &str, severity: Severity, text: &str) -> Text {
+    let line = text!("{}: {}", plugin, text);
+    match severity {
+        Severity::Info => style.dim(text!("  {}", line)),
+        Severity::Warning => text!("  {} {}", style.yellow("!"), line),
+        Severity::Error => text!("  {} {}", style.red("✗"), line),
     }
 }
 

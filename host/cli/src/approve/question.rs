@@ -122,7 +122,7 @@ fn arguments(arguments: &Value) -> Vec<Argument> {
 }
 
 /// Wraps a line of the host, indenting all rows but the first.
-fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
+pub(super) fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
     let mut rows = Vec::new();
     let mut rest = line;
     while !rest.is_empty() {
@@ -134,7 +134,7 @@ fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
 }
 
 /// Wraps a line of a model or a guest behind a bar, with a different bar on continuation rows.
-fn guest_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize) {
+pub(super) fn guest_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize) {
     let columns = columns.saturating_sub(3).max(8);
     let (mut rest, mut is_first) = (line, true);
     while is_first || !rest.is_empty() {

@@ -87,7 +87,7 @@ impl PluginSecrets {
                     )
                 })
             }
-            SecretOrigin::AuthFile => self.from_file(name),
+            SecretOrigin::AuthFile => self.stored(name),
             SecretOrigin::Command(_) => match &entry.command {
                 Some(command) => command.value().await.map_err(|failure| {
                     let what = format!("the command of the secret `{name}` failed: {}", with_causes(&failure));
@@ -108,7 +108,7 @@ impl PluginSecrets {
         }
     }
 
-    fn from_file(&self, name: &str) -> Result<SecretString, SecretError> {
+    fn stored(&self, name: &str) -> Result<SecretString, SecretError> {
         let found = AuthFile::new(self.paths.auth_file()).key(name).map_err(|failure| {
             let hint = failure.hint().unwrap_or_else(|| "fix the file".to_owned());
             error(format!("could not read the secret `{name}`: {}", with_causes(&failure)), hint)
@@ -138,7 +138,7 @@ impl SecretSource for PluginSecrets {
             SecretOrigin::Variable(variable) => {
                 hardening::variable(variable).is_some_and(|value| !value.trim().is_empty())
             }
-            SecretOrigin::AuthFile => self.from_file(name).is_ok(),
+            SecretOrigin::AuthFile => self.stored(name).is_ok(),
             SecretOrigin::Command(_) => true,
         })
     }

@@ -220,7 +220,8 @@ impl Chat<'_> {
         let runtime = self.ready.runtime.clone();
         let token = CancellationToken::new();
         let session = self.ready.session.id.clone();
-        let running = runtime.run_command(name, arguments, &session, token.clone());
+        let services = self.ready.agent.services_for_command(&token);
+        let running = runtime.run_command(name, arguments, &session, Some(services), token.clone());
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {

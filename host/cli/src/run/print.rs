@@ -1,5 +1,6 @@
 //! A single run without a conversation: the answer on stdout, everything else on stderr.
 
+use crate::approve::Person;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
@@ -14,9 +15,10 @@ use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use futures_util::future::BoxFuture;
-use pinion_agent::approval::{ApprovalMode, Decision, DeniedCall, Question};
+use pinion_agent::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_agent::channel::EventReceiver;
-use pinion_agent::{Agent, Approver, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
+use pinion_agent::dialog::UserInterface;
+use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
@@ -63,7 +65,7 @@ pub(crate) struct Headless<'a> {
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
-pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Approver> {
+pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Person> {
     Arc::new(Unattended { remedy: remedy(mode) })
 }
 
@@ -82,6 +84,8 @@ impl Approver for Unattended {
         Box::pin(async { Decision::Unanswered { reason } })
     }
 }
+
+impl UserInterface for Unattended {}
 
 /// Returns the ways to have calls approved, the narrowest first.
 pub(crate) fn remedy(mode: ApprovalMode) -> &'static str {
@@ -108,7 +112,7 @@ impl<'a> Headless<'a> {
         base: &'a Base,
         args: &RunArgs,
         global: &'a GlobalArgs,
-        approver: Arc<dyn Approver>,
+        approver: Arc<dyn Person>,
     ) -> Result<Self> {
         let ready = base.ready(args, Purpose::Run, approver, report_problem).await?;
         if !global.quiet {

@@ -4,6 +4,7 @@
 //! the first column, with a mark such as `●`, `!` or `?`. Nothing untrusted can therefore be mistaken for a question or
 //! a notice, even if it is longer than a row ([`Flow`]).
 
+use crate::approve::notice;
 use crate::output::terminal::Style;
 use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, count, fit, indented, short, size, text};
 use crate::run::end::limit_text;
@@ -11,6 +12,7 @@ use crate::run::loops::Loops;
 use crate::run::rows::{account, call, call_label, excerpt, has_failed, part, room};
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::ToolCall;
+use pinion_agent::drawing::Block;
 use pinion_agent::event::Delta;
 use pinion_agent::message::StopReason;
 use pinion_agent::step::StepStatus;
@@ -184,6 +186,12 @@ impl<W: Sink> Renderer<W> {
             {
                 let label = self.calls.end(call_id);
                 self.result(*is_error || has_failed(details.as_ref()), content, ledger.as_ref(), label)
+            }
+            EventKind::PluginNotice { plugin, severity, text } if self.detail >= Detail::Progress => {
+                self.line(&notice(self.style, plugin, *severity, text))
+            }
+            EventKind::Drawing { plugin, blocks, .. } if self.detail >= Detail::Conversation => {
+                self.drawing(plugin, blocks)
             }
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 self.notice(&retry_text(*attempt, *max_attempts, *delay_ms, &cause.text()))
@@ -360,6 +368,17 @@ impl<W: Sink> Renderer<W> {
             Some(ledger) => self.line(&self.style.dim(text!("    {}", fit(account(ledger).as_str(), room(4))))),
             None => Ok(()),
         }
+    }
+
+    /// Writes a drawing as plain text, behind a bar.
+    fn drawing(&mut self, plugin: &str, blocks: &[Block]) -> io::Result<()> {
+        self.line(&self.style.dim(text!("    drawn by {}", fit(plugin, room(14)))))?;
+        for spans in blocks.iter().flat_map(Block::lines) {
+            let line: String = spans.iter().map(|span| span.text.as_str()).collect();
+            let line = text!("    {} {}", self.style.dim("│"), fit(&line, room(8)));
+            self.line(&line)?;
+        }
+        Ok(())
     }
 
     /// Says how a conversation continues after a limit, which applies to each message.

@@ -1,5 +1,6 @@
 //! Puts a run together: model, plugins, session and agent.
 
+use crate::approve::Person;
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -17,7 +18,7 @@ use pinion_agent::delegation::{FoundModel, ModelSource as _, SubAgentPolicy};
 use pinion_agent::provider::RequestOptions;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::selection::Selection;
-use pinion_agent::{Agent, AgentError, Approver, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
+use pinion_agent::{Agent, AgentError, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
 use pinion_plugin_runtime::{Notice, Runtime, Source};
 use pinion_session_store::printable;
 use std::collections::HashSet;
@@ -85,7 +86,7 @@ impl Base {
         &self,
         args: &RunArgs,
         purpose: Purpose,
-        approver: Arc<dyn Approver>,
+        approver: Arc<dyn Person>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
         let chosen = self.chosen(args).await?;
@@ -173,7 +174,7 @@ impl Base {
 pub(crate) struct AgentParts<'a> {
     pub(crate) chosen: Chosen,
     pub(crate) tools: Arc<dyn ToolExecutor>,
-    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) approver: Arc<dyn Person>,
     pub(crate) session: &'a OpenSession,
     pub(crate) context: &'a ContextFiles,
     /// The model that writes summaries, unless it is the chosen one.
@@ -187,8 +188,10 @@ impl Base {
             ..self.config.sub_agents.clone()
         };
         let mut config = LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools);
+        config.ports.completer = Some(pinion_orchestration::completions());
+        config.ports.models = sub_agents.models.clone();
         config.ports.spawner = Some(pinion_orchestration::sub_agents(sub_agents));
-        config.ports.approval = Approval::new(self.config.approve, parts.approver);
+        config.ports.approval = Approval::new(self.config.approve, parts.approver.clone()).with_user(parts.approver);
         config.ports.retry = Arc::new(self.config.retry.clone());
         config.ports.store = parts.session.store.clone();
         config.ports.secrets = self.secrets.clone();

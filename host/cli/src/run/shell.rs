@@ -89,6 +89,7 @@ impl<'a> ShellCommand<'a> {
             arguments: json!({ "command": self.text }),
             at_most: Authority::ALL,
             agents: None,
+            services: None,
             token,
         };
         Ok(tools.call(call, watched).await)

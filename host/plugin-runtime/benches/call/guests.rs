@@ -140,6 +140,7 @@ impl Plugins {
             arguments: arguments.clone(),
             at_most: Authority::ALL,
             agents: None,
+            services: None,
             token: tokio_util::sync::CancellationToken::new(),
         }
     }

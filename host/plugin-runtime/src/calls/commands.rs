@@ -9,6 +9,7 @@ use crate::errors::fault::{FaultKind, GuestError, PluginFault};
 use crate::loading::lists::CommandDefinition;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
+use pinion_protocol::Services;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -90,7 +91,8 @@ impl Runtime {
         self.registry.current().commands().cloned().collect()
     }
 
-    /// Runs a command. `input` is everything that follows its name.
+    /// Runs a command. `input` is everything that follows its name; `services` is the conversation in which the user entered
+    /// it.
     ///
     /// # Errors
     /// There is no such command, or its plugin returned an error or broke down.
@@ -99,6 +101,7 @@ impl Runtime {
         name: &str,
         input: &str,
         session_id: &str,
+        services: Option<Services>,
         token: CancellationToken,
     ) -> Result<Vec<Action>, CommandError> {
         let found = self.registry.command(name, &token).await;
@@ -108,7 +111,8 @@ impl Runtime {
             name: name.to_owned(),
             input: input.to_owned(),
         };
-        let answer = loaded.run(&self.shared, setup(&loaded, name, session_id, token), job).await.result?;
+        let answer =
+            loaded.run(&self.shared, Setup { services, ..setup(&loaded, name, session_id, token) }, job).await.result?;
         let actions = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
         if actions.len() > MAX_ACTIONS {
             let message = format!("{} actions of one command, of at most {MAX_ACTIONS}", actions.len());
@@ -143,7 +147,7 @@ impl Runtime {
 fn setup(loaded: &Loaded, command: &str, session: &str, token: CancellationToken) -> Setup {
     let plugin = &loaded.program().authority;
     let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.for_command() };
-    Setup { session: session.into(), authority, token, progress: Arc::new(NoProgress), agents: None }
+    Setup { session: session.into(), authority, token, progress: Arc::new(NoProgress), agents: None, services: None }
 }
 
 /// One run of a command.

@@ -2,8 +2,10 @@
 
 use crate::errors::fault::FaultKind;
 use crate::limits::Limits;
-use pinion_protocol::SubAgents;
+use pinion_protocol::{Services, SubAgents};
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -19,8 +21,25 @@ pub(crate) struct Deadline {
     at: Instant,
     limit_ms: u64,
     grace: Duration,
-    /// The clock of a call that may start sub-agents: it stands still while a person is asked about their calls.
-    clock: Option<SubAgents>,
+    /// Milliseconds in which the call itself waited for a person.
+    waited_ms: Arc<AtomicU64>,
+    clock: Option<Clock>,
+}
+
+/// The clock of a call that may wait for a person. It stands still while one is asked.
+#[derive(Clone)]
+pub(crate) enum Clock {
+    Agents(SubAgents),
+    Services(Services),
+}
+
+impl Clock {
+    async fn sleep(&self, time: Duration) {
+        match self {
+            Self::Agents(agents) => agents.sleep(time).await,
+            Self::Services(services) => services.sleep(time).await,
+        }
+    }
 }
 
 /// The reason why a guest did not finish.
@@ -33,7 +52,7 @@ pub(crate) enum Stopped {
 
 impl Deadline {
     /// The deadline of a call that begins now.
-    pub(crate) fn new(limits: &Limits, token: CancellationToken, clock: Option<SubAgents>) -> Self {
+    pub(crate) fn new(limits: &Limits, token: CancellationToken, clock: Option<Clock>) -> Self {
         let started = Instant::now();
         Self {
             token,
@@ -41,6 +60,7 @@ impl Deadline {
             at: started + bounded(limits.deadline_ms),
             limit_ms: limits.deadline_ms,
             grace: bounded(limits.grace_ms),
+            waited_ms: Arc::default(),
             clock,
         }
     }
@@ -50,9 +70,18 @@ impl Deadline {
         &self.token
     }
 
-    /// The deadline, without the time in which the clock stood still.
+    /// The deadline, which the call's own waiting for a person postpones.
     pub(crate) fn at(&self) -> Instant {
-        self.at
+        self.at + bounded(self.waited_ms.load(Ordering::Relaxed))
+    }
+
+    /// Waits for a person. The time does not count.
+    pub(crate) async fn wait_for_person<T>(&self, asking: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let answer = asking.await;
+        let waited = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.waited_ms.fetch_add(waited, Ordering::Relaxed);
+        answer
     }
 
     /// The time since the call began.
@@ -63,7 +92,7 @@ impl Deadline {
     /// Returns whether work for the call should end: it was cancelled, or its deadline has passed. Cheap enough to ask
     /// between two files.
     pub(crate) fn is_over(&self) -> bool {
-        self.token.is_cancelled() || Instant::now() >= self.at
+        self.token.is_cancelled() || Instant::now() >= self.at()
     }
 
     /// Waits until `patience` has passed since the end of the grace period after the deadline.

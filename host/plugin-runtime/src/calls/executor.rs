@@ -52,6 +52,7 @@ impl ToolExecutor for Runtime {
                 token: call.token.clone(),
                 progress: relay.clone(),
                 agents: call.agents.clone().filter(|_| loaded.get(tool).definition.authority.delegates),
+                services: call.services.clone(),
             };
             let job = CallTool {
                 context: self.call_context(&loaded, call.call_id.clone(), call.session_id.to_string()),

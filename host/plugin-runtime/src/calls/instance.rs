@@ -5,14 +5,17 @@
 //! between two yields the host checks the deadline, the cancellation and whether anyone still waits. The result is handed
 //! over before the store is torn down, which costs as much as the call.
 
-use crate::calls::deadline::{Deadline, Stopped};
+use crate::calls::deadline::{Clock, Deadline, Stopped};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
+use crate::capability::invoke::Invoke;
+use crate::capability::ui::Ui;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::host::settings::Settings;
+use crate::limits::permits::Waits;
 use crate::loading::program::{Exported, Program};
 use crate::shared::Shared;
-use pinion_protocol::{Ledger, SubAgents, ToolProgress};
+use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
 use std::future::Future;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
@@ -130,9 +133,23 @@ pub(crate) struct Setup {
     pub(crate) token: CancellationToken,
     pub(crate) progress: Arc<dyn ToolProgress>,
     pub(crate) agents: Option<SubAgents>,
+    pub(crate) services: Option<Services>,
 }
 
 impl Setup {
+    /// The depth to which calls that the call makes may be nested; 0 if it may make none.
+    fn call_depth(&self) -> u32 {
+        let services = self.services.as_ref().filter(|_| self.authority.check::<Invoke>().is_ok());
+        services.map_or(0, |services| services.call_depth_left())
+    }
+
+    /// The clock of the call, if it may wait for a person.
+    pub(crate) fn clock(&self) -> Option<Clock> {
+        let may_wait = self.authority.is_granted::<Ui>() || self.call_depth() > 0;
+        let services = self.services.clone().filter(|_| may_wait);
+        services.map(Clock::Services).or_else(|| self.agents.clone().map(Clock::Agents))
+    }
+
     /// The setup of a job that the host starts for itself.
     pub(crate) fn without_authority(program: &Program) -> Self {
         Self {
@@ -141,6 +158,7 @@ impl Setup {
             token: CancellationToken::new(),
             progress: Arc::new(NoProgress),
             agents: None,
+            services: None,
         }
     }
 }
@@ -152,8 +170,9 @@ pub(crate) async fn run<J: Job>(
     setup: Setup,
     job: J,
 ) -> Finished<J::Answer> {
-    let agent_depth = setup.agents.as_ref().map_or(0, SubAgents::depth_left);
-    match shared.permits.turn(&program.share, agent_depth, &setup.token).await {
+    let waits =
+        Waits { agent_depth: setup.agents.as_ref().map_or(0, SubAgents::depth_left), call_depth: setup.call_depth() };
+    match shared.permits.turn(&program.share, waits, &setup.token).await {
         Ok(turn) => run_with(turn, shared, program, setup, job).await,
         Err(kind) => Finished::fault(program, kind),
     }
@@ -167,9 +186,10 @@ pub(crate) async fn run_with<J: Job>(
     setup: Setup,
     job: J,
 ) -> Finished<J::Answer> {
-    let Setup { session, authority, token, progress, agents } = setup;
-    let deadline = Deadline::new(&program.limits, token, agents.clone());
-    let call = CallState { session, authority, deadline: deadline.clone(), progress, agents };
+    let deadline = Deadline::new(&program.limits, setup.token.clone(), setup.clock());
+    let Setup { session, authority, progress, agents, services, .. } = setup;
+    let call =
+        CallState { session, authority, deadline: deadline.clone(), progress, agents, services, may_invoke: true };
     let is_quiet = || shared.engine.is_quiet();
     hand_over(program, &deadline, is_quiet, |answer, abandoned| {
         let (runtime, deadline) = (Handle::current(), deadline.clone());
@@ -240,6 +260,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         total_memory: shared.limits.engine.plugin_memory_bytes.max(program.limits.memory_bytes),
         info: shared.info.clone(),
         read_files: shared.read_files.clone(),
+        used_tokens: shared.used_tokens.clone(),
         settings: Settings { config: program.config.clone(), generation: program.number },
         stores: shared.stores.clone(),
         changed: program.changed.clone(),

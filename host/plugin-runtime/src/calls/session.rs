@@ -79,13 +79,16 @@ impl Session {
         setup: Setup,
         job: J,
     ) -> (Finished<J::Answer>, Hold) {
-        let Setup { session, authority, token, progress, .. } = setup;
-        let Some(permit) = turn(&self.turn, &token).await.map(Arc::new) else {
+        let Some(permit) = turn(&self.turn, &setup.token).await.map(Arc::new) else {
             return (Finished::fault(program, FaultKind::Cancelled), Hold(None));
         };
         let hold = Hold(Some(permit.clone()));
-        let deadline = Deadline::new(&program.limits, token, None);
-        let call = CallState { session, authority, deadline: deadline.clone(), progress, agents: None };
+        // The instance must not wait for sub-agents and other calls, which may need it.
+        let setup = Setup { agents: None, ..setup };
+        let deadline = Deadline::new(&program.limits, setup.token.clone(), setup.clock());
+        let Setup { session, authority, progress, agents, services, .. } = setup;
+        let call =
+            CallState { session, authority, deadline: deadline.clone(), progress, agents, services, may_invoke: false };
         let finished = hand_over(
             program,
             &deadline,

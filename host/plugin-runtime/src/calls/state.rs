@@ -4,6 +4,7 @@ use crate::calls::deadline::Deadline;
 use crate::calls::limiter::Limiter;
 use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
+use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::errors::fault::Exceeded;
 use crate::host::child::Children;
@@ -15,7 +16,7 @@ use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
 use pinion_egress::Client;
-use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
+use pinion_protocol::{Content, Ledger, Services, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use wasmtime::CallHook;
@@ -44,6 +45,7 @@ pub(crate) struct State {
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) used_tokens: Arc<UsedTokens>,
     pub(crate) settings: Settings,
     /// The values that plugins stored.
     pub(crate) stores: Arc<Stores>,
@@ -63,6 +65,7 @@ pub(crate) struct InstanceParts {
     pub(crate) total_memory: u64,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) read_files: Arc<ReadFiles>,
+    pub(crate) used_tokens: Arc<UsedTokens>,
     pub(crate) settings: Settings,
     pub(crate) stores: Arc<Stores>,
     pub(crate) changed: Arc<Notify>,
@@ -80,6 +83,10 @@ pub(crate) struct CallState {
     pub(crate) progress: Arc<dyn ToolProgress>,
     /// Starts sub-agents of the run that made the call.
     pub(crate) agents: Option<SubAgents>,
+    /// The conversation that made the call; none for calls of the host itself.
+    pub(crate) services: Option<Services>,
+    /// True if it has a turn of those that may wait for other calls.
+    pub(crate) may_invoke: bool,
 }
 
 /// Everything that the call has used so far and that the host counts itself.
@@ -106,6 +113,7 @@ impl State {
             total_memory,
             info,
             read_files,
+            used_tokens,
             settings,
             stores,
             changed,
@@ -136,6 +144,7 @@ impl State {
             children: Children::default(),
             listed: Arc::default(),
             read_files,
+            used_tokens,
             settings,
             stores,
             client,
@@ -163,7 +172,7 @@ impl State {
         self.handles.end_call(&mut self.table);
         self.call.authority = self.call.authority.none();
         self.call.progress = Arc::new(NoProgress);
-        self.call.agents = None;
+        (self.call.agents, self.call.services) = (None, None);
     }
 
     /// Revokes the call's authority for code that runs before it. Returns the authority, for [`State::entitle`].

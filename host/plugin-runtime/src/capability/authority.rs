@@ -171,7 +171,13 @@ impl CallAuthority {
         let (plugin, grant) = (&self.plugin, C::of(&self.plugin.grants));
         let phrase = C::phrase(C::MOST);
         let Some(held) = C::held(grant) else { return Err(plugin.not_granted(phrase, &C::line(C::MOST))) };
-        if self.caller != Caller::Nobody && C::effects(grant).is_within(self.effects) {
+        let is_right_caller = match self.caller {
+            Caller::Tool => true,
+            Caller::Command => C::FOR_COMMANDS,
+            Caller::Completion => C::FOR_COMPLETIONS,
+            Caller::Nobody => false,
+        };
+        if is_right_caller && C::effects(grant).is_within(self.effects) {
             return Ok(held);
         }
         let hint = match (self.caller, C::FOR_COMMANDS) {

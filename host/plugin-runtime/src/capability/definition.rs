@@ -23,6 +23,8 @@ pub(crate) trait Capability {
     const EFFECT: &'static str = "";
     /// True if slash commands may use it, too.
     const FOR_COMMANDS: bool = true;
+    /// True if the completion of an argument may use it, where no effect is needed.
+    const FOR_COMPLETIONS: bool = true;
     /// The most that a manifest can ask for.
     const MOST: Self::Ask;
 

@@ -9,6 +9,10 @@ macro_rules! with_capabilities {
             process: Process, "Programs outside the sandbox.";
             catalog: Catalog, "What is loaded and spent.";
             agents: Agents, "Sub-agents.";
+            ui: Ui, "Dialogs, notices and drawings.";
+            invoke: Invoke, "Calls of other tools.";
+            model: Model, "Completions by models.";
+            session: Session, "The conversation.";
             storage: Storage, "Values that it keeps.";
             secrets: Secrets, "Secrets that it may use.";
             http: Http, "Servers to which it may send requests.";

@@ -6,7 +6,7 @@ pub(crate) mod permits;
 pub(crate) mod shares;
 pub(crate) mod turns;
 
-use pinion_protocol::MAX_AGENT_DEPTH;
+use pinion_protocol::{MAX_AGENT_DEPTH, MAX_CALL_DEPTH};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
@@ -115,10 +115,16 @@ impl EngineLimits {
         (self.concurrent_calls / 2).max(1)
     }
 
+    /// Calls that may wait for calls that they make, for each depth of nesting, in addition to `concurrent_calls`.
+    pub(crate) fn invoking_calls(&self) -> u32 {
+        (self.concurrent_calls / 8).max(1)
+    }
+
     /// The number of instances that may live at once. The engine reserves a stack for each when it starts.
     pub(crate) fn all_calls(&self) -> u32 {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
-        let calls = self.concurrent_calls.saturating_add(delegating);
+        let invoking = self.invoking_calls().saturating_mul(MAX_CALL_DEPTH);
+        let calls = self.concurrent_calls.saturating_add(delegating).saturating_add(invoking);
         calls.saturating_add(Self::FIRST_CALLS + Self::RESIDENTS + Self::DESCRIPTIONS)
     }
 }

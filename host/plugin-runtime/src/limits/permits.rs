@@ -4,7 +4,7 @@ use crate::errors::fault::FaultKind;
 use crate::limits::EngineLimits;
 use crate::limits::shares::Share;
 use crate::limits::turns::{Turn, Turns};
-use pinion_protocol::MAX_AGENT_DEPTH;
+use pinion_protocol::{MAX_AGENT_DEPTH, MAX_CALL_DEPTH};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,15 +15,26 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Turns to run, and permits to load.
 ///
-/// Calls that may wait for sub-agents have turns of their own, by the depth to which these may be nested: the calls of
-/// sub-agents must get a turn while the calls that wait for them hold theirs.
+/// Calls that may wait for others have turns of their own, by the depth to which these may be nested: the others must get a
+/// turn while the calls that wait for them hold theirs. A call that may start sub-agents waits for calls of less agent depth
+/// or of any call depth; one that may only make calls waits for calls of less call depth. So no turns wait in a circle.
 pub(crate) struct Permits {
     calls: Turns,
     delegating: [Turns; MAX_AGENT_DEPTH as usize],
+    invoking: [Turns; MAX_CALL_DEPTH as usize],
     reading: Arc<Semaphore>,
     compiling: Arc<Semaphore>,
     compiling_apart: Arc<Semaphore>,
     describing: Arc<Semaphore>,
+}
+
+/// The calls for which a call may wait.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Waits {
+    /// The depth to which its sub-agents may be nested; 0 if it may start none.
+    pub(crate) agent_depth: u32,
+    /// The depth to which calls that it makes may be nested; 0 if it may make none.
+    pub(crate) call_depth: u32,
 }
 
 impl Permits {
@@ -31,10 +42,12 @@ impl Permits {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
         // Only plugins that were granted agents take these, so none is reserved for first calls.
         let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), 0));
+        let invoking = std::array::from_fn(|_| Turns::new(limits.invoking_calls(), 0));
         let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         Self {
             calls: Turns::new(limits.concurrent_calls, EngineLimits::FIRST_CALLS),
             delegating,
+            invoking,
             reading: semaphore(cores.max(4)),
             compiling: semaphore(cores),
             compiling_apart: semaphore(cores.div_ceil(2)),
@@ -62,19 +75,14 @@ impl Permits {
         self.describing.clone().acquire_owned().await.ok()
     }
 
-    /// A turn for a call of a plugin. `agent_depth` is the depth to which sub-agents of the call may be nested; zero when
-    /// it may start none.
+    /// A turn for a call of a plugin.
     ///
     /// # Errors
     /// The call was cancelled, or waited too long.
-    pub(crate) async fn turn(
-        &self,
-        share: &Share,
-        agent_depth: u32,
-        token: &CancellationToken,
-    ) -> Result<Turn, FaultKind> {
-        let delegating = (agent_depth as usize).checked_sub(1).and_then(|at| self.delegating.get(at));
-        let turns = delegating.unwrap_or(&self.calls);
+    pub(crate) async fn turn(&self, share: &Share, waits: Waits, token: &CancellationToken) -> Result<Turn, FaultKind> {
+        let delegating = (waits.agent_depth as usize).checked_sub(1).and_then(|at| self.delegating.get(at));
+        let invoking = || (waits.call_depth as usize).checked_sub(1).and_then(|at| self.invoking.get(at));
+        let turns = delegating.or_else(invoking).unwrap_or(&self.calls);
         tokio::select! {
             biased;
             turn = turns.take(share) => turn.ok_or(FaultKind::Cancelled),

@@ -177,7 +177,7 @@ impl Generation {
     /// plugin runs are covered if it had commands when it was granted.
     pub(crate) fn holds_back_command(&self, name: &str) -> bool {
         let appeared = self.has_offers() && !self.offered.commands.contains(name);
-        !self.ceiling.commands.contains(name) && !(appeared && !self.ceiling.commands.is_empty())
+        !self.ceiling.commands.contains(name) && (!appeared || self.ceiling.commands.is_empty())
     }
 
     /// Returns whether its tools and commands may change while it runs.

@@ -14,6 +14,7 @@ mod json;
 mod mask;
 mod message;
 mod provider;
+mod shown;
 mod stream;
 mod tools;
 

@@ -100,6 +100,8 @@ records! {
     group_end: GroupEnd,
     ledger: CallLedger,
     hook: CalledHook,
+    plugin_entry: PluginEntry,
+    titled: Titled,
     #[cfg(test)] example: Example,
 }
 

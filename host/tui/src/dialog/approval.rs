@@ -14,9 +14,9 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
-const QUIET: Duration = Duration::from_millis(300);
+pub(super) const QUIET: Duration = Duration::from_millis(300);
 /// Keys that arrive within this time of each other were pasted, not pressed.
-const BURST: Duration = Duration::from_millis(40);
+pub(super) const BURST: Duration = Duration::from_millis(40);
 /// Characters of a digest on the screen.
 const DIGEST: usize = 12;
 
@@ -287,7 +287,7 @@ impl Approval {
     }
 }
 
-fn is_plain(key: KeyEvent) -> bool {
+pub(super) fn is_plain(key: KeyEvent) -> bool {
     !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER)
 }
 
@@ -387,7 +387,7 @@ fn edits(value: &Value) -> Option<Vec<(&str, &str)>> {
 }
 
 /// Wraps a line of a model or a plugin behind a bar. Breaks anywhere, so that no blank is lost.
-fn guest(rows: &mut Vec<Row>, line: &str, style: Style, columns: usize, theme: &Theme) {
+pub(super) fn guest(rows: &mut Vec<Row>, line: &str, style: Style, columns: usize, theme: &Theme) {
     use unicode_segmentation::UnicodeSegmentation as _;
     let room = columns.saturating_sub(3).max(2);
     let piece = Piece::new(line, style);

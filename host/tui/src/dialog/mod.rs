@@ -2,3 +2,4 @@
 
 pub(crate) mod approval;
 pub(crate) mod picker;
+pub(crate) mod plugin;

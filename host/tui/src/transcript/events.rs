@@ -1,10 +1,10 @@
 //! Events of runs as changes of the transcript.
 
-use crate::transcript::items::{AgentCall, Call, CallState, SubAgent, Thinking, Tone, summary, text_of};
+use crate::transcript::items::{AgentCall, Call, CallState, Drawing, SubAgent, Thinking, Tone, summary, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Item, Transcript};
 use pinion_protocol::compaction::SUMMARY_FRAME;
-use pinion_protocol::{Content, Delta, Event, EventKind, Message, RunEnd, StopReason, ToolCall};
+use pinion_protocol::{Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,8 +69,12 @@ impl Transcript {
         match kind {
             EventKind::MessageUpdate { delta, .. } => self.delta(delta),
             EventKind::MessageEnd { message } => self.message(message),
-            EventKind::ToolExecutionStart { call_id, .. } => {
+            EventKind::ToolExecutionStart { call_id, tool, .. } => {
                 self.call(call_id, |call| (call.state, call.started) = (CallState::Running, Some(now)));
+                // A call that another call makes is a step of that one.
+                if let Some((parent, _)) = call_id.split_once('/').filter(|_| !self.calls.contains_key(call_id)) {
+                    self.call(parent, |call| call.progress = Some(format!("calls {tool}")));
+                }
             }
             EventKind::ToolExecutionUpdate { call_id, partial } => {
                 self.call(call_id, |call| call.output = text_of(partial));
@@ -85,6 +89,21 @@ impl Transcript {
             }
             EventKind::ApprovalRequested { call_id, .. } => self.call(call_id, |call| call.state = CallState::Asking),
             EventKind::ApprovalResolved { call_id, .. } => self.call(call_id, |call| call.state = CallState::Waiting),
+            EventKind::PluginNotice { plugin, severity, text } => {
+                let tone = match severity {
+                    Severity::Info => Tone::Plain,
+                    Severity::Warning => Tone::Warning,
+                    Severity::Error => Tone::Error,
+                };
+                self.note(tone, format!("{plugin}: {text}"));
+            }
+            EventKind::Drawing { call_id, plugin, part, blocks } => self.call(call_id, |call| {
+                let drawing = Some(Drawing { plugin: plugin.clone(), blocks: blocks.clone() });
+                match part {
+                    DrawnPart::Call => call.drawn_call = drawing,
+                    DrawnPart::Result => call.drawn_result = drawing,
+                }
+            }),
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 self.discard_partial();
                 let seconds = *delay_ms as f64 / 1000.0;

@@ -1,7 +1,7 @@
 //! The items of a transcript.
 
 use crate::transcript::segments::Segment;
-use pinion_protocol::{Content, Display, Ledger, ToolCall};
+use pinion_protocol::{Block, Content, Display, Ledger, ToolCall};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -55,8 +55,18 @@ pub(crate) struct Call {
     pub(crate) output: String,
     pub(crate) display: Display,
     pub(crate) ledger: Option<Ledger>,
+    /// Drawings of the plugin, with its name, in place of the arguments and of the result.
+    pub(crate) drawn_call: Option<Drawing>,
+    pub(crate) drawn_result: Option<Drawing>,
     /// The user ran it.
     pub(crate) is_own: bool,
+}
+
+/// A drawing of a plugin.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawing {
+    pub(crate) plugin: String,
+    pub(crate) blocks: Vec<Block>,
 }
 
 /// The state of a call.
@@ -81,6 +91,8 @@ impl Call {
             output: String::new(),
             display: Display::Plain,
             ledger: None,
+            drawn_call: None,
+            drawn_result: None,
             is_own: false,
         }
     }

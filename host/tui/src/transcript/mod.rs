@@ -3,6 +3,7 @@
 //! Only what the screen shows is rendered, and only so many items keep their rows, so that neither the time for a frame
 //! nor the memory for rows depends on the length of the conversation.
 
+mod drawing;
 mod events;
 mod items;
 mod render;

@@ -6,8 +6,8 @@
 use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
-use crate::transcript::Look;
 use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone, summary};
+use crate::transcript::{Look, drawing};
 use pinion_protocol::Display;
 use ratatui_core::style::Style;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn spinner(now: Duration) -> &'static str {
 
 impl Look {
     /// Returns the place for Markdown whose rows begin with `lead`.
-    fn paper<'a>(&'a self, lead: &'a Piece) -> Paper<'a> {
+    pub(super) fn paper<'a>(&'a self, lead: &'a Piece) -> Paper<'a> {
         let lead = std::slice::from_ref(lead);
         let (theme, highlights) = (&self.theme, &self.highlights);
         Paper { columns: self.columns, lead, theme, highlights, is_continued: false, is_growing: false }
@@ -108,7 +108,11 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     head.push(Piece::new(" ", theme.text));
     let status = Piece::line(&status, look.columns / 2, theme.dim);
     let room = look.columns.saturating_sub(head.width() + crate::rows::width(status.text()) + 2);
-    head.push(Piece::line(&summary(&call.arguments), room.max(8), theme.text));
+    let summary = match &call.drawn_call {
+        Some(drawing) => format!("drawn by {}", drawing.plugin),
+        None => summary(&call.arguments),
+    };
+    head.push(Piece::line(&summary, room.max(8), if call.drawn_call.is_some() { theme.dim } else { theme.text }));
     if !status.text().is_empty() {
         head.push(Piece::new("  ", theme.text));
         head.push(status);
@@ -117,7 +121,15 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     if is_unfolded && !call.is_own {
         rows.extend(argument_rows(call, look));
     }
-    rows.extend(output_rows(call, is_unfolded, look));
+    rows.extend(call.drawn_call.iter().flat_map(|drawing| drawing::rows(drawing, look)));
+    match &call.drawn_result {
+        Some(drawing) if !is_unfolded || call.output.is_empty() => {
+            let by = Piece::line(&format!("drawn by {}", drawing.plugin), look.columns.saturating_sub(4), theme.dim);
+            rows.push(Row::of([Piece::new("    ", theme.dim), by]));
+            rows.extend(drawing::rows(drawing, look));
+        }
+        _ => rows.extend(output_rows(call, is_unfolded, look)),
+    }
     if let Some(ledger) = call.ledger.as_ref().filter(|_| look.has_ledgers) {
         let line = Piece::line(&ledger.to_string(), look.columns.saturating_sub(4), theme.dim);
         rows.push(Row::of([Piece::new("    ", theme.dim), line]));

@@ -6,6 +6,7 @@ use crate::input::Request;
 use crate::keys::Action;
 use crate::update::App;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use pinion_protocol::DialogError;
 use std::time::Duration;
 
 /// Time within which a second key quits.
@@ -21,7 +22,8 @@ impl App {
             return self.requests.push(Request::Quit);
         }
         // The conversation above a question can be read.
-        if self.approval.is_some() && key.modifiers != KeyModifiers::NONE && self.scroll(action, now) {
+        let is_asking = self.approval.is_some() || self.dialog.is_some();
+        if is_asking && key.modifiers != KeyModifiers::NONE && self.scroll(action, now) {
             return;
         }
         if let Some(approval) = &mut self.approval {
@@ -31,6 +33,17 @@ impl App {
                     self.requests.push(Request::Interrupt);
                 }
                 self.answer(answer);
+            }
+            return;
+        }
+        if self.dialog.is_some() && key.modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('c') {
+            self.quitting = (action == Some(Action::Cancel)).then_some(now);
+            self.requests.push(Request::Interrupt);
+            return self.reply(Err(DialogError::Dismissed));
+        }
+        if let Some(dialog) = &mut self.dialog {
+            if let Some(reply) = dialog.key(key, now) {
+                self.reply(reply);
             }
             return;
         }

@@ -17,6 +17,7 @@ use self::modes::{Planning, Vi};
 use crate::composer::Composer;
 use crate::dialog::approval::{Answer, Approval};
 use crate::dialog::picker::{Choice, Pick, Picked, Picker};
+use crate::dialog::plugin::{PluginDialog, Reply};
 use crate::highlight::Job;
 use crate::input::{Facts, Input, Request, SlashCommand};
 use crate::keys::KeyMap;
@@ -79,6 +80,8 @@ pub struct App {
     pub(crate) composer: Composer,
     pub(crate) status: Status,
     pub(crate) approval: Option<Approval>,
+    /// The dialog of a plugin; never beside an approval.
+    pub(crate) dialog: Option<PluginDialog>,
     pub(crate) picker: Option<Picker>,
     pub(crate) popup: Option<Popup>,
     /// The words that the transcript is searched for, while they are written.
@@ -118,6 +121,7 @@ impl App {
             composer: Composer::default(),
             status: Status::default(),
             approval: None,
+            dialog: None,
             picker: None,
             popup: None,
             search: None,
@@ -160,7 +164,16 @@ impl App {
                 self.approval = Some(Approval::new(question));
                 self.notify("a tool call waits for your approval");
             }
-            Input::Withdrawn(id) => drop(self.approval.take_if(|approval| approval.id() == id)),
+            Input::Dialog(id, dialog) => {
+                self.popup = None;
+                self.dialog = Some(PluginDialog::new(id, dialog));
+                self.notify("a plugin asks you");
+            }
+            Input::Segment { plugin, text } => self.status.set_segment(plugin, text),
+            Input::Withdrawn(id) => {
+                drop(self.approval.take_if(|approval| approval.id() == id));
+                drop(self.dialog.take_if(|dialog| dialog.id() == id));
+            }
             Input::Paste(text) => self.paste(&text, now),
             Input::Insert(text) => self.composer.set(&text),
             Input::Returned(messages) => self.put_back(messages),
@@ -202,13 +215,17 @@ impl App {
         };
         let hint = self.hint.as_ref().map(|(_, until)| *until);
         let approval = self.approval.as_ref().and_then(Approval::deadline);
-        [frame, hint, approval, self.draft.1].into_iter().flatten().min()
+        let dialog = self.dialog.as_ref().and_then(PluginDialog::deadline);
+        [frame, hint, approval, dialog, self.draft.1].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Duration) {
         self.hint.take_if(|(_, until)| now >= *until);
         if let Some(answer) = self.approval.as_mut().and_then(|approval| approval.tick(now)) {
             self.answer(answer);
+        }
+        if let Some(reply) = self.dialog.as_mut().and_then(|dialog| dialog.tick(now)) {
+            self.reply(reply);
         }
         if self.draft.1.take_if(|at| now >= *at).is_some() {
             self.requests.push(Request::SaveDraft(self.composer.message()));
@@ -234,7 +251,7 @@ impl App {
 
     fn finished(&mut self, now: Duration) {
         let began = self.status.end();
-        self.approval = None;
+        (self.approval, self.dialog) = (None, None);
         self.quitting = None;
         match self.queue.pop_front() {
             Some(next) => self.submit(next, now),
@@ -275,6 +292,11 @@ impl App {
         self.requests.push(Request::Answer(approval.id(), answer));
     }
 
+    fn reply(&mut self, reply: Reply) {
+        let Some(dialog) = self.dialog.take() else { return };
+        self.requests.push(Request::Reply(dialog.id(), reply));
+    }
+
     fn terminal(&mut self, event: &TerminalEvent, now: Duration) {
         match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, now),
@@ -286,6 +308,9 @@ impl App {
     }
 
     fn paste(&mut self, text: &str, now: Duration) {
+        if let Some(dialog) = &mut self.dialog {
+            return dialog.paste(text, now);
+        }
         match (&mut self.approval, &mut self.picker, &mut self.search) {
             (Some(approval), ..) => approval.paste(text, now),
             (_, Some(picker), _) => picker.paste(text),

@@ -86,6 +86,7 @@ pub(crate) async fn prepare(
         arguments: arguments.into_owned(),
         at_most: Authority::ALL,
         agents: None,
+        services: None,
         token: CancellationToken::new(),
     })
 }

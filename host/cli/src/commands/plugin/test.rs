@@ -179,7 +179,7 @@ async fn execute(base: &Base, plugin: &str, case: &Case) -> Result<Outcome> {
         (None, Some(command)) => {
             let input = case.input.as_str().unwrap_or_default();
             let mut outcome = Outcome::default();
-            match runtime.run_command(command, input, "none", CancellationToken::new()).await {
+            match runtime.run_command(command, input, "none", None, CancellationToken::new()).await {
                 Ok(actions) => actions.into_iter().for_each(|action| match action {
                     Action::Submit(text) => outcome.submit = Some(text),
                     Action::Print(text) => outcome.print = Some(text),

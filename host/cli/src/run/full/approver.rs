@@ -1,26 +1,48 @@
 //! Approval of tool calls in the UI.
 
+use crate::run::full::said::Said;
 use pinion_agent::Approver;
 use pinion_agent::approval::{Decision, Question};
+use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use pinion_agent::futures_util::future::BoxFuture;
-use pinion_tui::Answer;
+use pinion_tui::{Answer, Input, Reply, Tone};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// A question for the UI, and the way back for its answer.
-pub(super) type Asked = (pinion_tui::Question, oneshot::Sender<Answer>);
+pub(super) enum Asked {
+    Call(pinion_tui::Question, oneshot::Sender<Answer>),
+    Plugin(u64, Dialog, oneshot::Sender<Reply>),
+}
+
+/// The way back for the answer to a question.
+pub(super) enum Open {
+    Call(oneshot::Sender<Answer>),
+    Plugin(oneshot::Sender<Reply>),
+}
+
+/// Waits until the answer to the open question no longer matters.
+pub(super) async fn withdrawn(open: &mut Option<(u64, Open)>) {
+    match open {
+        Some((_, Open::Call(reply))) => reply.closed().await,
+        Some((_, Open::Plugin(reply))) => reply.closed().await,
+        None => std::future::pending().await,
+    }
+}
 
 /// Passes questions to the UI, one at a time.
 pub(super) struct UiApprover {
     questions: mpsc::Sender<Asked>,
+    said: Arc<Said>,
     number: AtomicU64,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl UiApprover {
-    pub(super) fn new(questions: mpsc::Sender<Asked>) -> Self {
-        Self { questions, number: AtomicU64::new(0), turn: tokio::sync::Mutex::default() }
+    pub(super) fn new(questions: mpsc::Sender<Asked>, said: Arc<Said>) -> Self {
+        Self { questions, said, number: AtomicU64::new(0), turn: tokio::sync::Mutex::default() }
     }
 }
 
@@ -31,7 +53,7 @@ impl Approver for UiApprover {
                 let _turn = self.turn.lock().await;
                 let (answer, answered) = oneshot::channel();
                 let id = self.number.fetch_add(1, Ordering::Relaxed);
-                self.questions.send((pinion_tui::Question::new(id, &question), answer)).await.ok()?;
+                self.questions.send(Asked::Call(pinion_tui::Question::new(id, &question), answer)).await.ok()?;
                 answered.await.ok()
             };
             // The UI notices that a question was dropped because its answer no longer matters.
@@ -48,6 +70,37 @@ impl Approver for UiApprover {
                 None => Decision::Unanswered { reason: "the user could not be asked: the terminal is gone".to_owned() },
             }
         })
+    }
+}
+
+impl UserInterface for UiApprover {
+    fn ask<'a>(
+        &'a self,
+        dialog: &'a Dialog,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<DialogAnswer, DialogError>> {
+        Box::pin(async move {
+            let _turn = self.turn.lock().await;
+            let (answer, answered) = oneshot::channel();
+            let id = self.number.fetch_add(1, Ordering::Relaxed);
+            let asked = Asked::Plugin(id, dialog.clone(), answer);
+            self.questions.send(asked).await.map_err(|_| DialogError::Headless)?;
+            // The agent drops this future once the answer no longer matters, which the UI notices.
+            answered.await.unwrap_or(Err(DialogError::Dismissed))
+        })
+    }
+
+    fn notify(&self, plugin: &str, severity: Severity, text: &str) {
+        let tone = match severity {
+            Severity::Info => Tone::Plain,
+            Severity::Warning => Tone::Warning,
+            Severity::Error => Tone::Error,
+        };
+        self.said.put(Input::Note(tone, format!("{plugin}: {text}")));
+    }
+
+    fn status(&self, plugin: &str, text: Option<&str>) {
+        self.said.put(Input::Segment { plugin: plugin.to_owned(), text: text.map(str::to_owned) });
     }
 }
 

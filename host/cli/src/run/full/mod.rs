@@ -54,7 +54,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let notices = Arc::new(Notices::default());
     let received = notices.clone();
     let (questions, asked) = mpsc::channel(1);
-    let approver = Arc::new(UiApprover::new(questions));
+    let said = Arc::new(Said::default());
+    let approver = Arc::new(UiApprover::new(questions, said.clone()));
     let ready = base.ready(args, Purpose::Conversation, approver, move |notice| received.put(&notice)).await?;
     let watch = ready.runtime.watch(base.plugin_directories(args));
     notices.startup_is_over();

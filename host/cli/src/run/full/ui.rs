@@ -9,7 +9,7 @@ use crate::output::{Attention, has_left};
 use crate::process::signals::{self, Ending};
 use crate::run::chat::Notices;
 use crate::run::context_report::context_report;
-use crate::run::full::approver::Asked;
+use crate::run::full::approver::{Asked, Open, withdrawn};
 use crate::run::full::editor::Editing;
 use crate::run::full::keyboard::{self, Batch};
 use crate::run::full::light::Light;
@@ -21,13 +21,13 @@ use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal::{self, ENTER, LEAVE, RawMode};
-use pinion_tui::{Answer, App, Buffer, Facts, Input, Pick, Rect, Request, Screen, Settings, Tone};
+use pinion_tui::{App, Buffer, Facts, Input, Pick, Rect, Request, Screen, Settings, Tone};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 /// Least time between two frames that no key caused.
@@ -77,7 +77,7 @@ pub(super) struct Ui {
     raw: Option<RawMode>,
     batches: mpsc::Receiver<Batch>,
     /// The question on the screen, and the way back for its answer.
-    open: Option<(u64, oneshot::Sender<Answer>)>,
+    open: Option<(u64, Open)>,
     /// The external editor, which has the terminal.
     editing: Option<Editing>,
     started: Instant,
@@ -238,9 +238,16 @@ impl Ui {
             edited = editor::ended(&mut self.editing), if !is_shown => self.edited(edited),
             // A question that arrives behind the editor waits, so that no key meant for the editor answers it.
             asked = self.to.asked.recv(), if is_shown && self.open.is_none() => {
-                if let Some((question, answer)) = asked {
-                    self.open = Some((question.id, answer));
-                    self.input(Input::Question(question));
+                match asked {
+                    Some(Asked::Call(question, answer)) => {
+                        self.open = Some((question.id, Open::Call(answer)));
+                        self.input(Input::Question(question));
+                    }
+                    Some(Asked::Plugin(id, dialog, answer)) => {
+                        self.open = Some((id, Open::Plugin(answer)));
+                        self.input(Input::Dialog(id, dialog));
+                    }
+                    None => {}
                 }
                 Ok(())
             }
@@ -357,8 +364,13 @@ impl Ui {
             Request::Steer(text) => self.to.agent.steer(Message::user(text)),
             Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
-                if let Some((_, reply)) = self.open.take_if(|(open, _)| *open == id) {
+                if let Some((_, Open::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
                     // A question that was dropped meanwhile needs no answer.
+                    let _ = reply.send(answer);
+                }
+            }
+            Request::Reply(id, answer) => {
+                if let Some((_, Open::Plugin(reply))) = self.open.take_if(|(open, _)| *open == id) {
                     let _ = reply.send(answer);
                 }
             }
@@ -482,13 +494,5 @@ impl Ui {
             session: short_id(&self.to.agent.config().policy.options.session_id.unwrap_or_default()).to_owned(),
         }));
         self.input(Input::Commands(lists::commands(&self.to.runtime, &self.to.info)));
-    }
-}
-
-/// Waits until the answer to the open question no longer matters.
-async fn withdrawn(open: &mut Option<(u64, oneshot::Sender<Answer>)>) {
-    match open {
-        Some((_, reply)) => reply.closed().await,
-        None => std::future::pending().await,
     }
 }

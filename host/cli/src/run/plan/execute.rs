@@ -7,7 +7,7 @@
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total};
-use crate::approve::TerminalApprover;
+use crate::approve::{Person, TerminalApprover};
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
@@ -18,7 +18,7 @@ use crate::run::print::{Finished, Headless, deny_unattended, fields, remedy};
 use pinion_agent::approval::{ApprovalMode, DeniedCall};
 use pinion_agent::message::StopReason;
 use pinion_agent::step::StepStatus;
-use pinion_agent::{Agent, Approver, Outcome, RunEnd, RunErrorKind};
+use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
 use pinion_orchestration::{AnswerError, Plan, execute_step};
 use serde::Serialize;
 use serde_json::json;
@@ -52,7 +52,7 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
 }
 
 /// Asks on the terminal if there is one.
-fn approver(base: &Base) -> Arc<dyn Approver> {
+fn approver(base: &Base) -> Arc<dyn Person> {
     if is_interactive() { Arc::new(TerminalApprover::default()) } else { deny_unattended(base.config.approve) }
 }
 

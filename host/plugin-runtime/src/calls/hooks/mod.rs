@@ -294,6 +294,7 @@ impl Runtime {
             extra: None,
         };
         let setup = Setup {
+            services: None,
             session: on.session_id.into(),
             authority: program.authority.for_command(),
             token: on.token.clone(),

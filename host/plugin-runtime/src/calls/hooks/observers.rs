@@ -174,6 +174,7 @@ impl Delivery {
         };
         let program = loaded.hook_program();
         let setup = Setup {
+            services: None,
             session: "".into(),
             authority: program.authority.for_command(),
             token,

@@ -30,13 +30,13 @@ Content []pinion_plugin_types.Content
 
 type CompletionRequest struct {
         System witTypes.Option[string]
-// Alternating, beginning and ending with the user's.
+// Alternating, beginning and ending with the user's; at most 200, and 1 MiB together.
 Messages []Message
 // A model that the grant names, in the form of `--model`; none for that of the conversation.
 Model witTypes.Option[string]
 // At most what is left of the grant's tokens.
 MaxTokens uint32
-// JSON Schema of the answer; none for text.
+// JSON Schema of the answer, which must be an object; none for text.
 Schema witTypes.Option[string]
 // A JSON object with further settings; members that the host does not know are ignored.
 Extra witTypes.Option[string]

@@ -1,0 +1,170 @@
+//! Dialogs of plugins on the terminal, line by line.
+//!
+//! Like an approval: the host words the frame, the plugin's text stands behind a bar with nothing hidden, and only keys
+//! count that were pressed after all of it was visible for a moment.
+
+use crate::approve::question::{guest_rows, hint, host_rows, more};
+use crate::approve::{DEFAULT_SIZE, Keys, Typed};
+use crate::output::terminal::Style;
+use crate::output::{Attention, Text, row, size, split_at_width, text};
+use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind};
+use pinion_agent::text::{exposed, one_line};
+use std::io;
+use tokio_util::sync::CancellationToken;
+
+/// Characters that can be typed.
+const MAX_TYPED: usize = 4_000;
+
+/// The end of a dialog: an answer, none, or Ctrl-C.
+pub(super) enum Ended {
+    Answered(DialogAnswer),
+    Without(DialogError),
+    Interrupted,
+}
+
+/// Shows a dialog and blocks until a key answers it, or until the answer no longer matters.
+pub(super) fn ask(dialog: &Dialog, token: &CancellationToken, style: Style) -> io::Result<Ended> {
+    let mut screen = Attention::take();
+    let mut keys = Keys::open(token)?;
+    let (columns, lines) = size().unwrap_or(DEFAULT_SIZE);
+    let rows = rows(dialog, style, columns);
+    screen.write(&text!("\n"))?;
+    let mut shown = 0;
+    while shown < rows.len() {
+        let end = rows.len().min(shown + lines.saturating_sub(4).max(3));
+        rows[shown..end].iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        shown = end;
+        if shown < rows.len() {
+            let foot = more(shown, rows.len(), style, columns);
+            foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+            if let Some(ended) = read_on(&mut keys)? {
+                return Ok(ended);
+            }
+            screen.clear_above(foot.len())?;
+        }
+    }
+    let ended = answer(dialog, &mut screen, &mut keys, style, columns)?;
+    let word = match &ended {
+        Ended::Answered(DialogAnswer::Confirmed(true)) => "yes",
+        Ended::Answered(DialogAnswer::Confirmed(false)) => "no",
+        Ended::Answered(_) => "answered",
+        Ended::Without(DialogError::Muted) => "closed; no dialogs of this plugin in this session",
+        Ended::Without(_) | Ended::Interrupted => "closed",
+    };
+    screen.write(&text!("  {}\n", word))?;
+    Ok(ended)
+}
+
+/// Renders everything above the answer.
+fn rows(dialog: &Dialog, style: Style, columns: usize) -> Vec<Text> {
+    let plugin = exposed(&one_line(&dialog.plugin, 128));
+    let mut rows = host_rows("? ", &format!("the plugin {plugin} asks you; this grants nothing:"), columns);
+    rows.iter_mut().for_each(|row| *row = style.bold(&*row));
+    exposed(&dialog.question).split('\n').for_each(|line| guest_rows(&mut rows, line, style, columns));
+    if let DialogKind::Select(options) = &dialog.kind {
+        for (at, option) in options.iter().enumerate() {
+            guest_rows(&mut rows, &format!("{:>3}  {}", at + 1, exposed(option)), style, columns);
+        }
+    }
+    rows
+}
+
+/// Waits for the key that shows the next page.
+fn read_on(keys: &mut Keys<'_>) -> io::Result<Option<Ended>> {
+    loop {
+        match keys.typed()? {
+            Typed::Character(' ') | Typed::Down | Typed::Enter => return Ok(None),
+            other => {
+                if let Some(ended) = closing(&other) {
+                    return Ok(Some(ended));
+                }
+            }
+        }
+    }
+}
+
+fn closing(typed: &Typed) -> Option<Ended> {
+    match typed {
+        Typed::Escape | Typed::Late => Some(Ended::Without(DialogError::Dismissed)),
+        Typed::Mute => Some(Ended::Without(DialogError::Muted)),
+        Typed::Interrupt => Some(Ended::Interrupted),
+        _ => None,
+    }
+}
+
+/// Reads the answer.
+fn answer(
+    dialog: &Dialog,
+    screen: &mut Attention,
+    keys: &mut Keys<'_>,
+    style: Style,
+    columns: usize,
+) -> io::Result<Ended> {
+    let mut line = match &dialog.kind {
+        DialogKind::Input(initial) => initial.clone(),
+        DialogKind::Confirm | DialogKind::Select(_) => String::new(),
+    };
+    let mut remark: Option<&'static str> = None;
+    loop {
+        // Name the keys only once they count.
+        if let Some(typed) = keys.settled()? {
+            return Ok(closing(&typed).unwrap_or(Ended::Interrupted));
+        }
+        let mut foot = host_rows("  ", keys_of(&dialog.kind), columns);
+        foot.extend(remark.take().map(|remark| hint(remark, style, columns)).into_iter().flatten());
+        if !matches!(dialog.kind, DialogKind::Confirm) {
+            foot.push(text!("  › {}", tail(&line, columns.saturating_sub(8))));
+        }
+        foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        let typed = keys.typed()?;
+        let is_text = !matches!(dialog.kind, DialogKind::Confirm);
+        match (&dialog.kind, &typed) {
+            (DialogKind::Confirm, Typed::Character('y' | 'Y')) => {
+                return Ok(Ended::Answered(DialogAnswer::Confirmed(true)));
+            }
+            (DialogKind::Confirm, Typed::Character('n' | 'N')) => {
+                return Ok(Ended::Answered(DialogAnswer::Confirmed(false)));
+            }
+            (DialogKind::Input(_), Typed::Enter) => return Ok(Ended::Answered(DialogAnswer::Entered(line))),
+            (DialogKind::Select(options), Typed::Enter) => match line.trim().parse::<usize>() {
+                Ok(number @ 1..) if number <= options.len() => {
+                    return Ok(Ended::Answered(DialogAnswer::Selected(number - 1)));
+                }
+                _ => remark = Some("type the number of an option"),
+            },
+            (_, Typed::Character(c)) if is_text && line.len() < MAX_TYPED => line.push(*c),
+            (_, Typed::Pasted(pasted)) if is_text => {
+                line.extend(pasted.chars().take(MAX_TYPED.saturating_sub(line.len())));
+            }
+            (_, Typed::Backspace) => drop(line.pop()),
+            (_, Typed::Pasted(_)) => remark = Some("several keys at once: press a single one"),
+            _ => {
+                if let Some(ended) = closing(&typed) {
+                    return Ok(ended);
+                }
+            }
+        }
+        screen.clear_above(foot.len())?;
+    }
+}
+
+fn keys_of(kind: &DialogKind) -> &'static str {
+    match kind {
+        DialogKind::Confirm => "[y] yes   [n] no   [esc] close   [ctrl+x] no dialogs of this plugin",
+        DialogKind::Select(_) => "number and enter   [esc] close   [ctrl+x] no dialogs of this plugin",
+        DialogKind::Input(_) => "text and enter   [esc] close   [ctrl+x] no dialogs of this plugin",
+    }
+}
+
+/// Returns the end of what was typed, as far as it fits a row.
+fn tail(line: &str, columns: usize) -> Text {
+    let line = exposed(line);
+    let mut rest = line.as_str();
+    loop {
+        let (part, more) = split_at_width(rest, columns.max(8));
+        if more.is_empty() {
+            return row(part);
+        }
+        rest = more;
+    }
+}

@@ -1,0 +1,205 @@
+//! Forms: an object schema as a series of dialogs, one for each property.
+
+use pinion_protocol::{DialogAnswer, DialogKind};
+use serde_json::{Map, Value};
+
+/// Properties that a form may have, and the bytes of its schema.
+const MAX_FIELDS: usize = 20;
+const MAX_SCHEMA: usize = 16 * 1024;
+/// Options of an enumeration.
+const MAX_OPTIONS: usize = 99;
+/// The option that leaves out a property.
+const NONE: &str = "(none)";
+/// Keywords of a property that are understood. Any other could demand what no dialog checks.
+const KEYWORDS: &[&str] =
+    &["type", "title", "description", "enum", "default", "minimum", "maximum", "minLength", "maxLength"];
+
+/// A form.
+#[derive(Debug)]
+pub(super) struct Form {
+    pub(super) fields: Vec<Field>,
+}
+
+/// One property of the answer.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    description: String,
+    is_required: bool,
+    kind: FieldKind,
+}
+
+#[derive(Debug)]
+enum FieldKind {
+    Boolean,
+    Options(Vec<Value>),
+    Text { initial: String, min: u64, max: u64 },
+    Number { initial: String, is_integer: bool, min: f64, max: f64 },
+}
+
+impl Form {
+    /// Parses a schema.
+    ///
+    /// # Errors
+    /// It is no schema of a form; the text says why.
+    pub(super) fn parse(schema: &str) -> Result<Self, String> {
+        if schema.len() > MAX_SCHEMA {
+            return Err(format!("a schema of {} bytes, of at most {MAX_SCHEMA}", schema.len()));
+        }
+        let schema: Value = serde_json::from_str(schema).map_err(|error| format!("the schema is not JSON: {error}"))?;
+        if schema.get("type") != Some(&Value::from("object")) {
+            return Err("the schema must have the type `object`".to_owned());
+        }
+        let known = ["type", "properties", "required", "title", "description", "additionalProperties", "$schema"];
+        if let Some(unknown) = schema.as_object().and_then(|s| s.keys().find(|key| !known.contains(&key.as_str()))) {
+            return Err(format!("forms do not support the keyword `{unknown}`"));
+        }
+        let no_properties = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
+        if properties.is_empty() || properties.len() > MAX_FIELDS {
+            return Err(format!("the schema must have 1 to {MAX_FIELDS} properties"));
+        }
+        let required: Vec<&str> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        if let Some(missing) = required.iter().find(|name| !properties.contains_key(**name)) {
+            return Err(format!("the required property `{missing}` is not described"));
+        }
+        let field = |(name, schema): (&String, &Value)| Field::parse(name, schema, required.contains(&name.as_str()));
+        Ok(Self { fields: properties.iter().map(field).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Field {
+    fn parse(name: &str, schema: &Value, is_required: bool) -> Result<Self, String> {
+        let fail = |why: &str| Err(format!("property `{name}`: {why}"));
+        let Some(fields) = schema.as_object() else { return fail("its schema is no object") };
+        if let Some(unknown) = fields.keys().find(|key| !KEYWORDS.contains(&key.as_str())) {
+            return fail(&format!("forms do not support the keyword `{unknown}`"));
+        }
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+        let description = [text("title"), text("description")].into_iter().filter(|text| !text.is_empty());
+        let description = description.collect::<Vec<_>>().join(": ");
+        let initial = match schema.get("default") {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        let number = |key: &str, or: f64| schema.get(key).and_then(Value::as_f64).unwrap_or(or);
+        let count = |key: &str, or: u64| schema.get(key).and_then(Value::as_u64).unwrap_or(or);
+        let kind = match (schema.get("enum").and_then(Value::as_array), text("type")) {
+            (Some(options), _) => {
+                let is_sound = |option: &Value| matches!(option, Value::String(text) if !text.is_empty());
+                if options.is_empty() || options.len() > MAX_OPTIONS || !options.iter().all(is_sound) {
+                    return fail(&format!("an enumeration must have 1 to {MAX_OPTIONS} strings"));
+                }
+                FieldKind::Options(options.clone())
+            }
+            (None, "boolean") => FieldKind::Boolean,
+            (None, "string") => {
+                FieldKind::Text { initial, min: count("minLength", 0), max: count("maxLength", u64::MAX) }
+            }
+            (None, number_type @ ("number" | "integer")) => FieldKind::Number {
+                initial,
+                is_integer: number_type == "integer",
+                min: number("minimum", f64::NEG_INFINITY),
+                max: number("maximum", f64::INFINITY),
+            },
+            _ => return fail("its type must be `string`, `number`, `integer`, `boolean`, or an `enum` of strings"),
+        };
+        Ok(Self { name: name.to_owned(), description, is_required, kind })
+    }
+
+    /// Returns the question for the property, with a hint after an answer that did not fit.
+    pub(super) fn question(&self, form: &str, hint: Option<&str>) -> String {
+        let about = if self.description.is_empty() { String::new() } else { format!(" ({})", self.description) };
+        let optional = if self.is_required { "" } else { ", optional" };
+        let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
+        format!("{form}\n{}{about}{optional}{hint}", self.name)
+    }
+
+    pub(super) fn kind(&self) -> DialogKind {
+        match &self.kind {
+            FieldKind::Boolean => DialogKind::Confirm,
+            FieldKind::Options(options) => {
+                let names = options.iter().filter_map(Value::as_str).map(str::to_owned);
+                DialogKind::Select(names.chain((!self.is_required).then(|| NONE.to_owned())).collect())
+            }
+            FieldKind::Text { initial, .. } | FieldKind::Number { initial, .. } => DialogKind::Input(initial.clone()),
+        }
+    }
+
+    /// Converts an answer; `None` leaves out the property.
+    ///
+    /// # Errors
+    /// The answer does not match the schema; the text says what would.
+    pub(super) fn value(&self, answer: DialogAnswer) -> Result<Option<Value>, String> {
+        match (&self.kind, answer) {
+            (FieldKind::Boolean, DialogAnswer::Confirmed(is_yes)) => Ok(Some(is_yes.into())),
+            (FieldKind::Options(options), DialogAnswer::Selected(at)) => Ok(options.get(at).cloned()),
+            (_, DialogAnswer::Entered(text)) if text.is_empty() && !self.is_required => Ok(None),
+            (FieldKind::Text { min, max, .. }, DialogAnswer::Entered(text)) => {
+                let length = text.chars().count() as u64;
+                match (*min..=*max).contains(&length) {
+                    true => Ok(Some(text.into())),
+                    false => Err(format!("it must have {min} to {max} characters")),
+                }
+            }
+            (FieldKind::Number { is_integer, min, max, .. }, DialogAnswer::Entered(text)) => {
+                let value: Option<Value> = match is_integer {
+                    true => text.trim().parse::<i64>().ok().map(Value::from),
+                    false => text.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::from),
+                };
+                let fits = |value: &Value| value.as_f64().is_some_and(|n| n >= *min && n <= *max);
+                value.filter(fits).map(Some).ok_or_else(|| {
+                    let what = if *is_integer { "an integer" } else { "a number" };
+                    let from = if min.is_finite() { format!(" from {min}") } else { String::new() };
+                    let to = if max.is_finite() { format!(" to {max}") } else { String::new() };
+                    format!("it must be {what}{from}{to}")
+                })
+            }
+            _ => Err("it must be answered".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(properties: &str, required: &str) -> Result<Form, String> {
+        Form::parse(&format!(r#"{{"type":"object","properties":{{{properties}}},"required":[{required}]}}"#))
+    }
+
+    #[test]
+    fn answers_match_the_schema() {
+        let form = form(
+            r#""n":{"type":"integer","minimum":1,"maximum":9},"s":{"type":"string","maxLength":3},"e":{"enum":["x","y"]}"#,
+            r#""n""#,
+        );
+        let fields = form.unwrap().fields;
+        let field = |name: &str| fields.iter().find(|field| field.name == name).unwrap();
+        let enter = |text: &str| DialogAnswer::Entered(text.to_owned());
+        assert_eq!(field("n").value(enter(" 7 ")), Ok(Some(7.into())));
+        assert!(field("n").value(enter("10")).unwrap_err().contains("an integer from 1 to 9"));
+        assert!(field("n").value(enter("")).is_err() && field("s").value(enter("")) == Ok(None));
+        assert!(field("s").value(enter("four")).is_err());
+        assert_eq!(field("e").value(DialogAnswer::Selected(1)), Ok(Some("y".into())));
+        assert_eq!(field("e").value(DialogAnswer::Selected(2)), Ok(None));
+    }
+
+    #[test]
+    fn schemas_that_no_dialog_can_satisfy_are_refused() {
+        for property in [
+            r#""a":{"type":"array"}"#,
+            r#""a":{"type":"string","pattern":"^a"}"#,
+            r#""a":{"enum":[1]}"#,
+            r#""a":{"enum":[]}"#,
+            r#""a":true"#,
+            "",
+        ] {
+            assert!(form(property, "").is_err(), "{property}");
+        }
+        assert!(form(r#""a":{"type":"string"}"#, r#""b""#).unwrap_err().contains("`b`"));
+        assert!(Form::parse(r#"{"type":"object","oneOf":[]}"#).unwrap_err().contains("oneOf"));
+    }
+}

@@ -1,0 +1,176 @@
+//! The import `ui`. The conversation that made the call shows everything.
+
+use super::{MAX_DIALOGS, Ui, blocks, form};
+use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
+use crate::calls::state::State;
+use pinion_protocol::text::{one_line, printable};
+use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Services};
+use wasmtime::component::{HasSelf, Linker};
+
+/// Bytes and lines of a question.
+const MAX_QUESTION: (usize, usize) = (4_000, 60);
+/// Characters of a notice, of a segment of the status line, and of an option.
+const MAX_NOTICE: usize = 500;
+const MAX_STATUS: usize = 40;
+const MAX_OPTION: usize = 200;
+const MAX_OPTIONS: usize = 100;
+/// Bytes of the text that is typed when a dialog opens.
+const MAX_INITIAL: usize = 1_000;
+
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    ui::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl ui::Host for State {
+    async fn notify(&mut self, severity: Severity, message: String) -> wasmtime::Result<()> {
+        self.spend_output(message.len())?;
+        if let Ok(services) = self.user() {
+            let severity = match severity {
+                Severity::Info => pinion_protocol::Severity::Info,
+                Severity::Warning => pinion_protocol::Severity::Warning,
+                Severity::Error => pinion_protocol::Severity::Error,
+            };
+            services.notify(&self.plugin, severity, &one_line(&without_controls(&message), MAX_NOTICE));
+        }
+        Ok(())
+    }
+
+    async fn status(&mut self, text: Option<String>) -> wasmtime::Result<()> {
+        self.spend_output(text.as_ref().map_or(0, String::len))?;
+        if let Ok(services) = self.user() {
+            let text = text.map(|text| one_line(&without_controls(&text), MAX_STATUS)).filter(|text| !text.is_empty());
+            services.status(&self.plugin, text.as_deref());
+        }
+        Ok(())
+    }
+
+    async fn draw_call(&mut self, blocks: Vec<Block>) -> wasmtime::Result<Result<(), UiError>> {
+        self.draw(DrawnPart::Call, blocks).await
+    }
+
+    async fn draw_result(&mut self, blocks: Vec<Block>) -> wasmtime::Result<Result<(), UiError>> {
+        self.draw(DrawnPart::Result, blocks).await
+    }
+
+    async fn confirm(&mut self, question: String) -> wasmtime::Result<Result<bool, UiError>> {
+        Ok(self.ask(&question, DialogKind::Confirm).await.and_then(|answer| match answer {
+            DialogAnswer::Confirmed(is_yes) => Ok(is_yes),
+            _ => Err(UiError::Dismissed),
+        }))
+    }
+
+    async fn select(&mut self, question: String, options: Vec<String>) -> wasmtime::Result<Result<u32, UiError>> {
+        let answer = match checked_options(options) {
+            Ok(options) => self.ask(&question, DialogKind::Select(options)).await,
+            Err(error) => Err(error),
+        };
+        Ok(answer.and_then(|answer| match answer {
+            DialogAnswer::Selected(at) => u32::try_from(at).map_err(|_| UiError::Dismissed),
+            _ => Err(UiError::Dismissed),
+        }))
+    }
+
+    async fn input(&mut self, question: String, initial: Option<String>) -> wasmtime::Result<Result<String, UiError>> {
+        let initial = initial.unwrap_or_default();
+        if initial.len() > MAX_INITIAL {
+            return Ok(Err(invalid(format!("an initial text of {} bytes, of at most {MAX_INITIAL}", initial.len()))));
+        }
+        let initial = one_line(&without_controls(&initial), MAX_INITIAL);
+        let answer = self.ask(&question, DialogKind::Input(initial)).await;
+        Ok(answer.and_then(|answer| match answer {
+            DialogAnswer::Entered(text) => Ok(text),
+            _ => Err(UiError::Dismissed),
+        }))
+    }
+
+    async fn form(&mut self, question: String, schema: String) -> wasmtime::Result<Result<String, UiError>> {
+        Ok(match form::Form::parse(&schema) {
+            Ok(form) => self.fill(&question, form).await,
+            Err(problem) => Err(invalid(problem)),
+        })
+    }
+}
+
+impl State {
+    /// Returns the conversation that made the call, if it may use it.
+    fn user(&self) -> Result<Services, UiError> {
+        self.call.authority.check::<Ui>().map_err(|denied| UiError::Denied(denied.to_string()))?;
+        self.call.services.clone().ok_or(UiError::Headless)
+    }
+
+    async fn draw(&mut self, part: DrawnPart, blocks: Vec<Block>) -> wasmtime::Result<Result<(), UiError>> {
+        self.spend_output(blocks::bytes(&blocks))?;
+        let services = match self.user() {
+            Ok(services) => services,
+            // Nobody looks, which is no failure of the plugin.
+            Err(UiError::Headless) => return Ok(Ok(())),
+            Err(error) => return Ok(Err(error)),
+        };
+        let drawn = match blocks::checked(blocks) {
+            Ok(blocks) => services.draw(&self.plugin, part, blocks).await,
+            Err(problem) => return Ok(Err(invalid(problem))),
+        };
+        Ok(if drawn { Ok(()) } else { Err(UiError::Denied("there is no tool call to draw".to_owned())) })
+    }
+
+    /// Opens a dialog and waits for its answer.
+    async fn ask(&mut self, question: &str, kind: DialogKind) -> Result<DialogAnswer, UiError> {
+        let services = self.user()?;
+        let (bytes, lines) = MAX_QUESTION;
+        if question.trim().is_empty() || question.len() > bytes || question.lines().count() > lines {
+            return Err(invalid(format!("the question must have 1 to {bytes} bytes and at most {lines} lines")));
+        }
+        let dialogs = &mut self.account.capabilities.ui.dialogs;
+        if *dialogs >= MAX_DIALOGS {
+            return Err(invalid(format!("this call has opened {MAX_DIALOGS} dialogs, the maximum")));
+        }
+        *dialogs += 1;
+        let dialog = Dialog { plugin: self.plugin.to_string(), question: without_controls(question), kind };
+        let answer = self.call.deadline.wait_for_person(services.ask(dialog)).await;
+        answer.map_err(|error| match error {
+            DialogError::Headless => UiError::Headless,
+            DialogError::Dismissed | DialogError::Muted => UiError::Dismissed,
+            DialogError::Cancelled => UiError::Cancelled,
+        })
+    }
+
+    /// Asks for the values of a form, one dialog each.
+    async fn fill(&mut self, question: &str, form: form::Form) -> Result<String, UiError> {
+        let mut values = serde_json::Map::new();
+        for field in &form.fields {
+            let mut hint = None;
+            loop {
+                let answer = self.ask(&field.question(question, hint.as_deref()), field.kind()).await?;
+                match field.value(answer) {
+                    Ok(value) => {
+                        values.extend(value.map(|value| (field.name.clone(), value)));
+                        break;
+                    }
+                    Err(problem) => hint = Some(problem),
+                }
+            }
+        }
+        Ok(serde_json::Value::Object(values).to_string())
+    }
+}
+
+fn checked_options(options: Vec<String>) -> Result<Vec<String>, UiError> {
+    if options.is_empty() || options.len() > MAX_OPTIONS {
+        return Err(invalid(format!("{} options, of 1 to {MAX_OPTIONS}", options.len())));
+    }
+    let is_sound = |option: &String| !option.trim().is_empty() && option.chars().count() <= MAX_OPTION;
+    if !options.iter().all(is_sound) {
+        return Err(invalid(format!("an option must have 1 to {MAX_OPTION} characters")));
+    }
+    Ok(options.iter().map(|option| one_line(&without_controls(option), MAX_OPTION)).collect())
+}
+
+pub(super) fn invalid(problem: String) -> UiError {
+    UiError::Invalid(problem)
+}
+
+/// Removes control characters but line ends, and makes other invisible characters visible.
+pub(super) fn without_controls(text: &str) -> String {
+    let kept: String = text.replace('\t', "    ").chars().filter(|c| *c == '\n' || !c.is_control()).collect();
+    printable(&kept).into_owned()
+}

@@ -1,0 +1,24 @@
+//! Entries that plugins add to a session.
+
+use super::RecordType;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Characters of the data that a description shows.
+const SHOWN: usize = 200;
+
+/// A plugin added data of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PluginEntry {
+    /// The plugin.
+    pub plugin: String,
+    /// The data, of at most 64 KiB.
+    pub data: Value,
+}
+
+impl RecordType for PluginEntry {
+    fn describe(&self) -> String {
+        let data = pinion_protocol::text::one_line(&self.data.to_string(), SHOWN);
+        format!("Plugin {} added: {data}", self.plugin)
+    }
+}
