@@ -190,7 +190,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // The line editor shows what the user types; text that plugins add is checked.
     ("cli/src/run/chat.rs", "editor.readline_with_initial("),
     // The output of cargo for the user's own project.
-    ("cli/src/commands/plugin/build.rs", ".stderr(Stdio::inherit());"),
+    ("cli/src/commands/plugin/cargo.rs", ".stderr(Stdio::inherit());"),
     // The source of a link, which opens nothing.
     ("plugin-runtime/src/host/workspace/properties.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
     // Writes into a buffer.

@@ -85,7 +85,7 @@ async fn call_of_a_call_has_events_and_no_message_of_its_own() {
     let (started, ended) = calls(&told);
     assert_eq!(started, ["call-0", "call-0/1", "call-0/2"]);
     assert_eq!(ended, ["call-0/1", "call-0/2", "call-0"]);
-    let ledgers = told.events.iter().filter_map(|event| match event {
+    let mut ledgers = told.events.iter().filter_map(|event| match event {
         EventKind::ToolExecutionEnd { ledger: Some(ledger), .. } => Some(ledger.to_string()),
         _ => None,
     });

@@ -2,8 +2,17 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::PluginAuthority;
-use crate::host::settings::Settings;
 use pinion_protocol::{Cost, Usage};
+use std::sync::Arc;
+
+/// The settings of one generation of a plugin.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// The plugin's own section of the config, as JSON.
+    pub(crate) config: Arc<str>,
+    /// The number of the generation.
+    pub(crate) generation: u32,
+}
 
 /// The loaded plugins, as the imports `catalog` and `settings` see them.
 pub(crate) trait LoadedPlugins: Send + Sync {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_a_running_plugin_get_effects_that_were_declared_when_it_was_granted() {
+    fn tools_of_a_running_plugin_get_effects_declared_at_the_grant() {
         let ceiling = offer(Asks::default(), &[("look", READS), ("run", RUNS)]);
         let all = Authority { destructive: false, ..Authority::ALL };
         assert_eq!(ceiling.running_effects("look", all), READS);

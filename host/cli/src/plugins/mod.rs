@@ -8,3 +8,4 @@ pub(crate) mod runtime;
 pub(crate) mod sdk;
 pub(crate) mod secrets;
 pub(crate) mod sources;
+mod stamp;

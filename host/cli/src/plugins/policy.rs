@@ -12,6 +12,7 @@ use crate::config::file::FilePlugin;
 use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::sources::identity;
+use crate::plugins::stamp::Stamp;
 pub(crate) use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
     Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
@@ -21,7 +22,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 /// The effect of loading a component on the grants of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,27 +74,6 @@ struct State {
 
 /// The sections for plugins in the user's config, and the defaults below it.
 type UserPlugins = BTreeMap<String, FilePlugin>;
-
-/// Distinguishes states of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    #[cfg(unix)]
-    inode: u64,
-}
-
-impl Stamp {
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(Self {
-            modified: metadata.modified().ok(),
-            length: metadata.len(),
-            #[cfg(unix)]
-            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
-        })
-    }
-}
 
 /// The relation of a file to the existing grants.
 enum Standing {

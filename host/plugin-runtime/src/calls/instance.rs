@@ -11,7 +11,7 @@ use crate::capability::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
-use crate::host::settings::Settings;
+use crate::host_info::Settings;
 use crate::limits::permits::Waits;
 use crate::loading::program::{Exported, Program};
 use crate::shared::Shared;

@@ -1,6 +1,6 @@
 //! The contract that the module of a capability implements.
 
-use crate::capability::secrets::SecretSource;
+use crate::capability::secrets::source::SecretSource;
 use crate::limits::Limits;
 use pinion_protocol::{Authority, Ledger};
 use serde::{Deserialize, Serialize};

@@ -28,8 +28,8 @@ pub(crate) mod watch;
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::PluginAuthority;
-use crate::host::settings::Settings;
 use crate::host_info::LoadedPlugins;
+use crate::host_info::Settings;
 use crate::limits::shares::Share;
 use crate::loading::source::{FileOrigin, Source};
 use crate::loading::stamp::Stamp;

@@ -1,6 +1,6 @@
 //! The points of hooks, and records of their calls.
 
-use crate::tool::Ledger;
+use crate::output::Ledger;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

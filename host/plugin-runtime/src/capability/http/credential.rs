@@ -34,7 +34,9 @@ pub(super) async fn credentials(authority: &CallAuthority, named: Option<&str>) 
 async fn credential(grant: &SecretsGrant, name: &str) -> Result<Credential, String> {
     let requests = grant.source.requests(name).ok_or_else(|| {
         let name = one_line(name, MAX_NAME);
-        format!("the secret `{name}` is for no server\nhint: the user can name its servers: [secrets.{name}] hosts = […]")
+        format!(
+            "the secret `{name}` is for no server\nhint: the user can name its servers: [secrets.{name}] hosts = […]"
+        )
     })?;
     let value = grant.source.value(name).await.map_err(|error| error.to_string())?;
     convert(name, value, requests)
