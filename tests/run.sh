@@ -14,6 +14,11 @@
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# A shell ignores Ctrl-C for what it runs in the background, and nohup ignores hang-ups. An ignored signal stays ignored in
+# what the tests run.
+if [ -z "${PINION_SIGNALS_RESET:-}" ] && env --default-signal=INT true 2>/dev/null; then
+  exec env --default-signal=HUP,INT,QUIT,TERM PINION_SIGNALS_RESET=1 "$PWD/tests/run.sh" "$@"
+fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 export PINION_GUESTS=$CARGO_TARGET_DIR/guests/components
 
