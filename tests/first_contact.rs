@@ -300,7 +300,7 @@ fn demo_shows_the_fix_a_denied_call_and_the_next_step() {
     for part in [
         "✓ - total=$((total - number))",
         "    + total=$((total + number))",
-        "✗ Denied: `/etc/passwd`",
+        "✗ Denied: plugin `fs` may not read `/etc/passwd`",
         "Next: ",
         "ANTHROPIC_API_KEY",
     ] {
