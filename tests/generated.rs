@@ -17,6 +17,8 @@ async fn committed_descriptions_match_their_components() {
     for name in ["fs", "shell", "task", "commands"] {
         let component = root().join(format!("plugins/dist/{name}.wasm"));
         let sandbox = SandboxBuilder::default().file(component).build().await;
+        // The cache may describe it already, without its code.
+        sandbox.runtime.load_code().await;
         let described = sandbox.runtime.description(name).await.unwrap();
         assert_current(&root().join(format!("plugins/dist/{name}.json")), &format!("{described}\n"));
     }

@@ -118,11 +118,11 @@ async fn described_plugin_survives_a_cache_without_its_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn built_in_plugin_with_a_description_is_not_compiled_until_it_is_called() {
-    let description = Cached::of("greet_one").await.load_code().await.runtime.description("greeter").await.unwrap();
+    let description = Cached::of("greet_one").await.load_code().await.runtime.description("greet").await.unwrap();
     let directory = TempDir::new().unwrap();
     let with = |cache: &str, guest_name: &str| {
         let bytes: &'static [u8] = std::fs::read(guest(guest_name)).unwrap().leak();
-        let source = Source::BuiltIn { name: "greeter", bytes, description: Some(description.clone().leak()) };
+        let source = Source::BuiltIn { name: "greet", bytes, description: Some(description.clone().leak()) };
         SandboxBuilder::default().cache(&directory.path().join(cache)).source(source).build()
     };
     let sandbox = with("cache", "greet_one").await;
