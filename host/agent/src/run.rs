@@ -10,11 +10,10 @@
 //! 3. `follow`: when the model is done, follow-up messages start another round.
 //! 4. `end`: the last event, in every case.
 //!
-//! A panic of a port or a hook ends the run with an error, after the calls that it left open got a result.
-//!
-//! Invariants: `AgentStart` and `AgentEnd` are emitted exactly once; a message is in the store before it is in the
-//! history, and in the history before its completion is reported; when the run ends, every tool call in the history is
-//! followed by its result, and nothing that the run started is still running.
+//! A panic of a port or a hook ends the run with an error, after the calls that it left open got a result. Invariants:
+//! `AgentStart` and `AgentEnd` are emitted exactly once; a message is in the store before it is in the history, and in
+//! the history before its completion is reported; when the run ends, every tool call in the history is followed by its
+//! result, and nothing that the run started is still running.
 
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
@@ -71,8 +70,7 @@ pub async fn run(
     outcome
 }
 
-/// Aborts the work when its time limit is reached, and waits for its end. Time during which a person is asked does not
-/// count.
+/// Aborts the work at its time limit, and waits for its end. Time during which a person is asked does not count.
 async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
     let Some(time) = config.policy.limits.max_time.filter(|time| !time.is_zero()) else { return work.await };
