@@ -12,17 +12,18 @@
 //! The session's store gets each result when its call ends, before the end is reported, so that a kill in the middle
 //! of a long call does not lose the results of those beside it.
 
+mod decide;
+
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
-use crate::extension::hooks::{HookChain, Verdict};
+use crate::extension::hooks::HookChain;
 use crate::extension::plugin_hooks::HookCaller;
 use crate::extension::spawn::Children;
 use crate::tools::repetition::Repetition;
-use crate::tools::result::{Finished, Interrupt, Stored, crashed, cut_off, similar};
+use crate::tools::result::{Finished, Interrupt, Stored, crashed};
 use crate::tools::services::{NestedCalls, RunAccess};
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use pinion_protocol::approval::{Decision, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::{Content, ToolCall, text_of};
 use pinion_protocol::definition::{Execution, ToolDefinition};
@@ -130,27 +131,6 @@ impl Dispatch<'_> {
         (!self.config.inbox.steering.is_empty()).then_some(Interrupt::Steered)
     }
 
-    /// Finds the tool and validates the arguments.
-    ///
-    /// # Errors
-    /// The call cannot run; the error becomes its result.
-    async fn check<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Result<Ready<'c>, ToolError> {
-        let tool = definitions.iter().find(|tool| tool.name == call.name).cloned();
-        let tool = tool.ok_or_else(|| ToolError::UnknownTool {
-            tool: call.name.clone(),
-            suggestions: similar(&call.name, definitions),
-        })?;
-        let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
-        if let Some(partial) = &call.partial {
-            return Err(invalid(cut_off(partial)));
-        }
-        let mut accepted = Cow::Borrowed(call);
-        if let Cow::Owned(arguments) = self.config.schemas.check(&tool, &call.arguments).await.map_err(invalid)? {
-            accepted.to_mut().arguments = arguments;
-        }
-        Ok(Ready { call: accepted, tool, notes: Vec::new() })
-    }
-
     /// Refuses a call that gave the same result too many times.
     fn refuse_repetition<'c>(&self, prepared: Prepared<'c>, repetition: &Repetition) -> Prepared<'c> {
         if prepared.ready.is_err() || !repetition.is_repetition(prepared.wrote, self.max_repeats()) {
@@ -207,39 +187,6 @@ impl Dispatch<'_> {
         results
     }
 
-    /// Asks about a call if necessary.
-    ///
-    /// # Errors
-    /// The call may not run.
-    async fn approve(&self, ready: &Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
-        let Ready { call, tool, notes } = ready;
-        let approval = &self.config.ports.approval;
-        let must_ask = || notes.iter().any(HookNote::asks) || approval.must_ask(tool);
-        if !must_ask() {
-            return Ok(());
-        }
-        let Some(turn) = token.run_until_cancelled(approval.turn()).await else { return Ok(()) };
-        // The previous answer may already cover this call.
-        if !must_ask() {
-            return Ok(());
-        }
-        let (call_id, name) = (call.id.clone(), tool.name.clone());
-        let requested =
-            EventKind::ApprovalRequested { call_id: call_id.clone(), tool: name.clone(), authority: tool.authority };
-        self.report(requested).await;
-        let (denied, unanswered) = match approval.ask(Question { call, tool, notes }, token, &turn).await {
-            Some(Decision::Allow | Decision::AllowForSession) => (None, None),
-            Some(Decision::Deny { reason }) => (Some(ToolError::Denied { tool: name, reason }), None),
-            Some(Decision::Unanswered { reason }) => {
-                (Some(ToolError::Denied { tool: name, reason: reason.clone() }), Some(reason))
-            }
-            // Nobody said no: the call is skipped.
-            None => (Some(ToolError::Cancelled { tool: name }), None),
-        };
-        self.report(EventKind::ApprovalResolved { call_id, allowed: denied.is_none(), unanswered }).await;
-        denied.map_or(Ok(()), Err)
-    }
-
     fn hooks(&self) -> HookChain<'_> {
         HookChain::new(&self.config.ports.hooks, self.token)
     }
@@ -247,46 +194,6 @@ impl Dispatch<'_> {
     fn plugin_hooks(&self) -> HookCaller<'_> {
         let Self { config, events, session_id, loop_id, token, .. } = *self;
         HookCaller { config, events, session_id, loop_id, token }
-    }
-
-    /// Lets the hooks of plugins check a call and rewrite its arguments.
-    ///
-    /// # Errors
-    /// The call may not run.
-    async fn check_hooks(&self, ready: &mut Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
-        let hooks = HookCaller { token, ..self.plugin_hooks() };
-        let accepted = hooks.before_call(&ready.call, &ready.tool).await?;
-        if let Some(arguments) = accepted.arguments {
-            ready.call.to_mut().arguments = arguments;
-        }
-        ready.notes = accepted.notes;
-        Ok(())
-    }
-
-    /// Asks the application's hooks, which can deny a call that was approved.
-    async fn ask_hooks(&self, call: &ToolCall) -> Result<(), ToolError> {
-        match self.hooks().before_tool(call).await {
-            Verdict::Deny(reason) => Err(ToolError::Denied { tool: call.name.clone(), reason }),
-            Verdict::Pass => Ok(()),
-        }
-    }
-
-    /// Decides whether a call may run.
-    async fn decide<'c>(
-        &self,
-        ready: Result<Ready<'c>, ToolError>,
-        token: &CancellationToken,
-    ) -> Result<Ready<'c>, ToolError> {
-        let mut ready = ready?;
-        self.check_hooks(&mut ready, token).await?;
-        self.approve(&ready, token).await?;
-        if !token.is_cancelled() {
-            self.ask_hooks(&ready.call).await?;
-        }
-        match token.is_cancelled() {
-            true => Err(ToolError::Cancelled { tool: ready.call.name.clone() }),
-            false => Ok(ready),
-        }
     }
 
     /// Asks whether the call may run, and runs it.
@@ -373,24 +280,6 @@ impl Dispatch<'_> {
                 Err(error) => return Err(error).into(),
             };
         }
-    }
-
-    /// Prepares a call for the current version of the tool. A decision on the same code with the same arguments remains
-    /// valid.
-    async fn decide_again<'c>(
-        &self,
-        wrote: &'c ToolCall,
-        decided: &Ready<'_>,
-        token: &CancellationToken,
-    ) -> Result<Ready<'c>, ToolError> {
-        let mut ready = self.check(wrote, &self.config.ports.tools.definitions()).await?;
-        self.check_hooks(&mut ready, token).await?;
-        let is_same = ready.call.arguments == decided.call.arguments && ready.notes == decided.notes;
-        if !is_same || !ready.tool.runs_same_code(&decided.tool) {
-            self.approve(&ready, token).await?;
-        }
-        self.ask_hooks(&ready.call).await?;
-        Ok(ready)
     }
 
     async fn call(&self, ready: &Ready<'_>, uses: Uses, token: &CancellationToken) -> ToolReply {
