@@ -74,7 +74,7 @@ typedef struct pinion_plugin_types_content_t {
 // the type treats the object as text.
 #define PINION_PLUGIN_TYPES_CONTENT_OTHER 2
 
-// How to show a text result to people. The model always gets plain text.
+// Presentation of a text result to people. The model always gets plain text.
 typedef struct pinion_plugin_types_display_t {
   uint8_t tag;
   union {
@@ -150,7 +150,7 @@ typedef struct pinion_plugin_types_tool_error_t {
   pinion_plugin_types_list_content_t   content;
   // JSON for the log and the UI, as in `tool-output`.
   pinion_plugin_types_option_json_t   details;
-  // How to show `content`.
+  // Presentation of `content`.
   pinion_plugin_types_display_t   display;
   // A JSON object with further properties; members that the host does not know are ignored.
   pinion_plugin_types_option_json_t   extra;

@@ -1,4 +1,4 @@
-//! An agent with a scripted model, a scripted user, and the guest `talker`, which uses both as it is told.
+//! An agent with a scripted model, a scripted user, and the guest `talker`, which uses both as its script says.
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;

@@ -46,7 +46,7 @@ pub struct Question<'a> {
     /// The tool's current definition: `authority` bounds the effects of the call, `source` names the plugin and version
     /// that would run.
     pub tool: &'a ToolDefinition,
-    /// What hooks of plugins say about the call. If one of them asks, the call needs this decision even if calls of the
+    /// Remarks of plugins' hooks about the call. If one of them asks, the call needs this decision even if calls of the
     /// tool need none, or were allowed for the session.
     pub notes: &'a [HookNote],
 }

@@ -121,7 +121,7 @@ pub mod pinion {
           }
         }
       }
-      /// How to show a text result to people. The model always gets plain text.
+      /// Presentation of a text result to people. The model always gets plain text.
       #[derive(Clone)]
       pub enum Display {
         Plain,
@@ -255,7 +255,7 @@ pub mod pinion {
         pub content: _rt::Vec::<Content>,
         /// JSON for the log and the UI, as in `tool-output`.
         pub details: Option<Json>,
-        /// How to show `content`.
+        /// Presentation of `content`.
         pub display: Display,
         /// A JSON object with further properties; members that the host does not know are ignored.
         pub extra: Option<Json>,

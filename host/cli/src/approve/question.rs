@@ -18,7 +18,7 @@ pub(super) struct Asked {
     component: String,
     label: String,
     can: String,
-    /// What hooks of plugins say, after [`exposed`], one line each.
+    /// Remarks of plugins' hooks after [`exposed`], one line each.
     notes: Vec<String>,
     arguments: Vec<Argument>,
 }

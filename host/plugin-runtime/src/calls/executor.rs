@@ -139,7 +139,7 @@ struct CallTool {
     input: String,
     /// The effects that the tool declares, also where the caller may not pass all of them on.
     declared: Authority,
-    /// Where tools change while their plugin runs: returns whether this one is still what was approved.
+    /// Returns whether a tool is still what was approved, for plugins whose tools change while they run.
     is_current: Option<Box<dyn Fn() -> bool + Send>>,
 }
 

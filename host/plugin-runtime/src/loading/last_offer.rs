@@ -1,4 +1,4 @@
-//! What a plugin offered last while it ran, on disk, so that its tools are there before its instance has listed them.
+//! The last offer of a running plugin, on disk, so that its tools are there before its instance has listed them.
 //!
 //! An entry is sealed like a description and bound to the component's digest and config. It is only shown: a call waits
 //! until the instance itself has listed what it offers, and is decided on again if that differs.
@@ -10,7 +10,7 @@ use crate::loading::offer::Description;
 use crate::loading::source::Source;
 use serde::{Deserialize, Serialize};
 
-/// What a plugin offered last.
+/// The last offer of a plugin.
 #[derive(Serialize, Deserialize)]
 struct LastOffer {
     /// BLAKE3 of the component, in hexadecimal.

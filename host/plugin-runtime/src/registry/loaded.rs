@@ -18,7 +18,7 @@ pub(crate) struct Loaded {
     pub(crate) generation: Arc<Generation>,
     /// The tools and commands that it offers now.
     pub(crate) lists: Arc<Lists>,
-    /// What it said that it offers while it runs.
+    /// Its last offer while it runs.
     offer: Option<Offer>,
     session: Option<Arc<Session>>,
     source: Source,
@@ -28,7 +28,7 @@ pub(crate) struct Loaded {
     hook_program: OnceLock<Arc<Program>>,
 }
 
-/// What a plugin said that it offers while it runs.
+/// The last offer of a running plugin.
 #[derive(Clone)]
 pub(crate) struct Offer {
     pub(crate) description: Arc<Description>,
@@ -65,7 +65,7 @@ impl Loaded {
         }
     }
 
-    /// What it said that it offers while it runs.
+    /// Its last offer while it runs.
     pub(super) fn offer(&self) -> Option<&Offer> {
         self.offer.as_ref()
     }

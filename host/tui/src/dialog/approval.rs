@@ -35,7 +35,7 @@ pub struct Question {
     pub label: String,
     /// The effects of the call in words.
     pub can: String,
-    /// What hooks of plugins say about the call.
+    /// Remarks of plugins' hooks about the call.
     pub notes: Vec<String>,
     /// Arguments of the call.
     pub arguments: Value,

@@ -164,7 +164,7 @@ impl Transcript {
         self.look.highlights.next()
     }
 
-    /// Adds highlighted code. Items that lacked it are rendered anew when they are shown.
+    /// Adds highlighted code. Items that lacked it are rendered again when they are shown.
     pub(crate) fn highlighted(&mut self, block: Highlighted) {
         self.look.highlights.add(block);
         let entries = &mut self.entries;

@@ -137,4 +137,3 @@ fn read(child: &Child, source: OutputStream, limit: u32, ms: u32) -> String {
 fn failure(error: &(impl Debug + ?Sized)) -> String {
     format!("error {error:?}")
 }
-

@@ -112,12 +112,7 @@ fn tool(listed: Listed) -> types::ToolDefinition {
 }
 
 fn command(listed: Listed) -> types::CommandDefinition {
-    types::CommandDefinition {
-        name: listed.name,
-        description: listed.description,
-        argument_hint: None,
-        extra: None,
-    }
+    types::CommandDefinition { name: listed.name, description: listed.description, argument_hint: None, extra: None }
 }
 
 fn wait_for(file: &str) {
@@ -196,11 +191,7 @@ impl wit_commands::Guest for Lists {
         Vec::new()
     }
 
-    fn run_command(
-        _: types::CallContext,
-        name: String,
-        input: String,
-    ) -> Result<Vec<wit_commands::Action>, String> {
+    fn run_command(_: types::CallContext, name: String, input: String) -> Result<Vec<wit_commands::Action>, String> {
         if !input.is_empty() {
             workspace::replace_file(&input, name.as_bytes()).map_err(|error| format!("{error:?}"))?;
         }

@@ -12,8 +12,8 @@ struct Echo;
 impl Plugin for Echo {
     fn tools() -> Vec<Tool> {
         vec![
-            Tool::new("echo", "Says what it is told.", |arguments: Arguments, _call| Ok(arguments.message)).reads(),
-            Tool::new("fail", "Fails with what it is told.", |arguments: Arguments, _call| {
+            Tool::new("echo", "Repeats a message.", |arguments: Arguments, _call| Ok(arguments.message)).reads(),
+            Tool::new("fail", "Fails with a message.", |arguments: Arguments, _call| {
                 Err::<String, _>(Error::failed(arguments.message))
             }),
             Tool::new("peek", "Reads a file, which it does not declare.", |arguments: Arguments, call| {

@@ -37,7 +37,7 @@ impl Step {
         self.text.repeat(self.times.unwrap_or(1))
     }
 
-    /// Does what needs no answer. Returns the outcome of attempts beyond the grants.
+    /// Performs steps that need no answer. Returns the outcome of attempts beyond the grants.
     fn attempt(&self) -> String {
         match &*self.act {
             "hang" => loop {
@@ -131,11 +131,7 @@ impl BeforeToolCall for Hooked {
 }
 
 impl AfterToolCall for Hooked {
-    fn revise(
-        _: &Call,
-        _: ToolCall,
-        outcome: Result<ToolOutput, ToolError>,
-    ) -> Option<Result<ToolOutput, ToolError>> {
+    fn revise(_: &Call, _: ToolCall, outcome: Result<ToolOutput, ToolError>) -> Option<Result<ToolOutput, ToolError>> {
         let step = script().after_call?;
         Some(match &*step.act {
             "tell" => Ok(output(format!("{outcome:?}"))),

@@ -69,7 +69,7 @@ struct Talker;
 
 impl Plugin for Talker {
     fn tools() -> Vec<Tool> {
-        let tool = |name| Tool::new(name, "Does what it is told.", talk);
+        let tool = |name| Tool::new(name, "Follows a script.", talk);
         vec![
             tool("talk"),
             tool("talk_reading").reads(),
@@ -87,7 +87,7 @@ impl Plugin for Talker {
             let value = format!("{:?}", ui::confirm("from a completion"));
             vec![pinion_plugin_sdk::Completion { value, description: None }]
         };
-        vec![Command::new("talk", "Does what it is told", run).complete(complete)]
+        vec![Command::new("talk", "Follows a script", run).complete(complete)]
     }
 
     fn init() -> Result<(), String> {
@@ -136,10 +136,14 @@ fn step(step: Step) -> String {
         Step::Tools => invoke::tools().into_iter().map(|tool| tool.name).collect::<Vec<_>>().join(" "),
         Step::Call(name, input) => format!("{:?}", invoke::call_tool(&name, &input.to_string())),
         Step::Complete(completion) => format!("{:?}", complete(completion)),
-        Step::Entries(after, limit) => match session::entries(Some(after.as_str()).filter(|id| !id.is_empty()), limit) {
-            Ok(entries) => entries.into_iter().map(|e| format!("{} {}", e.id, e.data)).collect::<Vec<_>>().join("\n"),
-            Err(error) => format!("{error:?}"),
-        },
+        Step::Entries(after, limit) => {
+            match session::entries(Some(after.as_str()).filter(|id| !id.is_empty()), limit) {
+                Ok(entries) => {
+                    entries.into_iter().map(|e| format!("{} {}", e.id, e.data)).collect::<Vec<_>>().join("\n")
+                }
+                Err(error) => format!("{error:?}"),
+            }
+        }
         Step::Append(data) => format!("{:?}", session::append(&data.to_string())),
         Step::AppendBytes(bytes) => {
             format!("{:?}", session::append(&json!("x".repeat(bytes as usize)).to_string()).map_err(short))

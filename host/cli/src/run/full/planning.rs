@@ -14,7 +14,7 @@ use pinion_session_store::SessionDirectory;
 use pinion_tui::Input;
 use std::path::Path;
 
-/// Has the agent write a plan, which replaces the one in `file` if that is named. Reports a failure.
+/// Lets the agent write a plan, which replaces the one in `file` if that is named. Reports a failure.
 pub(super) async fn plan(chat: &mut Chat<'_>, ui: &mut Ui, task: String, file: Option<&str>) -> Result<()> {
     let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(Some(task)));
     let (answer, _) = ui.during(interruptible(&agent, make_plan(&agent, prompts))).await?;

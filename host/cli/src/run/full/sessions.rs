@@ -1,4 +1,4 @@
-//! What the list of sessions does with one: preview, name, delete.
+//! Actions on a session in the list: preview, name, delete.
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};

@@ -5,7 +5,7 @@
 //! record: kind (1)  key length (2)  value length (4)  version (4)  check (5)  digest (16)  key  value
 //! ```
 //! Numbers are little-endian. The check covers the numbers before it and the id of the file, the digest everything but
-//! itself. So a record that a kill cut off is told from damage: its numbers are correct, and the file ends within it.
+//! itself. So a record that a kill cut off differs from a damaged one: its numbers are correct, and the file ends within it.
 //! The first record says whose values these are.
 
 use std::fs::File;
@@ -22,7 +22,7 @@ pub(super) const MAX_VALUE: usize = 1024 * 1024;
 
 const MAGIC: &[u8; 16] = b"pinion values 1\n";
 
-/// Identifies a file. One that is written anew gets another id.
+/// Identifies a file. A rewritten file gets another id.
 pub(super) type FileId = [u8; 16];
 
 /// The meaning of a record.

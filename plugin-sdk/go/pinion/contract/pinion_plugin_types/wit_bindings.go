@@ -112,7 +112,7 @@ DisplayCode uint8 = 3
 DisplayOther uint8 = 4
 )
 
-// How to show a text result to people. The model always gets plain text.
+// Presentation of a text result to people. The model always gets plain text.
 type Display struct {
         tag uint8
         value any
@@ -202,7 +202,7 @@ Retryable bool
 Content []Content
 // JSON for the log and the UI, as in `tool-output`.
 Details witTypes.Option[string]
-// How to show `content`.
+// Presentation of `content`.
 Display Display
 // A JSON object with further properties; members that the host does not know are ignored.
 Extra witTypes.Option[string]
