@@ -133,7 +133,7 @@ mod tests {
         let reply = reply(&ran("out\n", "err\n", Some(2)), Ending::Exited);
         assert_eq!(reply.text, "out\n[stderr]\nerr\n[exit code 2]");
         assert_eq!((&reply.details["exit_code"], &reply.details["success"]), (&json!(2), &json!(false)));
-        assert_eq!(reply.is_error, true);
+        assert!(reply.is_error);
     }
 
     #[test]
