@@ -53,8 +53,8 @@ async fn assert_refused(offer: Value, reason: &str) {
     let deadline_ms = (offer["mode"] == "hang").then_some(1_000);
     let limits = PartialLimits { deadline_ms, ..PartialLimits::default() };
     let sandbox = settled(bridge(json!({ "offer": offer })).limits("bridge", limits)).await;
-    assert_eq!(names(&sandbox.runtime), ["steer"]);
     let notices = offer_notices(&sandbox);
+    assert_eq!(names(&sandbox.runtime), ["steer"], "{reason}: {notices:?}");
     assert!(notices.len() == 1 && notices[0].contains(reason), "{reason}: {notices:?}");
     assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
     assert!(sandbox.text("steer", json!({})).await.starts_with("steer after"), "the plugin itself is served");

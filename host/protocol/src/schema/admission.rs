@@ -27,6 +27,8 @@ const MAX_PATTERN_BYTES: usize = 1024;
 /// Maximum number of values of one `enum`.
 const MAX_ENUM: usize = 1024;
 
+/// Types of JSON Schema 2020-12, validation 6.1.1.
+const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
 /// Supported dialects.
 const DIALECTS: [&str; 4] = ["draft-06", "draft-07", "2019-09", "2020-12"];
 /// Keywords that change the base of references, or refer in unsupported ways.
@@ -51,7 +53,8 @@ pub struct Measure {
 
 /// Checks that a schema is small and simple enough to be compiled and validated against.
 ///
-/// Takes time linear in the size of the schema. A schema that passes may still be invalid as JSON Schema.
+/// Takes time linear in the size of the schema. A schema that passes may still be invalid as JSON Schema; of
+/// the keywords, only `type` is checked.
 ///
 /// # Errors
 /// Fails if the schema exceeds a bound, or has a reference that does not resolve within the schema.
@@ -89,6 +92,20 @@ pub fn compilable(schema: &Value) -> Cow<'_, Value> {
             Cow::Owned(Value::Object(fields))
         }
         _ => Cow::Borrowed(schema),
+    }
+}
+
+/// Checks the keyword `type`: a validator is not compiled until the tool is called, which is too late to report it.
+fn types(fields: &Map<String, Value>) -> Result<(), SchemaError> {
+    let is_known = |name: &Value| name.as_str().is_some_and(|name| TYPES.contains(&name));
+    let is_valid = match fields.get("type") {
+        None => true,
+        Some(Value::Array(names)) => !names.is_empty() && names.iter().all(is_known),
+        Some(name) => is_known(name),
+    };
+    match is_valid {
+        true => Ok(()),
+        false => error(format!("has a `type` other than {}, or an array of these", TYPES.join(", "))),
     }
 }
 
@@ -239,6 +256,7 @@ impl<'a> Expansion<'a> {
             return error(format!("nests deeper than {MAX_EXPANDED_DEPTH} levels with its references"));
         }
         self.references(fields)?;
+        types(fields)?;
         self.chain(schema, 0)?;
         let (root, mut size) = (self.root, 1_u64);
         subschemas(root, fields, |applied| {
@@ -306,6 +324,16 @@ mod tests {
         let mut definitions: Map<String, Value> = (0..count).map(|n| (format!("d{n}"), twice(n + 1))).collect();
         definitions.insert(format!("d{count}"), json!({ "type": "object" }));
         json!({ "type": "object", "$ref": "#/$defs/d0", "$defs": definitions })
+    }
+
+    #[test]
+    fn unknown_types_are_rejected_where_they_are_keywords() {
+        for bad in [json!(7), json!("text"), json!([]), json!(["string", 7]), json!({})] {
+            let problem = rejection(json!({ "type": "object", "properties": { "a": { "type": bad } } }));
+            assert!(problem.contains("has a `type` other than "), "{problem}");
+        }
+        let good = json!({ "type": ["object", "null"], "properties": { "type": { "type": "string" } }, "default": { "type": 7 } });
+        assert!(check_schema(&good).is_ok());
     }
 
     #[test]
