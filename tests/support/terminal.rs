@@ -79,6 +79,15 @@ impl Terminal {
         self.wait_for_nth(text, 1)
     }
 
+    /// Waits until one of `texts` has appeared.
+    pub fn wait_for_any(&self, texts: &[&str]) {
+        let is_missing = |seen: &str| !texts.iter().any(|text| seen.contains(text));
+        let state = self.seen.0.lock().unwrap();
+        let (state, _) =
+            self.seen.1.wait_timeout_while(state, TIMEOUT, |(seen, is_over)| is_missing(seen) && !*is_over).unwrap();
+        assert!(!is_missing(&state.0), "none of {texts:?} appeared in:\n{}", state.0);
+    }
+
     /// Waits until `text` has appeared, and `then` after it.
     pub fn wait_for_then(&self, text: &str, then: &str) {
         let is_missing = |seen: &str| !seen.split_once(text).is_some_and(|(_, rest)| rest.contains(then));
