@@ -132,9 +132,10 @@ fn start(cli: Cli) -> Result<()> {
         .map_err(|error| Failure::failed("could not start").because(error))?;
     let invocation = Invocation::new(cli.run, cli.global, secrets);
     let done = runtime.block_on(async {
+        // Boxed, because the future of all commands is large, and is moved before it runs.
         match cli.command {
-            Some(command) => command.run(&invocation).await,
-            None => run::run(&invocation).await,
+            Some(command) => Box::pin(command.run(&invocation)).await,
+            None => Box::pin(run::run(&invocation)).await,
         }
     });
     invocation.close();
