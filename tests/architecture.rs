@@ -100,6 +100,15 @@ fn every_crate_has_dependency_rules() {
     }
 }
 
+#[test]
+fn test_build_leaves_every_crate_unoptimised() {
+    let profile = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/profile.toml")).unwrap();
+    for name in dependencies(&metadata()).keys() {
+        let section = format!("[profile.release.package.{name}]\nopt-level = 0\n");
+        assert!(profile.contains(&section), "tests/profile.toml does not name `{name}`");
+    }
+}
+
 /// The loop must not read the environment, the home directory or the disk.
 #[test]
 fn loop_does_no_io() {

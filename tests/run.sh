@@ -67,12 +67,12 @@ mkdir "$clean/home"
   export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} HOME=$clean/home
   unset PINION_DIST
   cargo run --release --locked --quiet -- demo
+
+  # With the code that the demo compiled.
+  step 'the command, installed from there'
+  cargo install --path host/cli --root "$clean/installed" --locked --quiet
+  "$clean/installed/bin/pinion" --version
 )
 
-step 'the command, built and installed'
-cargo build --release --locked
-cargo install --path host/cli --root "$clean/installed" --locked --quiet
-"$clean/installed/bin/pinion" --version
-
 step tests
-cargo test --workspace --release --locked
+cargo --config tests/profile.toml test --workspace --release --locked
