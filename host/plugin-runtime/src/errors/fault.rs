@@ -143,7 +143,7 @@ pub enum FaultKind {
 }
 
 /// Formats a limit in bytes: `256 MiB`, or the bytes where a unit does not divide them.
-pub(super) fn bytes(limit: u64) -> String {
+pub(crate) fn bytes(limit: u64) -> String {
     scaled(limit, 1024, &["GiB", "MiB", "KiB"]).unwrap_or_else(|| format!("{limit} bytes"))
 }
 

@@ -2,14 +2,16 @@
 //!
 //! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with nested loops
 //! 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its own memory
-//! and processor time, and which is killed at a deadline or when nobody waits for the result any more.
+//! and processor time, and which is killed when it takes much longer than that, or when nobody waits for the result any
+//! more.
 //!
 //! The child is a command that the embedder names in its config; the component chooses no part of it. The child reads a
 //! header and the component from stdin and writes compiled code to stdout; the end of stdin means that nobody waits.
 
 use crate::engine::compile_alone;
+use crate::errors::fault::bytes as bytes_of;
 use crate::errors::load::LoadError;
-use crate::limits::CompileLimits;
+use crate::limits::EngineLimits;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -18,6 +20,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
+/// Seconds that may pass for each second of processor time that a compile may take: machines have other work, too.
+const PATIENCE: u64 = 5;
 /// Bytes of stderr that are read from a child.
 const MAX_ERROR_BYTES: u64 = 4096;
 
@@ -32,7 +36,7 @@ pub struct Compiler {
 
 impl Compiler {
     /// Compiles a component in a child process. Dropping the future kills it.
-    pub(crate) async fn compile(&self, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+    pub(crate) async fn compile(&self, bytes: &[u8], limits: &EngineLimits) -> Result<Vec<u8>, LoadError> {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .env_clear()
@@ -42,20 +46,19 @@ impl Compiler {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| LoadError::link("could not run the compiler", error))?;
-        let deadline = Duration::from_millis(limits.deadline_ms);
+        let deadline = Duration::from_secs(limits.compile_seconds.saturating_mul(PATIENCE));
         match tokio::time::timeout(deadline, exchange(&mut child, bytes, limits)).await {
             Ok(code) => code,
-            Err(_) => Err(too_slow(limits)),
+            Err(_) => {
+                let message = format!("compiling it takes more than {} s on this machine", deadline.as_secs());
+                Err(LoadError::Compile { message, key: "compile-seconds" })
+            }
         }
     }
 }
 
-fn too_slow(limits: &CompileLimits) -> LoadError {
-    LoadError::Limit(format!("compiling it takes more than {} ms", limits.deadline_ms))
-}
-
 /// Sends the component, and reads the code or the child's error.
-async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+async fn exchange(child: &mut Child, bytes: &[u8], limits: &EngineLimits) -> Result<Vec<u8>, LoadError> {
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let sending = async {
         let Some(stdin) = &mut stdin else { return };
@@ -73,9 +76,13 @@ async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Re
     }
     let error = String::from_utf8_lossy(&error);
     match ended_by(status) {
-        Some(CPU_TIME) => Err(too_slow(limits)),
+        Some(CPU_TIME) => {
+            let message = format!("compiling it takes more than {} s of processor time", limits.compile_seconds);
+            Err(LoadError::Compile { message, key: "compile-seconds" })
+        }
         Some(_) => {
-            Err(LoadError::Limit(format!("compiling it takes more than {} bytes of memory", limits.memory_bytes)))
+            let message = format!("compiling it takes more than {} of memory", bytes_of(limits.compile_memory_bytes));
+            Err(LoadError::Compile { message, key: "compile-memory-bytes" })
         }
         None => Err(LoadError::Link { message: error.trim().to_owned(), source: None }),
     }
@@ -118,12 +125,10 @@ struct Header {
 impl Header {
     const BYTES: usize = 24;
 
-    fn new(component: &[u8], limits: &CompileLimits) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    fn new(component: &[u8], limits: &EngineLimits) -> Self {
         Self {
-            memory_bytes: limits.memory_bytes,
-            // The child compiles on all cores. The deadline comes first unless the machine is idle.
-            cpu_seconds: (limits.deadline_ms / 1000).saturating_mul(cores).max(1),
+            memory_bytes: limits.compile_memory_bytes,
+            cpu_seconds: limits.compile_seconds.max(1),
             component_bytes: component.len() as u64,
         }
     }
