@@ -103,6 +103,39 @@ fn component_compiled_in_another_process_works() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
+/// Returns the entries of a cache that hold code: of components, and the one with functions that components share.
+fn code_in(cache: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|entry| entry.is_file() && entry.extension().is_none()).collect()
+}
+
+/// Checks components of more than 4 MiB, which differ in one function.
+#[test]
+fn large_components_share_functions_whose_seal_holds() {
+    let pinion = Pinion::default();
+    let padding = section(0, &[&[1, b'x'][..], &vec![0; 5 << 20]].concat());
+    let check = |variables: usize| {
+        let bytes = [with_module(&compile_bomb(3, variables)), padding.clone()].concat();
+        let file = pinion.write(&format!("large-{variables}.wasm"), bytes);
+        let ended = pinion.run(["plugin", "check", file.to_str().unwrap()]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    };
+    check(3);
+    let cache = pinion.home().join("cache/components");
+    assert_eq!(code_in(&cache).len(), 2);
+    check(4);
+    let entries = code_in(&cache);
+    assert_eq!(entries.len(), 3);
+    for entry in entries {
+        let mut bytes = std::fs::read(&entry).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(&entry, bytes).unwrap();
+    }
+    check(5);
+    assert_eq!(code_in(&cache).len(), 4);
+}
+
 #[test]
 fn signal_ends_a_compilation_and_its_process() {
     let pinion = Pinion::default();

@@ -5,7 +5,8 @@
 
 use crate::errors::load::LoadError;
 use crate::loading::blocking;
-use crate::loading::compiler::Compiler;
+use crate::loading::compiler::{Compiled, Compiler};
+use crate::loading::functions;
 use crate::loading::weight::Weight;
 use crate::shared::Shared;
 use std::borrow::Cow;
@@ -94,11 +95,21 @@ async fn in_child(
 ) -> Result<Component, LoadError> {
     // Counted apart from compiles in this process, so that light components never wait for heavy ones.
     let _permit = shared.permits.compiling_apart().await;
-    let code = compiler.compile(bytes, &shared.limits.engine).await?;
+    let is_large = bytes.len() >= functions::LARGE;
+    let looking = shared.clone();
+    let known = blocking(move || {
+        let cache = looking.cache.as_ref().filter(|_| is_large);
+        Ok(cache.map(|cache| cache.load_functions(&looking.engine)))
+    })
+    .await?;
+    let Compiled { code, functions } = compiler.compile(bytes, known.as_deref(), &shared.limits.engine).await?;
     let shared = shared.clone();
     blocking(move || {
         let component = shared.engine.deserialize(&code).map_err(compile_error)?;
         if let Some(cache) = &shared.cache {
+            if !functions.is_empty() {
+                cache.store_functions(&shared.engine, &functions);
+            }
             cache.store(&shared.engine, &digest, Ok(code));
         }
         Ok(component)
