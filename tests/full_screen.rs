@@ -6,6 +6,7 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -91,6 +92,51 @@ fn commands_of_plugins_work() {
     terminal.keys("/help\r");
     terminal.wait_for("/tools");
     assert_eq!(terminal.exit().0, Some(0));
+}
+
+/// Starts a conversation with the plugin `talker`, whose tool follows these steps. Its grants were bound by an earlier run.
+fn talking(pinion: &Pinion, steps: &Value) -> Terminal {
+    pinion.config("[plugins.talker.grants]\nui = true\n");
+    let plugin = guest("talker");
+    let with = |mode: &str, script: &Path| {
+        let arguments = [mode, "--plugin", plugin.to_str().unwrap(), "--replay", script.to_str().unwrap(), "go"];
+        pinion.command(arguments)
+    };
+    assert!(with("-p", &pinion.script(&[say("bound")])).output().unwrap().status.success());
+    let call = json!({ "calls": [{ "tool": "talk", "arguments": { "steps": steps } }] });
+    Terminal::start(&with("--tui", &pinion.script(&[call, say("finished")])), SIZE, "")
+}
+
+/// Returns the last session as text.
+fn last_session(pinion: &Pinion) -> String {
+    let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
+    pinion.run(["session", "show", &id]).stdout
+}
+
+#[test]
+fn dialog_of_a_plugin_is_answered_by_one_key() {
+    let pinion = Pinion::default();
+    let mut terminal = talking(&pinion, &json!([{ "confirm": "shall I go on?" }]));
+    terminal.wait_for("the plugin talker asks you");
+    terminal.wait_for(KEYS);
+    terminal.keys("y");
+    terminal.wait_for("finished");
+    let (status, seen) = terminal.exit();
+    assert_eq!(status, Some(0), "{seen}");
+    let session = last_session(&pinion);
+    assert!(session.contains("Ok(true)"), "{session}");
+}
+
+#[test]
+fn dialog_of_a_plugin_is_closed_by_escape() {
+    let pinion = Pinion::default();
+    let mut terminal = talking(&pinion, &json!([{ "confirm": "shall I go on?" }]));
+    terminal.wait_for(KEYS);
+    terminal.keys("\x1b");
+    terminal.wait_for("finished");
+    assert_eq!(terminal.exit().0, Some(0));
+    let session = last_session(&pinion);
+    assert!(session.contains("Dismissed"), "{session}");
 }
 
 #[test]

@@ -28,3 +28,4 @@ mod storage;
 mod talks;
 mod terminal;
 mod trust;
+mod wasi_http;

@@ -7,8 +7,8 @@ use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProg
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::Policy;
 use pinion_plugin_runtime::{
-    Access, AgentsGrant, CacheKey, EngineLimits, Grants, HostDirectories, NoInfo, Notice, PartialLimits, PluginPolicy,
-    PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
+    Access, AgentsGrant, CacheKey, Compiler, EngineLimits, Grants, HostDirectories, NoInfo, Notice, PartialLimits,
+    PluginPolicy, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ pub struct SandboxBuilder {
     plugins: BTreeMap<String, PluginSettings>,
     engine: Option<EngineLimits>,
     cache: Option<PathBuf>,
+    compiler: Option<Compiler>,
     private: Vec<PathBuf>,
     handed_out: Vec<PathBuf>,
     files: Vec<(PathBuf, String)>,
@@ -295,6 +296,14 @@ impl SandboxBuilder {
         self
     }
 
+    /// Sets the command that compiles components.
+    #[must_use]
+    pub fn compiler(mut self, program: &str, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(Into::into).collect();
+        self.compiler = Some(Compiler { program: program.into(), arguments });
+        self
+    }
+
     /// Marks a directory as the host's own, by its path from the workspace's parent.
     #[must_use]
     pub fn private(mut self, directory: &str) -> Self {
@@ -362,7 +371,7 @@ impl SandboxBuilder {
             workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,
-            compiler: None,
+            compiler: self.compiler,
             host: HostDirectories {
                 private: self.private.iter().map(|path| directory.path().join(path)).collect(),
                 handed_out: self.handed_out.iter().map(|path| directory.path().join(path)).collect(),

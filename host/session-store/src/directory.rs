@@ -8,7 +8,7 @@ use crate::files;
 use crate::fork;
 use crate::header::Header;
 use crate::id::EntryId;
-use crate::name;
+use crate::name::{self, Name};
 use crate::session::Session;
 use crate::summary::{SessionFile, Summary, summary};
 use crate::transcript::require_file;
@@ -100,7 +100,7 @@ impl SessionDirectory {
     /// The file is not a session, or the name cannot be written.
     pub fn rename(&self, path: &Path, name: &str) -> Result<(), SessionError> {
         require_file(path)?;
-        name::write(path, name)
+        name::write(path, Name::OfUser, name)
     }
 
     /// Lists the sessions of `scope` that have entries, the last written first. Reports files that cannot be read

@@ -277,6 +277,25 @@ fn name_of_the_user_replaces_the_title_until_it_is_removed() {
 }
 
 #[test]
+fn title_of_a_plugin_replaces_the_prompt_and_not_the_name_of_the_user() {
+    let fixture = Fixture::new();
+    let session = fixture.directory.begin(workspace());
+    session.append(&user("hello")).unwrap();
+    let title = || fixture.directory.list(Scope::All).unwrap().sessions[0].title.clone().unwrap();
+    session.set_title("Fix the parser").unwrap();
+    assert_eq!(title(), "Fix the parser");
+    session.set_title("Fix the \u{1b}[2Jlexer").unwrap();
+    assert_eq!(title(), "Fix the ␛[2Jlexer");
+    let path = session.path().to_owned();
+    fixture.directory.rename(&path, "mine").unwrap();
+    session.set_title("Not shown").unwrap();
+    assert_eq!(title(), "mine");
+    drop(session);
+    fixture.directory.delete(&path).unwrap();
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+}
+
+#[test]
 fn session_in_use_and_other_files_are_not_deleted() {
     let mut fixture = Fixture::new();
     let session = fixture.directory.begin(workspace());

@@ -1,4 +1,5 @@
-//! The name that the user gives a session, in a file beside the session's own.
+//! The name that the user gives a session, and the title that a plugin gave it last, each in a file beside the session's
+//! own. Lists show them and read only the start of a session.
 
 use crate::error::SessionError;
 use crate::files;
@@ -12,16 +13,35 @@ const MAX_CHARACTERS: usize = 100;
 /// Maximum bytes of the file that are read.
 const MAX_BYTES: u64 = 1_024;
 
-/// Returns the file with the name of the session in the file `path`.
-pub(crate) fn file_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".name");
-    name.into()
+/// A name for lists of sessions, and the extension of its file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Name {
+    /// The user's.
+    OfUser,
+    /// A plugin's, which is also a record of the session.
+    OfPlugin,
 }
 
-/// Returns the name of a session, made harmless for a terminal; `None` if it has none, or an unreadable one.
-pub(crate) fn read(path: &Path) -> Option<String> {
-    let file = file_of(path);
+impl Name {
+    /// Returns the file with this name of the session in the file `path`.
+    pub(crate) fn file_of(self, path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_owned();
+        name.push(match self {
+            Self::OfUser => ".name",
+            Self::OfPlugin => ".title",
+        });
+        name.into()
+    }
+}
+
+/// Returns the name of a session for lists, made harmless for a terminal: the user's before a plugin's. `None` if it has
+/// none, or an unreadable one.
+pub(crate) fn shown(path: &Path) -> Option<String> {
+    read(path, Name::OfUser).or_else(|| read(path, Name::OfPlugin))
+}
+
+fn read(path: &Path, name: Name) -> Option<String> {
+    let file = name.file_of(path);
     // Opening a pipe would wait for its writer.
     if !fs::symlink_metadata(&file).ok()?.is_file() {
         return None;
@@ -32,18 +52,18 @@ pub(crate) fn read(path: &Path) -> Option<String> {
 }
 
 /// Names a session; an empty name removes the one that it has.
-pub(crate) fn write(path: &Path, name: &str) -> Result<(), SessionError> {
-    let file = file_of(path);
-    let Some(name) = clean(name) else { return remove(path) };
+pub(crate) fn write(path: &Path, which: Name, name: &str) -> Result<(), SessionError> {
+    let file = which.file_of(path);
+    let Some(name) = clean(name) else { return remove(path, which) };
     let mut part = files::create_part(&file)?;
     let written = part.write_all(name.as_bytes());
     written.map_err(SessionError::io("write", &file))?;
     part.persist(&file).map(drop).map_err(|error| SessionError::io("write", &file)(error.error))
 }
 
-/// Removes the name of a session, if it has one.
-pub(crate) fn remove(path: &Path) -> Result<(), SessionError> {
-    let file = file_of(path);
+/// Removes a name of a session, if it has it.
+pub(crate) fn remove(path: &Path, name: Name) -> Result<(), SessionError> {
+    let file = name.file_of(path);
     match fs::remove_file(&file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SessionError::io("delete", &file)(error)),
         _ => Ok(()),

@@ -1,6 +1,7 @@
 //! A session as the place where an agent's loop keeps its conversation.
 
 use crate::access;
+use crate::name::{self, Name};
 use crate::record::{Record, Titled};
 use crate::session::Session;
 use crate::side::Group;
@@ -40,7 +41,8 @@ impl SessionStore for Session {
 
     fn set_title(&self, title: &str) -> Result<(), SessionAccessError> {
         let record = Record::Titled(Titled { title: title.to_owned() });
-        self.record(&record).map(drop).map_err(|error| access::failed(&error))
+        self.record(&record).map_err(|error| access::failed(&error))?;
+        name::write(self.path(), Name::OfPlugin, title).map_err(|error| access::failed(&error))
     }
 
     fn begin_group(

@@ -32,8 +32,8 @@ pub struct Summary {
     pub last_activity: Timestamp,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The name that the user gave the session, or the first line of the first prompt, made harmless for a terminal, at
-    /// most 100 characters. None when no prompt has text, or the first one is too far into the file.
+    /// The name that the user gave the session, or the title that a plugin gave it, or the first line of the first prompt,
+    /// made harmless for a terminal, at most 100 characters. None when no prompt has text, or the first one is too far into the file.
     pub title: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn summary(found: &SessionFile) -> Result<Option<Summary>, SessionErr
             header: beginning.header,
             last_activity: Timestamp::try_from(found.modified).unwrap_or(Timestamp::UNIX_EPOCH),
             size: found.size,
-            title: name::read(&found.path).or(beginning.title),
+            title: name::shown(&found.path).or(beginning.title),
         })),
     }
 }

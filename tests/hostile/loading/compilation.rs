@@ -1,6 +1,8 @@
 //! Components that take long to compile.
 
 use super::*;
+use pinion_agent::tool::ToolError;
+use pinion_plugin_runtime::Notice;
 
 fn leb(mut value: usize, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -48,6 +50,7 @@ fn with_module(module: &[u8]) -> Vec<u8> {
 fn expensive_component_is_rejected() {
     let pinion = Pinion::default();
     let file = pinion.write("bomb.wasm", with_module(&compile_bomb(20_000, 2_000)));
+    pinion.config("[engine.limits]\ncompile-seconds = 5\n");
     let ended = Command::new("timeout")
         .arg("100")
         .args([pinion.command([""]).get_program(), "plugin".as_ref(), "check".as_ref(), file.as_ref()])
@@ -57,7 +60,39 @@ fn expensive_component_is_rejected() {
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("compiling it takes more than"), "{said}");
+    assert!(said.contains("compiling it takes more than") && said.contains("hint: raise `compile-"), "{said}");
+    assert!(said.contains("in [engine.limits] of the config"), "{said}");
+}
+
+/// Removes the compiled code from a cache and keeps the descriptions of plugins.
+fn forget_code(cache: &Path) {
+    let entries = std::fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|entry| entry.extension().is_none()).for_each(|entry| std::fs::remove_file(entry).unwrap());
+}
+
+/// `cat` reads the component and waits for more, without end.
+#[tokio::test(flavor = "multi_thread")]
+async fn hanging_compile_is_announced_and_delays_nothing_else() {
+    let directory = TempDir::new().unwrap();
+    let cache = directory.path().join("cache");
+    let builder = || SandboxBuilder::default().cache(&cache);
+    drop(builder().guest("fetcher").build().await);
+    forget_code(&cache);
+    drop(builder().guest("echo").build().await);
+    let hanging = builder().compiler("cat", &[]).guest("fetcher").guest("echo");
+    let sandbox = tokio::time::timeout(SOON, hanging.build()).await.expect("the start waits for the compiler");
+    let (token, progress) = (CancellationToken::new(), Progress::default());
+    let call = sandbox.call_with("fetch", json!({ "requests": [] }), &progress, token.clone());
+    let abort = async {
+        let is_compiling = |notice: &Notice| matches!(notice.event, NoticeEvent::Compiling);
+        until("the compile is announced", || sandbox.notices().iter().any(is_compiling)).await;
+        let notice = sandbox.notices().into_iter().find(is_compiling).unwrap();
+        assert_eq!(notice.plugin, "fetcher");
+        assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
+        token.cancel();
+    };
+    let ((result, _), ()) = tokio::time::timeout(LOADED, async { tokio::join!(call, abort) }).await.unwrap();
+    assert!(matches!(result, Err(ToolError::Cancelled { .. })), "{result:?}");
 }
 
 #[test]
@@ -66,6 +101,39 @@ fn component_compiled_in_another_process_works() {
     let file = pinion.write("fine.wasm", with_module(&compile_bomb(3, 3)));
     let ended = pinion.run(["plugin", "check", file.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// Returns the entries of a cache that hold code: of components, and the one with functions that components share.
+fn code_in(cache: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|entry| entry.is_file() && entry.extension().is_none()).collect()
+}
+
+/// Checks components of more than 4 MiB, which differ in one function.
+#[test]
+fn large_components_share_functions_whose_seal_holds() {
+    let pinion = Pinion::default();
+    let padding = section(0, &[&[1, b'x'][..], &vec![0; 5 << 20]].concat());
+    let check = |variables: usize| {
+        let bytes = [with_module(&compile_bomb(3, variables)), padding.clone()].concat();
+        let file = pinion.write(&format!("large-{variables}.wasm"), bytes);
+        let ended = pinion.run(["plugin", "check", file.to_str().unwrap()]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    };
+    check(3);
+    let cache = pinion.home().join("cache/components");
+    assert_eq!(code_in(&cache).len(), 2);
+    check(4);
+    let entries = code_in(&cache);
+    assert_eq!(entries.len(), 3);
+    for entry in entries {
+        let mut bytes = std::fs::read(&entry).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(&entry, bytes).unwrap();
+    }
+    check(5);
+    assert_eq!(code_in(&cache).len(), 4);
 }
 
 #[test]

@@ -303,6 +303,8 @@ fn remark_on_interrupt() {
 #[derive(Default)]
 pub(crate) struct Notices {
     waiting: Mutex<Vec<Text>>,
+    /// Plugins that are gone or were reloaded since the last look: they no longer stand behind what the UI shows of them.
+    ended: Mutex<Vec<String>>,
     /// Wakes the current owner of the terminal: the editor, the renderer or the full-screen UI.
     pub(crate) arrived: Notify,
     is_started: AtomicBool,
@@ -310,6 +312,9 @@ pub(crate) struct Notices {
 
 impl Notices {
     pub(crate) fn put(&self, notice: &Notice) {
+        if matches!(notice.event, NoticeEvent::Removed | NoticeEvent::Loaded { generation: 2.., .. }) {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(notice.plugin.clone());
+        }
         // The user expects the first load, unless the conversation began without it.
         let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
         if is_expected && !self.is_started.load(Ordering::Acquire) {
@@ -322,6 +327,11 @@ impl Notices {
 
     pub(crate) fn startup_is_over(&self) {
         self.is_started.store(true, Ordering::Release);
+    }
+
+    /// Returns the plugins that are gone or were reloaded since the last call.
+    pub(crate) fn take_ended(&self) -> Vec<String> {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn take(&self) -> Vec<Text> {
@@ -468,3 +478,20 @@ impl Validator for Prompting {
 }
 
 impl Helper for Prompting {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugin_that_is_gone_or_reloaded_ends_what_is_shown_of_it() {
+        let notices = Notices::default();
+        let loaded = |generation| NoticeEvent::Loaded { generation, version: "1.0.0".to_owned() };
+        let events = [("new", loaded(1)), ("reloaded", loaded(2)), ("gone", NoticeEvent::Removed)];
+        for (plugin, event) in events.into_iter().chain([("slow", NoticeEvent::Compiling)]) {
+            notices.put(&Notice { plugin: plugin.to_owned(), source: "a.wasm".to_owned(), event });
+        }
+        assert_eq!(notices.take_ended(), ["reloaded", "gone"]);
+        assert!(notices.take_ended().is_empty());
+    }
+}

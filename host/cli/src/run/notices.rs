@@ -7,6 +7,7 @@ use pinion_plugin_runtime::{Notice, NoticeEvent};
 pub(crate) fn describe(notice: &Notice) -> Text {
     let (plugin, source) = (&notice.plugin, &notice.source);
     match &notice.event {
+        NoticeEvent::Compiling => text!("compiling plugin `{}`, once; other plugins are ready", plugin),
         NoticeEvent::Loaded { generation: 1, version } => text!("loaded plugin `{}` {}", plugin, version),
         NoticeEvent::Loaded { generation, version } => {
             text!("reloaded plugin `{}` {} (generation {})", plugin, version, generation)
@@ -27,11 +28,15 @@ pub(crate) fn describe(notice: &Notice) -> Text {
     }
 }
 
-/// Describes a notice that reports a problem.
+/// Describes a notice that reports a problem, or why a run waits.
 pub(crate) fn describe_problem(notice: &Notice) -> Option<Text> {
     let is_problem = matches!(
         notice.event,
-        NoticeEvent::Refused(_) | NoticeEvent::HeldBack(_) | NoticeEvent::Offer(_) | NoticeEvent::HookFailed { .. }
+        NoticeEvent::Refused(_)
+            | NoticeEvent::HeldBack(_)
+            | NoticeEvent::Offer(_)
+            | NoticeEvent::HookFailed { .. }
+            | NoticeEvent::Compiling
     );
     is_problem.then(|| describe(notice))
 }

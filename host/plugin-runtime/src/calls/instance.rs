@@ -199,10 +199,15 @@ pub(crate) async fn run_with<J: Job>(
             let _permit = permit;
             let _running = shared.engine.running();
             let mut store = store(&shared, &program, call);
-            let result = runtime.block_on(deadline.run(&abandoned, async {
-                let mut live = Live::new(&mut store, &program).await?;
-                live.run(job).await
-            }));
+            let result = runtime.block_on(async {
+                let guest = async {
+                    let mut live = Live::new(&mut store, &program).await?;
+                    live.run(job).await
+                };
+                let result = deadline.run(&abandoned, guest).await;
+                store.data_mut().end_requests().await;
+                result
+            });
             // Fails when the caller has gone.
             let _ = answer.send(finish(&shared, &program, &mut store, result));
         });

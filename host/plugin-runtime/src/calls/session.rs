@@ -164,7 +164,11 @@ impl Resident {
         let shared = self.shared.clone();
         let _running = shared.engine.running();
         let (mut store, instance) = self.take_idle(call);
-        let result = runtime.block_on(deadline.run(abandoned, self.drive(&mut store, instance, job)));
+        let result = runtime.block_on(async {
+            let result = deadline.run(abandoned, self.drive(&mut store, instance, job)).await;
+            store.data_mut().end_requests().await;
+            result
+        });
         let (result, instance) = match result {
             Ok((answer, instance)) => (Ok(answer), Some(instance)),
             Err(stopped) => (Err::<J::Answer, Stopped>(stopped), None),

@@ -4,6 +4,7 @@ use crate::calls::deadline::Deadline;
 use crate::calls::limiter::Limiter;
 use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
+use crate::capability::http::wasi::WasiRequests;
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::errors::fault::Exceeded;
@@ -35,6 +36,7 @@ pub(crate) struct State {
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
+    pub(crate) wasi_http: WasiRequests,
     /// Open files and directories.
     pub(crate) handles: Handles,
     /// Programs that the call talks to.
@@ -139,6 +141,7 @@ impl State {
             plugins,
             wasi,
             table,
+            wasi_http: WasiRequests::default(),
             handles: Handles::default(),
             children: Children::default(),
             listed: Arc::default(),
@@ -158,6 +161,12 @@ impl State {
         self.call = call;
         self.account = Account::new(&self.limits);
         self.limiter.begin();
+    }
+
+    /// Closes the requests that the guest left open, so that the ledger of the call has them.
+    pub(crate) async fn end_requests(&mut self) {
+        self.wasi_http.forget();
+        self.account.capabilities.http.end().await;
     }
 
     /// Kills the programs that the call talks to. Their resources stay, so that the guest can drop them.

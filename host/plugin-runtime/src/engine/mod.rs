@@ -3,6 +3,7 @@
 pub(crate) mod pagemap;
 
 use crate::limits::EngineLimits;
+use crate::loading::functions::Functions;
 use std::hash::{Hash as _, Hasher};
 use std::io;
 use std::sync::Arc;
@@ -122,10 +123,15 @@ impl Hasher for Blake3Hasher {
     }
 }
 
-/// Compiles a component to code for [`Engine::deserialize`], in a process that does nothing else.
-pub(crate) fn compile_alone(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
+/// Compiles a component to code for [`Engine::deserialize`], in a process that does nothing else. Takes functions that were
+/// compiled before from `functions`, and adds the others.
+pub(crate) fn compile_alone(bytes: &[u8], functions: Option<Arc<Functions>>) -> wasmtime::Result<Vec<u8>> {
     // The code is the same with and without an instance pool; wasmtime checks that when it loads the code.
-    wasmtime::Engine::new(&config(&EngineLimits::default()))?.precompile_component(bytes)
+    let mut config = config(&EngineLimits::default());
+    if let Some(functions) = functions {
+        config.enable_incremental_compilation(functions)?;
+    }
+    wasmtime::Engine::new(&config)?.precompile_component(bytes)
 }
 
 fn config(limits: &EngineLimits) -> Config {

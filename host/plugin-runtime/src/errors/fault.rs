@@ -1,5 +1,6 @@
 //! Failures of the plugin or the host during a call, as opposed to an error that a tool returns.
 
+use crate::errors::backtrace::backtrace;
 use crate::errors::write_details;
 use crate::limits::Limits;
 use std::error::Error;
@@ -35,7 +36,7 @@ pub enum FaultKind {
         limit_ms: u64,
     },
     /// A refused growth of linear memory ended the call.
-    #[error("ran out of memory (limit {})", bytes(*.limit))]
+    #[error("ran out of memory (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
     Memory {
         /// Bytes the instance would have had.
         wanted: u64,
@@ -125,7 +126,7 @@ pub enum FaultKind {
     /// The plugin panicked or did something that WebAssembly does not allow.
     #[error("trapped: {message}")]
     Trap {
-        /// The trap, and the last lines that the plugin wrote to stderr.
+        /// The trap, the last lines that the plugin wrote to stderr, and the functions in which it was, if they have names.
         message: String,
     },
     /// `init` returned an error.
@@ -143,7 +144,7 @@ pub enum FaultKind {
 }
 
 /// Formats a limit in bytes: `256 MiB`, or the bytes where a unit does not divide them.
-pub(super) fn bytes(limit: u64) -> String {
+pub(crate) fn bytes(limit: u64) -> String {
     scaled(limit, 1024, &["GiB", "MiB", "KiB"]).unwrap_or_else(|| format!("{limit} bytes"))
 }
 
@@ -165,20 +166,21 @@ impl FaultKind {
         PluginFault { plugin: plugin.to_owned(), kind: self }
     }
 
-    /// The key of the limit in `[plugins.NAME.limits]`; none when no such limit was exceeded.
-    fn limit_key(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::Fuel { .. } => "fuel",
-            Self::Deadline { .. } => "deadline-ms",
-            Self::Memory { .. } => "memory-bytes",
-            Self::Table { .. } => "table-elements",
-            Self::Output { .. } | Self::HostCallBytes { .. } => "output-bytes",
-            Self::HostCalls { .. } => "host-calls",
-            Self::Handles { .. } => "handles",
-            Self::BytesWritten { .. } => "bytes-written",
-            Self::FileBytes { .. } => "file-bytes",
-            Self::Programs { .. } => "programs",
-            Self::Requests { .. } => "requests",
+    /// The key of the limit in `[plugins.NAME.limits]`, and a value that may suffice: twice the limit, or what was wanted.
+    /// None when no such limit was exceeded.
+    fn raised_limit(&self) -> Option<(&'static str, u64)> {
+        let (key, limit, wanted) = match *self {
+            Self::Fuel { limit } => ("fuel", limit, 0),
+            Self::Deadline { limit_ms } => ("deadline-ms", limit_ms, 0),
+            Self::Memory { limit, wanted } => ("memory-bytes", limit, wanted),
+            Self::Table { limit, wanted } => ("table-elements", limit, wanted),
+            Self::Output { limit } | Self::HostCallBytes { limit } => ("output-bytes", limit, 0),
+            Self::HostCalls { limit } => ("host-calls", limit, 0),
+            Self::Handles { limit } => ("handles", limit, 0),
+            Self::BytesWritten { limit } => ("bytes-written", limit, 0),
+            Self::FileBytes { limit } => ("file-bytes", limit, 0),
+            Self::Programs { limit } => ("programs", limit, 0),
+            Self::Requests { limit } => ("requests", limit, 0),
             Self::TotalMemory { .. }
             | Self::Busy { .. }
             | Self::Stack { .. }
@@ -187,7 +189,10 @@ impl FaultKind {
             | Self::Trap { .. }
             | Self::Init { .. }
             | Self::Contract { .. } => return None,
-        })
+        };
+        // TOML has no larger number.
+        let most = i64::MAX.unsigned_abs();
+        Some((key, limit.max(1).saturating_mul(2).max(wanted).min(most)))
     }
 }
 
@@ -195,8 +200,8 @@ impl PluginFault {
     /// The change that prevents this fault, where there is one.
     pub fn hint(&self) -> Option<String> {
         let plugin = &self.plugin;
-        if let Some(key) = self.kind.limit_key() {
-            return Some(format!("raise `{key}` in [plugins.{plugin}.limits] of the config"));
+        if let Some((key, value)) = self.kind.raised_limit() {
+            return Some(format!("raise `{key}` in the config: [plugins.{plugin}.limits] {key} = {value}"));
         }
         match self.kind {
             FaultKind::TotalMemory { .. } => Some(
@@ -328,13 +333,19 @@ impl FaultKind {
     }
 }
 
-/// Joins the innermost cause and the end of the plugin's stderr.
+/// Joins the innermost cause, the end of the plugin's stderr, and the functions in which it was.
 fn describe(error: &wasmtime::Error, stderr: &str) -> String {
-    let cause = error.root_cause().to_string();
-    match stderr.trim() {
-        "" => cause,
-        said => format!("{cause}; it said:\n{said}"),
+    let mut described = error.root_cause().to_string();
+    let stderr = stderr.trim();
+    if !stderr.is_empty() {
+        described.push_str("; it said:\n");
+        described.push_str(stderr);
     }
+    if let Some(functions) = backtrace(error) {
+        described.push('\n');
+        described.push_str(&functions);
+    }
+    described
 }
 
 #[cfg(test)]
@@ -346,5 +357,16 @@ mod tests {
         let expected = ["256 MiB", "1 GiB", "100000 bytes", "1 KiB", "0 bytes"];
         assert_eq!([268_435_456, 1 << 30, 100_000, 1024, 0].map(bytes), expected);
         assert_eq!([20_000_000_000, 2_000_000, 1_234].map(count), ["20 G", "2 M", "1234"]);
+    }
+
+    #[test]
+    fn hint_of_a_limit_is_a_line_of_the_config_that_suffices() {
+        let hint = |kind: FaultKind| kind.of("x").hint().unwrap();
+        assert_eq!(hint(FaultKind::Fuel { limit: 10 }), "raise `fuel` in the config: [plugins.x.limits] fuel = 20");
+        let memory = hint(FaultKind::Memory { limit: 10, wanted: 50 });
+        assert!(memory.ends_with("[plugins.x.limits] memory-bytes = 50"), "{memory}");
+        let most = hint(FaultKind::HostCalls { limit: u64::MAX });
+        assert!(most.ends_with("host-calls = 9223372036854775807"), "{most}");
+        assert!(hint(FaultKind::BytesWritten { limit: 0 }).ends_with("bytes-written = 2"));
     }
 }

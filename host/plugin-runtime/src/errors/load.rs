@@ -29,6 +29,13 @@ pub enum LoadError {
     Fault(PluginFault),
     /// Loading exceeded a limit. Neither the manifest nor the config raises it.
     Limit(String),
+    /// Compiling exceeded a limit of the engine.
+    Compile {
+        /// The limit.
+        message: String,
+        /// Its key in `[engine.limits]`.
+        key: &'static str,
+    },
     /// The plugin offers something invalid.
     Offer(String),
     /// The name belongs to a built-in plugin.
@@ -101,6 +108,7 @@ impl LoadError {
                 "the limits of loading are fixed: do less in `init`, `self-test` and the lists of tools and commands"
                     .to_owned(),
             ),
+            Self::Compile { key, .. } => Some(format!("raise `{key}` in [engine.limits] of the config")),
             Self::Reserved { .. } => Some("give the plugin another name in its manifest".to_owned()),
             Self::Disabled(name) => Some(format!("remove `enabled = false` from [plugins.{name}]")),
             Self::Renamed { .. } => Some("restart pinion to load it under its new name".to_owned()),
@@ -114,9 +122,11 @@ impl LoadError {
             Self::Read(error) => error.fmt(f),
             Self::Manifest(error) => error.fmt(f),
             Self::Fault(fault) => write!(f, "{fault}"),
-            Self::Link { message, .. } | Self::Limit(message) | Self::Offer(message) | Self::Policy(message) => {
-                f.write_str(message)
-            }
+            Self::Link { message, .. }
+            | Self::Limit(message)
+            | Self::Compile { message, .. }
+            | Self::Offer(message)
+            | Self::Policy(message) => f.write_str(message),
             Self::Reserved { name, built_in } => {
                 write!(f, "the name `{name}` is reserved for the built-in plugin `{built_in}`")
             }

@@ -3,6 +3,7 @@
 //! Each names its subject and a kind that a program can match on. `{}` formats the message alone, `{:#}` adds the causes
 //! and a last line `hint: …` with the remedy.
 
+mod backtrace;
 pub(crate) mod fault;
 pub(crate) mod load;
 

@@ -100,6 +100,10 @@ pub struct EngineLimits {
     pub concurrent_calls: u32,
     /// Bytes of memory that the calls of one plugin may have together, unless a single one may have more.
     pub plugin_memory_bytes: u64,
+    /// Seconds of processor time for compiling one component in a process of its own. Five times as many may pass.
+    pub compile_seconds: u64,
+    /// Bytes of memory for compiling one component in a process of its own.
+    pub compile_memory_bytes: u64,
 }
 
 impl EngineLimits {
@@ -129,16 +133,6 @@ impl EngineLimits {
     }
 }
 
-/// Limits of the child process that compiles one component.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct CompileLimits {
-    /// Bytes of memory that it may allocate.
-    pub(crate) memory_bytes: u64,
-    /// Milliseconds until it is killed.
-    pub(crate) deadline_ms: u64,
-}
-
 /// The content of `limits.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -146,7 +140,6 @@ pub(crate) struct LimitsFile {
     pub(crate) default: Limits,
     pub(crate) ceiling: Limits,
     pub(crate) load: Limits,
-    pub(crate) compile: CompileLimits,
     #[serde(with = "EngineTable")]
     pub(crate) engine: EngineLimits,
 }
@@ -158,6 +151,8 @@ struct EngineTable {
     stack_bytes: usize,
     concurrent_calls: u32,
     plugin_memory_bytes: u64,
+    compile_seconds: u64,
+    compile_memory_bytes: u64,
 }
 
 impl LimitsFile {

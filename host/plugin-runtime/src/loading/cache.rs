@@ -121,6 +121,23 @@ impl Cache {
         }
     }
 
+    /// Loads the functions that large components share, for [`crate::loading::functions`]. Empty when there is no valid
+    /// entry.
+    pub(crate) fn load_functions(&self, engine: &Engine) -> Vec<u8> {
+        let path = self.functions_path(engine);
+        let content = self.read(&path).map(Content::into_bytes).unwrap_or_default();
+        evict::touch(&path);
+        content
+    }
+
+    /// Stores the functions that large components share. A failure is only logged.
+    pub(crate) fn store_functions(&self, engine: &Engine, functions: &[u8]) {
+        let path = self.functions_path(engine);
+        if let Err(error) = self.write(&path, functions) {
+            tracing::debug!(entry = %path.display(), %error, "compiled functions were not cached");
+        }
+    }
+
     /// Loads the description of the plugin from this source. None when there is no valid entry.
     pub(crate) fn load_description(&self, source: &Source) -> Option<Content> {
         self.read(&self.source_path(source, DESCRIPTION))
@@ -185,6 +202,12 @@ impl Cache {
         self.directory.join(hasher.finalize().to_hex().as_str())
     }
 
+    fn functions_path(&self, engine: &Engine) -> PathBuf {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"functions:").update(engine.compatibility().as_bytes());
+        self.directory.join(hasher.finalize().to_hex().as_str())
+    }
+
     /// Seals the content and the name, so that one entry cannot replace another.
     fn seal(&self, path: &Path, content: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
@@ -227,6 +250,11 @@ impl Content {
     /// The sealed bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.get(SEAL_BYTES..).unwrap_or_default()
+    }
+
+    fn into_bytes(mut self) -> Vec<u8> {
+        self.0.drain(..SEAL_BYTES.min(self.0.len()));
+        self.0
     }
 }
 

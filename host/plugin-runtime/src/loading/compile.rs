@@ -5,20 +5,45 @@
 
 use crate::errors::load::LoadError;
 use crate::loading::blocking;
-use crate::loading::compiler::Compiler;
+use crate::loading::compiler::{Compiled, Compiler};
+use crate::loading::functions;
 use crate::loading::weight::Weight;
 use crate::shared::Shared;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
 use wasmtime::component::Component;
+
+/// Time after which a compile is announced.
+const SLOW: Duration = Duration::from_secs(2);
 
 /// Looks up a compiled component in the cache. Blocks.
 pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component> {
     shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
 }
 
-/// Compiles a component, and puts the code into the cache. When several processes need it at once, one compiles it.
+/// Compiles a component, and puts the code into the cache. Calls `announce` if that takes long, except for a built-in
+/// plugin, which is small. Dropping the future ends the process that compiles.
 pub(crate) async fn compiled(
+    shared: &Arc<Shared>,
+    bytes: Cow<'static, [u8]>,
+    digest: blake3::Hash,
+    is_built_in: bool,
+    announce: impl FnOnce(),
+) -> Result<Component, LoadError> {
+    let compiling = compile(shared, bytes, digest, is_built_in);
+    tokio::pin!(compiling);
+    tokio::select! {
+        biased;
+        compiled = &mut compiling => return compiled,
+        () = sleep(SLOW), if !is_built_in => announce(),
+    }
+    compiling.await
+}
+
+/// Compiles a component. When several processes need it at once, one compiles it.
+async fn compile(
     shared: &Arc<Shared>,
     bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
@@ -70,11 +95,21 @@ async fn in_child(
 ) -> Result<Component, LoadError> {
     // Counted apart from compiles in this process, so that light components never wait for heavy ones.
     let _permit = shared.permits.compiling_apart().await;
-    let code = compiler.compile(bytes, &shared.limits.compile).await?;
+    let is_large = bytes.len() >= functions::LARGE;
+    let looking = shared.clone();
+    let known = blocking(move || {
+        let cache = looking.cache.as_ref().filter(|_| is_large);
+        Ok(cache.map(|cache| cache.load_functions(&looking.engine)))
+    })
+    .await?;
+    let Compiled { code, functions } = compiler.compile(bytes, known.as_deref(), &shared.limits.engine).await?;
     let shared = shared.clone();
     blocking(move || {
         let component = shared.engine.deserialize(&code).map_err(compile_error)?;
         if let Some(cache) = &shared.cache {
+            if !functions.is_empty() {
+                cache.store_functions(&shared.engine, &functions);
+            }
             cache.store(&shared.engine, &digest, Ok(code));
         }
         Ok(component)

@@ -2,22 +2,29 @@
 //!
 //! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with nested loops
 //! 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its own memory
-//! and processor time, and which is killed at a deadline or when nobody waits for the result any more.
+//! and processor time, and which is killed when it takes much longer than that, or when nobody waits for the result any
+//! more.
 //!
 //! The child is a command that the embedder names in its config; the component chooses no part of it. The child reads a
-//! header and the component from stdin and writes compiled code to stdout; the end of stdin means that nobody waits.
+//! header, the component and functions that were compiled before from stdin, and writes compiled code and functions to
+//! stdout; the end of stdin means that nobody waits.
 
 use crate::engine::compile_alone;
+use crate::errors::fault::bytes as bytes_of;
 use crate::errors::load::LoadError;
-use crate::limits::CompileLimits;
+use crate::limits::EngineLimits;
+use crate::loading::functions::{Functions, MAX_BYTES as MAX_FUNCTIONS};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
+/// Seconds that may pass for each second of processor time that a compile may take: machines have other work, too.
+const PATIENCE: u64 = 5;
 /// Bytes of stderr that are read from a child.
 const MAX_ERROR_BYTES: u64 = 4096;
 
@@ -30,9 +37,23 @@ pub struct Compiler {
     pub arguments: Vec<OsString>,
 }
 
+/// The result of a compile.
+pub(crate) struct Compiled {
+    /// The code of the component.
+    pub(crate) code: Vec<u8>,
+    /// The functions to keep for the next one; empty if there is nothing new.
+    pub(crate) functions: Vec<u8>,
+}
+
 impl Compiler {
-    /// Compiles a component in a child process. Dropping the future kills it.
-    pub(crate) async fn compile(&self, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+    /// Compiles a component in a child process. Dropping the future kills it. `functions` are those of earlier compiles; none
+    /// for a component that shares none.
+    pub(crate) async fn compile(
+        &self,
+        bytes: &[u8],
+        functions: Option<&[u8]>,
+        limits: &EngineLimits,
+    ) -> Result<Compiled, LoadError> {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .env_clear()
@@ -42,43 +63,63 @@ impl Compiler {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| LoadError::link("could not run the compiler", error))?;
-        let deadline = Duration::from_millis(limits.deadline_ms);
-        match tokio::time::timeout(deadline, exchange(&mut child, bytes, limits)).await {
+        let deadline = Duration::from_secs(limits.compile_seconds.saturating_mul(PATIENCE));
+        match tokio::time::timeout(deadline, exchange(&mut child, bytes, functions, limits)).await {
             Ok(code) => code,
-            Err(_) => Err(too_slow(limits)),
+            Err(_) => {
+                let message = format!("compiling it takes more than {} s on this machine", deadline.as_secs());
+                Err(LoadError::Compile { message, key: "compile-seconds" })
+            }
         }
     }
 }
 
-fn too_slow(limits: &CompileLimits) -> LoadError {
-    LoadError::Limit(format!("compiling it takes more than {} ms", limits.deadline_ms))
-}
-
 /// Sends the component, and reads the code or the child's error.
-async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+async fn exchange(
+    child: &mut Child,
+    bytes: &[u8],
+    functions: Option<&[u8]>,
+    limits: &EngineLimits,
+) -> Result<Compiled, LoadError> {
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let sending = async {
         let Some(stdin) = &mut stdin else { return };
         // A child that stops reading reports the reason on stderr.
-        let _ = stdin.write_all(&Header::new(bytes, limits).to_bytes()).await;
+        let _ = stdin.write_all(&Header::new(bytes, functions, limits).to_bytes()).await;
         let _ = stdin.write_all(bytes).await;
+        let _ = stdin.write_all(functions.unwrap_or_default()).await;
         let _ = stdin.flush().await;
     };
-    let ((), code, error) =
-        tokio::join!(sending, read(stdout, max_code_bytes(bytes.len())), read(stderr, MAX_ERROR_BYTES));
+    let most = max_code_bytes(bytes.len()).saturating_add((Header::FIELD + MAX_FUNCTIONS) as u64);
+    let ((), output, error) = tokio::join!(sending, read(stdout, most), read(stderr, MAX_ERROR_BYTES));
     drop(stdin);
     let status = child.wait().await.map_err(|error| LoadError::link("could not wait for the compiler", error))?;
-    if status.success() && !code.is_empty() {
-        return Ok(code);
+    if status.success()
+        && let Some(compiled) = split(output)
+    {
+        return Ok(compiled);
     }
     let error = String::from_utf8_lossy(&error);
     match ended_by(status) {
-        Some(CPU_TIME) => Err(too_slow(limits)),
+        Some(CPU_TIME) => {
+            let message = format!("compiling it takes more than {} s of processor time", limits.compile_seconds);
+            Err(LoadError::Compile { message, key: "compile-seconds" })
+        }
         Some(_) => {
-            Err(LoadError::Limit(format!("compiling it takes more than {} bytes of memory", limits.memory_bytes)))
+            let message = format!("compiling it takes more than {} of memory", bytes_of(limits.compile_memory_bytes));
+            Err(LoadError::Compile { message, key: "compile-memory-bytes" })
         }
         None => Err(LoadError::Link { message: error.trim().to_owned(), source: None }),
     }
+}
+
+/// Splits the output of a child: the length of the code, the code, and the functions.
+fn split(mut output: Vec<u8>) -> Option<Compiled> {
+    let length = usize::try_from(u64::from_le_bytes(*output.first_chunk()?)).ok()?;
+    let end = Header::FIELD.checked_add(length).filter(|end| length > 0 && *end <= output.len())?;
+    let functions = output.split_off(end);
+    output.drain(..Header::FIELD);
+    Some(Compiled { code: output, functions })
 }
 
 /// The number of SIGXCPU on every supported system.
@@ -113,31 +154,36 @@ struct Header {
     memory_bytes: u64,
     cpu_seconds: u64,
     component_bytes: u64,
+    /// Bytes of functions; [`Header::NO_FUNCTIONS`] if none are to be kept.
+    function_bytes: u64,
 }
 
 impl Header {
-    const BYTES: usize = 24;
+    const FIELD: usize = 8;
+    const BYTES: usize = 4 * Self::FIELD;
+    const NO_FUNCTIONS: u64 = u64::MAX;
 
-    fn new(component: &[u8], limits: &CompileLimits) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    fn new(component: &[u8], functions: Option<&[u8]>, limits: &EngineLimits) -> Self {
         Self {
-            memory_bytes: limits.memory_bytes,
-            // The child compiles on all cores. The deadline comes first unless the machine is idle.
-            cpu_seconds: (limits.deadline_ms / 1000).saturating_mul(cores).max(1),
+            memory_bytes: limits.compile_memory_bytes,
+            cpu_seconds: limits.compile_seconds.max(1),
             component_bytes: component.len() as u64,
+            function_bytes: functions.map_or(Self::NO_FUNCTIONS, |functions| functions.len() as u64),
         }
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        [self.memory_bytes, self.cpu_seconds, self.component_bytes].into_iter().flat_map(u64::to_le_bytes).collect()
+        let fields = [self.memory_bytes, self.cpu_seconds, self.component_bytes, self.function_bytes];
+        fields.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
     fn read(from: &mut impl Read) -> io::Result<Self> {
         let mut bytes = [0; Self::BYTES];
         from.read_exact(&mut bytes)?;
-        let mut fields = bytes.chunks_exact(8).map(|field| u64::from_le_bytes(field.try_into().unwrap_or_default()));
+        let mut fields =
+            bytes.chunks_exact(Self::FIELD).map(|field| u64::from_le_bytes(field.try_into().unwrap_or_default()));
         let mut field = || fields.next().unwrap_or_default();
-        Ok(Self { memory_bytes: field(), cpu_seconds: field(), component_bytes: field() })
+        Ok(Self { memory_bytes: field(), cpu_seconds: field(), component_bytes: field(), function_bytes: field() })
     }
 }
 
@@ -150,16 +196,23 @@ pub fn compile_for_parent() -> Result<(), Box<dyn std::error::Error + Send + Syn
     let mut stdin = io::stdin().lock();
     let header = Header::read(&mut stdin)?;
     limit_self(&header)?;
-    let mut component = Vec::new();
-    (&mut stdin).take(header.component_bytes).read_to_end(&mut component)?;
-    if component.len() as u64 != header.component_bytes {
-        return Err("the parent is gone".into());
-    }
+    let mut read = |bytes: u64| -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut content = Vec::new();
+        (&mut stdin).take(bytes).read_to_end(&mut content)?;
+        if content.len() as u64 == bytes { Ok(content) } else { Err("the parent is gone".into()) }
+    };
+    let component = read(header.component_bytes)?;
+    let functions = match header.function_bytes {
+        Header::NO_FUNCTIONS => None,
+        bytes => Some(Arc::new(Functions::read(read(bytes)?))),
+    };
     drop(stdin);
     std::thread::Builder::new().name("pinion-parent".to_owned()).spawn(end_with_parent)?;
-    let code = compile_alone(&component)?;
+    let code = compile_alone(&component, functions.clone())?;
     let mut out = io::stdout().lock();
+    out.write_all(&(code.len() as u64).to_le_bytes())?;
     out.write_all(&code)?;
+    out.write_all(&functions.and_then(|functions| functions.write()).unwrap_or_default())?;
     out.flush()?;
     Ok(())
 }

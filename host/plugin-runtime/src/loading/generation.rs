@@ -52,7 +52,8 @@ pub(crate) struct Generation {
 impl Generation {
     /// Loads a component. Reading, compiling and linking run on threads that may block; dropping the future gives up the
     /// load. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling of
-    /// the generation that this one replaces; `ahead` is the code of its file, if that is compiled already.
+    /// the generation that this one replaces; `ahead` is the code of its file, if that is compiled already; `announce` is
+    /// called with the plugin's name when compiling takes long.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
         source: &Source,
@@ -60,8 +61,9 @@ impl Generation {
         before: Option<Arc<Ceiling>>,
         share: &Arc<Share>,
         ahead: Option<CompiledAhead>,
+        announce: &Announce,
     ) -> Result<Arc<Self>, LoadError> {
-        let (linked, origin) = program_of(shared, source, number, before, share, ahead).await?;
+        let (linked, origin) = program_of(shared, source, number, before, share, ahead, announce).await?;
         // A component without its grants or its config may fail for that reason alone.
         let explained = |error: LoadError| match &linked.settings.held_back {
             Some(why) => LoadError::Policy(format!("{error:#}\n{why}")),
@@ -260,6 +262,7 @@ async fn program_of(
     before: Option<Arc<Ceiling>>,
     share: &Arc<Share>,
     ahead: Option<CompiledAhead>,
+    announce: &Announce,
 ) -> Result<(Linked, Origin), LoadError> {
     let is_built_in = matches!(source, Source::BuiltIn { .. });
     let read = {
@@ -280,13 +283,17 @@ async fn program_of(
     match read {
         Read::Linked(linked) => Ok((linked, Origin::Cached)),
         Read::New(bytes, inspected) => {
-            let component = compile::compiled(shared, bytes, inspected.digest, is_built_in).await?;
+            let name = &inspected.inspection.manifest.name;
+            let component = compile::compiled(shared, bytes, inspected.digest, is_built_in, || announce(name)).await?;
             let (shared, share) = (shared.clone(), share.clone());
             let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
             Ok((linked, Origin::Compiled))
         }
     }
 }
+
+/// Says that the plugin of this name takes long to compile.
+pub(crate) type Announce = dyn Fn(&str) + Send + Sync;
 
 /// The code of a file that may still change.
 pub(crate) struct CompiledAhead {
@@ -295,16 +302,20 @@ pub(crate) struct CompiledAhead {
 }
 
 /// Compiles a file that may still be written to, unless its code is in the cache. None when it cannot be loaded, now.
-pub(crate) async fn compile_ahead(shared: Arc<Shared>, source: Source) -> Option<CompiledAhead> {
+pub(crate) async fn compile_ahead(
+    shared: Arc<Shared>,
+    source: Source,
+    announce: Box<Announce>,
+) -> Option<CompiledAhead> {
     let looking = shared.clone();
-    let (bytes, digest) = blocking(move || {
+    let (bytes, digest, name) = blocking(move || {
         // A component that the policy refuses is not compiled.
         let (bytes, inspected) = inspect(&looking, &source, None)?;
-        Ok((bytes, inspected.digest))
+        Ok((bytes, inspected.digest, inspected.inspection.manifest.name))
     })
     .await
     .ok()?;
-    let component = compile::compiled(&shared, bytes, digest, false).await.ok()?;
+    let component = compile::compiled(&shared, bytes, digest, false, || announce(&name)).await.ok()?;
     Some(CompiledAhead { digest, component })
 }
 

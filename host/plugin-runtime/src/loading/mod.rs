@@ -1,7 +1,7 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
 //! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound what they may hold; [`compiler`]
-//! compiles them in a child process and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, [`lists`]
+//! compiles them in a child process, with what [`functions`] has of earlier ones, and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, [`lists`]
 //! checks the answer, and [`described`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
 
 pub(crate) mod cache;
@@ -11,6 +11,7 @@ pub(crate) mod component_file;
 pub(crate) mod describe;
 pub(crate) mod described;
 mod evict;
+pub(crate) mod functions;
 pub(crate) mod generation;
 pub(crate) mod identity;
 pub(crate) mod last_offer;

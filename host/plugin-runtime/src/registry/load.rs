@@ -6,7 +6,7 @@ use crate::calls::session::Session;
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::loading::blocking;
-use crate::loading::generation::{CompiledAhead, Generation, compile_ahead};
+use crate::loading::generation::{Announce, CompiledAhead, Generation, compile_ahead};
 use crate::loading::last_offer;
 use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
@@ -15,6 +15,7 @@ use crate::registry::Registry;
 use crate::registry::attempt::{FileState, Phase};
 use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::displaced;
+use crate::registry::notice::{Notice, NoticeEvent};
 use crate::shared::Shared;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -110,8 +111,19 @@ impl Work {
     fn compile_ahead(&self) -> Option<Ahead> {
         let stamp = Stamp::of(self.source.path().filter(|_| self.generation > 1)?)?;
         let is_waiting = !self.is_as_before(Some(stamp)) && stamp.age().is_some_and(|age| age < QUIET);
-        let begin = || tokio::spawn(compile_ahead(self.shared.clone(), self.source.clone()));
+        let begin = || tokio::spawn(compile_ahead(self.shared.clone(), self.source.clone(), self.announce()));
         is_waiting.then(|| Ahead { stamp: Some(stamp), task: begin() })
+    }
+
+    /// Returns the function that tells the application that a compile takes long.
+    fn announce(&self) -> Box<Announce> {
+        let (registry, source) = (self.registry.clone(), self.source.to_string());
+        Box::new(move |plugin| {
+            if let Some(registry) = registry.upgrade() {
+                let (plugin, source) = (plugin.to_owned(), source.clone());
+                registry.notify(Notice { plugin, source, event: NoticeEvent::Compiling });
+            }
+        })
     }
 
     /// Loads the source and makes it ready to be called.
@@ -197,7 +209,10 @@ impl Work {
         ahead: Option<CompiledAhead>,
     ) -> Result<Arc<Generation>, LoadError> {
         let share = self.share.as_ref().map_err(Clone::clone)?;
-        let load = |number, before, ahead| Generation::load(&self.shared, &self.source, number, before, share, ahead);
+        let announce = self.announce();
+        let load = |number, before, ahead| {
+            Generation::load(&self.shared, &self.source, number, before, share, ahead, &*announce)
+        };
         let before = self.old.as_ref().map(|old| old.generation.ceiling.clone());
         if let Some(old) = self.old.as_ref().filter(|_| self.confirms(stamp)) {
             let generation = load(old.program().number, before.clone(), None).await?;

@@ -17,6 +17,8 @@ pub struct Notice {
 /// A change of a plugin.
 #[derive(Debug, Clone)]
 pub enum NoticeEvent {
+    /// Its code is being compiled, which takes more than a moment and happens once. Calls of other plugins do not wait.
+    Compiling,
     /// This generation answers from now on.
     Loaded {
         /// The number of the generation, counted from 1.

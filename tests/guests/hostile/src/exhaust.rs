@@ -69,7 +69,7 @@ pub fn tools() -> Vec<Tool> {
             Ok("opened")
         })
         .reads(),
-        Tool::new("panic", "Panics.", |_: Nothing, _| -> Result<String, Error> { panic!("as planned") }),
+        Tool::new("panic", "Panics.", |_: Nothing, _| Ok(give_up())),
         Tool::new("exit", "Exits.", |_: Nothing, _| -> Result<String, Error> { std::process::exit(3) }),
         Tool::new("divide", "Traps.", |_: Nothing, _| -> Result<String, Error> { core::arch::wasm32::unreachable() }),
     ]
@@ -94,4 +94,10 @@ fn alias(a: Amount, _call: &Call) -> Result<String, Error> {
     progress::update(&parts);
     std::mem::forget(parts);
     Ok("aliased".to_owned())
+}
+
+/// Not inlined, so that it is in the backtrace.
+#[inline(never)]
+fn give_up() -> String {
+    panic!("as planned")
 }

@@ -265,10 +265,6 @@ fn link_hint(message: &str) -> Option<&'static str> {
             "build without the asynchronous runtime: jco componentize --backend-qjs-disable-async",
         ),
         (
-            "wasi:http",
-            "build without fetch, as in: jco componentize --disable http fetch-event; `pinion:plugin/http` sends requests",
-        ),
-        (
             "jco:node/",
             "the modules of Node.js do not exist in plugins: read files with `pinion:plugin/workspace` instead of `node:fs`",
         ),
@@ -320,6 +316,11 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
         let hint = "add `lifetime = \"session\"` to its `export!`";
         warnings.push(format!("exports `session-events` without the lifetime `session`: it is never called: {hint}"));
     }
+    if inspection.imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler"))
+        && !asks.covers_import("http")
+    {
+        warnings.push("imports `wasi:http` without asking for `http`: every request is denied".to_owned());
+    }
     for import in inspection.our_imports() {
         if !asks.covers_import(import) {
             warnings.push(format!("imports `{import}` without asking for it: every call is denied"));
@@ -357,7 +358,6 @@ mod tests {
         let message = "component imports instance `jco:node/fs@0.1.0`, but a matching implementation was not found";
         assert!(link_hint(message).is_some_and(|hint| hint.contains("workspace")));
         assert!(link_hint("`task.cancel` requires the component model async feature").is_some());
-        assert!(link_hint("component imports instance `wasi:http/types@0.2.10`").is_some());
         assert_eq!(link_hint("no tools"), None);
     }
 }

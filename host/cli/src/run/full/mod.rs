@@ -60,7 +60,6 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let watch = ready.runtime.watch(base.plugin_directories(args));
     notices.startup_is_over();
     ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
-    let said = Arc::new(Said::default());
     let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: Vec::new() };
     chat.show_session();
     greet(&chat, &said);

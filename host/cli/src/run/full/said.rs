@@ -41,6 +41,11 @@ impl Said {
         self.put(Input::Session(messages.to_vec()));
     }
 
+    /// Removes the segments of plugins from the status line.
+    pub(crate) fn remove_segments(&self, plugins: Vec<String>) {
+        plugins.into_iter().for_each(|plugin| self.put(Input::Segment { plugin, text: None }));
+    }
+
     pub(crate) fn put(&self, input: Input) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(input);
         self.arrived.notify_one();

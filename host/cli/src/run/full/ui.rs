@@ -262,6 +262,7 @@ impl Ui {
                 Ok(())
             }
             () = self.to.notices.arrived.notified() => {
+                self.to.said.remove_segments(self.to.notices.take_ended());
                 for notice in self.to.notices.take() {
                     self.to.said.line(&notice);
                 }

@@ -1,28 +1,66 @@
-//! The import `http`.
+//! The imports `http` and `wasi:http`.
 
 use super::credential::credentials;
-use super::{Http, HttpAsk};
+use super::denial::denied;
+use super::wasi::{Sending, said};
+use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::bindings::pinion::plugin::http::{self, Failure, HttpError, Request, Response};
 use crate::calls::limiter::Reserved;
 use crate::calls::state::State;
 use crate::capability::CallAuthority;
-use crate::capability::definition::Capability as _;
-use pinion_egress::{Access, Client, Denial, Limit, Limits, Redirects, SendError};
+use crate::errors::fault::FaultKind;
+use pinion_egress::{Access, Client, Limit, Limits, Redirects, SendError};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi_http::p2::bindings;
+use wasmtime_wasi_http::{Error, WasiHttp, WasiHttpCtxView, WasiHttpView};
 
-/// Bytes of the largest body of a request, and of a response.
-const MAX_BODY: u32 = 16 << 20;
 /// Bytes of the body of a response unless the request says more.
 const DEFAULT_BODY: u32 = 4 << 20;
-/// Time of a request unless it says otherwise.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of redirects.
 const MAX_REDIRECTS: u8 = 10;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    http::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    http::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    link_wasi(linker)
+}
+
+fn link_wasi(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let options = bindings::LinkOptions::default();
+    bindings::http::types::add_to_linker::<_, WasiHttp>(linker, &options.into(), State::http)?;
+    bindings::http::outgoing_handler::add_to_linker::<_, WasiHttp>(linker, |state| {
+        // Called once for each request, before it is passed on.
+        let next = sending(state);
+        state.wasi_http.expect(next);
+        state.http()
+    })
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.wasi_http.view(&mut self.table)
+    }
+}
+
+/// Returns everything that the next request through `wasi:http` needs of its call, or the reason why it is not sent.
+fn sending(state: &mut State) -> Result<Sending, Error> {
+    let authority = state.call.authority.clone();
+    if let Err(denied) = authority.check::<Http>() {
+        return Err(said(denied));
+    }
+    let http = &mut state.account.capabilities.http;
+    http.spend().map_err(|_| said(format!("{:#}", FaultKind::Requests { limit: http.max }.of(&state.plugin))))?;
+    let (slot, ended) = http.open.get_or_insert_default().slot()?;
+    Ok(Sending {
+        authority,
+        deadline: state.call.deadline.clone(),
+        client: state.client.clone(),
+        traffic: http.traffic.clone(),
+        reserved: state.limiter.reserve(),
+        slot,
+        ended,
+    })
 }
 
 impl http::Host for State {
@@ -123,30 +161,6 @@ fn http_error(error: SendError, authority: &CallAuthority) -> HttpError {
         SendError::TimedOut { .. } => HttpError::TimedOut(failure),
         SendError::Cancelled { .. } => HttpError::Cancelled(failure),
         _ => HttpError::Failed(failure),
-    }
-}
-
-/// Words a refusal. If the user could grant the request, it names the line of the config.
-fn denied(denial: &Denial, request_sent: bool, authority: &CallAuthority) -> String {
-    let redirected = if request_sent { ", to which the server redirected it" } else { "" };
-    match denial {
-        Denial::NotCovered { method, origin, granted } => {
-            let only = if granted.is_empty() { String::new() } else { format!(" beyond `{}`", granted.join("`, `")) };
-            let what = format!("send `{method}` to `{origin}`{only}{redirected}");
-            let ask = format!("{method} {origin}").parse().map(|rule| HttpAsk::of(vec![rule]));
-            match ask {
-                Ok(ask) if granted.is_empty() && ask <= authority.asks().http => {
-                    authority.not_granted(&what, &Http::line(ask)).to_string()
-                }
-                _ if granted.is_empty() => authority.denied(&what, "its manifest does not ask for it").to_string(),
-                _ => authority.denied(&what, "other methods and paths need a rule of their own").to_string(),
-            }
-        }
-        Denial::Address { .. } => format!(
-            "{denial}{redirected}\nhint: the user can grant the address itself or, in a private network, \
-             the name after the word `private`"
-        ),
-        other => format!("{other}{redirected}"),
     }
 }
 

@@ -5,12 +5,15 @@
 
 mod ask;
 mod credential;
+mod denial;
 pub(crate) mod import;
 mod traffic;
+pub(crate) mod wasi;
 
 pub use self::ask::HttpAsk;
 
 use self::traffic::Traffic;
+use self::wasi::Open;
 use super::definition::{Capability, GrantContext};
 use super::files::shell_word;
 use crate::errors::fault::Exceeded;
@@ -19,6 +22,12 @@ use pinion_egress::{Policy, Rule};
 use pinion_protocol::{Authority, Ledger};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of the largest body of a request, and of a response.
+const MAX_BODY: u32 = 16 << 20;
+/// Time of a request unless it says otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The requests that a manifest asks for.
 pub(crate) type Ask = HttpAsk;
@@ -137,6 +146,8 @@ pub(crate) struct Account {
     requests: u64,
     max: u64,
     traffic: Arc<Traffic>,
+    /// Requests through `wasi:http`; none before the first one.
+    open: Option<Open>,
 }
 
 impl Account {
@@ -145,11 +156,18 @@ impl Account {
         self.requests += 1;
         if self.requests > self.max { Err(Exceeded::Requests) } else { Ok(()) }
     }
+
+    /// Closes the requests that the guest left open, so that the ledger has them.
+    pub(crate) async fn end(&self) {
+        if let Some(open) = &self.open {
+            open.end().await;
+        }
+    }
 }
 
 impl super::definition::Account for Account {
     fn open(limits: &Limits) -> Self {
-        Self { requests: 0, max: limits.requests, traffic: Arc::default() }
+        Self { requests: 0, max: limits.requests, traffic: Arc::default(), open: None }
     }
 
     fn enter(&self, ledger: &mut Ledger) {
