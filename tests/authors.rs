@@ -148,6 +148,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("pinion plugin grant ", r#"["plugin", "grant", "#),
     ("pinion plugin check ", r#"["plugin", "check", "#),
     ("pinion plugin bench ", r#"["plugin", "bench", "#),
+    ("pinion plugin wit --reference", r#"["plugin", "wit", "--reference"]"#),
+    ("pinion plugin wit --package ", r#"["plugin", "wit", "--package", "pinion-plugin.wasm"]"#),
     ("pinion plugin wit ", r#"["plugin", "wit", "."]"#),
     ("pinion plugin pack ", r#"["plugin", "pack", "#),
 ];
@@ -301,6 +303,8 @@ fn contract_is_written_where_toolchains_look_for_it() {
     assert_eq!(run(&pinion, ["plugin", "wit", "."]).code, Some(0));
     let types = pinion.workspace().join("wit/deps/pinion-plugin/types.wit");
     assert_eq!(fs::read(&types).unwrap(), fs::read(root().join("wit/types.wit")).unwrap());
+    let reference = run(&pinion, ["plugin", "wit", "--reference"]);
+    assert_eq!(reference.stdout, fs::read_to_string(root().join("plugin-sdk/REFERENCE.md")).unwrap());
     let again: Value = serde_json::from_str(&run(&pinion, ["plugin", "wit", ".", "--json"]).stdout).unwrap();
     assert_eq!(again["files"], serde_json::json!([]));
     fs::write(&types, "my notes").unwrap();
@@ -308,6 +312,25 @@ fn contract_is_written_where_toolchains_look_for_it() {
     assert!(
         refused.code == Some(2) && refused.stderr.contains("types.wit` is not a file of the contract"),
         "{refused:?}"
+    );
+}
+
+/// The unit test of the command decodes it.
+#[test]
+fn contract_is_written_as_a_binary_package() {
+    let pinion = Pinion::default();
+    let wrote = run(&pinion, ["plugin", "wit", "--package", "pinion-plugin.wasm", "--json"]);
+    let report: Value = serde_json::from_str(&wrote.stdout).unwrap_or_else(|_| panic!("{wrote:?}"));
+    assert_eq!(report["package"], "pinion:plugin@0.1.0");
+    let package = fs::read(pinion.workspace().join("pinion-plugin.wasm")).unwrap();
+    // The layer of a component: WIT packages are components without code.
+    assert_eq!((&package[..8], report["bytes"].as_u64()), (&b"\0asm\x0d\0\x01\0"[..], Some(package.len() as u64)));
+    let again = run(&pinion, ["plugin", "wit", "--package", "pinion-plugin.wasm"]);
+    assert!(again.stdout.contains("pinion-plugin.wasm, pinion:plugin@0.1.0, "), "{again:?}");
+    assert_eq!(
+        fs::read(pinion.workspace().join("pinion-plugin.wasm")).unwrap(),
+        package,
+        "the package is reproducible"
     );
 }
 
