@@ -25,6 +25,7 @@ flags="'--remap-path-prefix=$root/=', '--remap-path-prefix=${CARGO_HOME:-$HOME/.
 RUSTC=${GUEST_RUSTC:-${RUSTC:-rustc}} "${GUEST_CARGO:-cargo}" build --release --locked --target "$target" \
   --manifest-path "$workspace/Cargo.toml" --target-dir "$build" --config "target.$target.rustflags = [$flags]"
 for manifest in "$workspace"/*/Cargo.toml; do
+  grep -q '^\[workspace\]' "$manifest" && continue # A workspace of its own.
   name=$(basename "$(dirname "$manifest")" | tr - _)
   install -m 644 "$build/$target/release/$name.wasm" "$out/$name.wasm"
 done

@@ -236,7 +236,7 @@ fn every_template_and_example_is_tested() {
     let names = |directory: &str| {
         let entries = fs::read_dir(root().join(directory)).unwrap().map(|entry| entry.unwrap());
         let mut names: Vec<String> = entries
-            .filter(|entry| entry.path().is_dir())
+            .filter(|entry| entry.path().is_dir() && entry.file_name() != "target")
             .map(|entry| entry.file_name().into_string().unwrap())
             .collect();
         names.sort();
@@ -246,6 +246,7 @@ fn every_template_and_example_is_tested() {
     languages.sort_unstable();
     assert_eq!(names("host/cli/templates"), languages);
     let mut examples: Vec<&str> = LANGUAGES.iter().map(|(_, _, example, _)| *example).collect();
+    examples.extend(super::examples::EXAMPLES.iter().map(|(name, _)| *name));
     examples.sort_unstable();
     assert_eq!(names("examples/plugins"), examples);
 }

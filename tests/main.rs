@@ -10,6 +10,7 @@ mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
+mod examples;
 #[cfg(target_os = "linux")]
 mod faults;
 mod first_contact;
