@@ -34,4 +34,5 @@ echo "components: $out"
 if [ $# -eq 0 ]; then
   (cd "$root/plugins" && PINION_UPDATE=1 cargo test --quiet --locked -p pinion-bindings)
   PINION_UPDATE=1 cargo test --quiet --release --workspace --test integration generated
+  PINION_UPDATE=1 cargo test --quiet --release --workspace --test integration packages::types
 fi

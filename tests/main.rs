@@ -22,6 +22,7 @@ mod http;
 mod kill;
 mod limits;
 mod offers;
+mod packages;
 mod plan;
 mod plugins;
 mod processes;
