@@ -17,6 +17,7 @@ mod first_contact;
 #[cfg(target_os = "linux")]
 mod full_screen;
 mod generated;
+mod guide;
 mod hostile;
 mod http;
 mod kill;
