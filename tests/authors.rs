@@ -18,14 +18,15 @@ const LANGUAGES: &[(&str, &str, &str, &[&[&str]])] = &[
     ("go", "Go", "go-outline", &[&["go"]]),
     ("c", "C", "hex-dump", &[&["wasm32-wasip1-clang", "zig", "python-zig"]]),
     ("zig", "Zig", "log-patterns", &[&["zig", "python-zig"]]),
+    ("rust", "Rust", "repeated-lines", &[]),
 ];
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().canonicalize().unwrap()
 }
 
 /// Returns PATH with the toolchains that `plugins/setup-languages.sh` installed.
-fn path() -> OsString {
+pub(super) fn path() -> OsString {
     let own = std::env::var_os("PINION_LANGUAGES_PATH").unwrap_or_default();
     let usual = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(std::env::split_paths(&own).chain(std::env::split_paths(&usual))).unwrap()
@@ -36,7 +37,7 @@ fn has(program: &str) -> bool {
 }
 
 /// Returns whether the toolchain of a language is there. A required one must be.
-fn is_there(language: &str) -> bool {
+pub(super) fn is_there(language: &str) -> bool {
     let (.., tools) = LANGUAGES.iter().find(|(name, ..)| *name == language).unwrap();
     let is_there = tools.iter().all(|any| any.iter().any(|program| has(program)));
     let required = std::env::var("PINION_LANGUAGES_REQUIRED").unwrap_or_default();
@@ -45,7 +46,7 @@ fn is_there(language: &str) -> bool {
 }
 
 /// Runs `pinion` with the toolchains in PATH.
-fn run<S: AsRef<std::ffi::OsStr>>(pinion: &Pinion, arguments: impl IntoIterator<Item = S>) -> Ended {
+pub(super) fn run<S: AsRef<std::ffi::OsStr>>(pinion: &Pinion, arguments: impl IntoIterator<Item = S>) -> Ended {
     finish(pinion.command(arguments).env("PATH", path()))
 }
 
@@ -106,6 +107,11 @@ fn follow_the_guide(language: &str) {
 }
 
 #[test]
+fn guide_leads_to_a_working_plugin_in_rust() {
+    follow_the_guide("rust");
+}
+
+#[test]
 fn guide_leads_to_a_working_plugin_in_javascript() {
     follow_the_guide("js");
 }
@@ -142,6 +148,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("pinion plugin grant ", r#"["plugin", "grant", "#),
     ("pinion plugin check ", r#"["plugin", "check", "#),
     ("pinion plugin bench ", r#"["plugin", "bench", "#),
+    ("pinion plugin wit --reference", r#"["plugin", "wit", "--reference"]"#),
+    ("pinion plugin wit --package ", r#"["plugin", "wit", "--package", "pinion-plugin.wasm"]"#),
     ("pinion plugin wit ", r#"["plugin", "wit", "."]"#),
     ("pinion plugin pack ", r#"["plugin", "pack", "#),
 ];
@@ -151,8 +159,7 @@ fn every_command_of_the_guide_is_tested() {
     let text = fs::read_to_string(root().join("plugin-sdk/GUIDE.md")).unwrap();
     let mut commands: Vec<&str> =
         text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap().lines()).collect();
-    let starts: Vec<String> =
-        LANGUAGES.iter().map(|(_, heading, ..)| *heading).chain(["Rust"]).flat_map(guide).collect();
+    let starts: Vec<String> = LANGUAGES.iter().flat_map(|(_, heading, ..)| guide(heading)).collect();
     commands.retain(|command| !starts.iter().any(|start| start == command));
     let tests = ["authors.rs", "plugins.rs", "hostile/grants.rs"];
     let tests: String = tests.iter().map(|file| fs::read_to_string(root().join("tests").join(file)).unwrap()).collect();
@@ -165,7 +172,7 @@ fn every_command_of_the_guide_is_tested() {
 }
 
 /// Copies a directory with the targets of its links.
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (path, name) = (entry.as_ref().unwrap().path(), entry.unwrap().file_name());
@@ -229,7 +236,7 @@ fn every_template_and_example_is_tested() {
     let names = |directory: &str| {
         let entries = fs::read_dir(root().join(directory)).unwrap().map(|entry| entry.unwrap());
         let mut names: Vec<String> = entries
-            .filter(|entry| entry.path().is_dir())
+            .filter(|entry| entry.path().is_dir() && entry.file_name() != "target")
             .map(|entry| entry.file_name().into_string().unwrap())
             .collect();
         names.sort();
@@ -238,9 +245,8 @@ fn every_template_and_example_is_tested() {
     let mut languages: Vec<&str> = LANGUAGES.iter().map(|(name, ..)| *name).collect();
     languages.sort_unstable();
     assert_eq!(names("host/cli/templates"), languages);
-    // That in Rust without the SDK is built only in the long mode.
     let mut examples: Vec<&str> = LANGUAGES.iter().map(|(_, _, example, _)| *example).collect();
-    examples.push("repeated-lines");
+    examples.extend(super::examples::EXAMPLES.iter().map(|(name, _)| *name));
     examples.sort_unstable();
     assert_eq!(names("examples/plugins"), examples);
 }
@@ -282,19 +288,11 @@ fn components_built_against_0_1_0_work_in_three_languages() {
     }
 }
 
-/// The guide's start in Rust, and the example without the SDK, which compiles for a minute.
+/// It compiles for a minute.
 #[test]
-fn rust_without_the_sdk_passes_its_cases_in_the_long_mode() {
-    let pinion = Pinion::default();
-    let commands = guide("Rust");
-    assert!(commands.iter().any(|command| command == "pinion plugin new word-count"), "{commands:?}");
-    assert_eq!(run(&pinion, ["plugin", "new", "word-count"]).code, Some(0));
-    let tested = run(&pinion, ["plugin", "test", "word-count"]);
-    assert!(tested.code == Some(0) && tested.stdout.contains("3 passed, 0 failed"), "{tested:?}");
+fn example_in_rust_without_the_sdk_passes_its_cases_in_the_long_mode() {
     if std::env::var_os("PINION_LONG").is_some() {
-        copy(&root().join("examples/plugins/repeated-lines"), &pinion.workspace().join("repeated-lines"));
-        let tested = run(&pinion, ["plugin", "test", "repeated-lines"]);
-        assert!(tested.code == Some(0) && tested.stdout.contains("0 failed"), "{tested:?}");
+        test_example("rust");
     }
 }
 
@@ -306,6 +304,8 @@ fn contract_is_written_where_toolchains_look_for_it() {
     assert_eq!(run(&pinion, ["plugin", "wit", "."]).code, Some(0));
     let types = pinion.workspace().join("wit/deps/pinion-plugin/types.wit");
     assert_eq!(fs::read(&types).unwrap(), fs::read(root().join("wit/types.wit")).unwrap());
+    let reference = run(&pinion, ["plugin", "wit", "--reference"]);
+    assert_eq!(reference.stdout, fs::read_to_string(root().join("plugin-sdk/REFERENCE.md")).unwrap());
     let again: Value = serde_json::from_str(&run(&pinion, ["plugin", "wit", ".", "--json"]).stdout).unwrap();
     assert_eq!(again["files"], serde_json::json!([]));
     fs::write(&types, "my notes").unwrap();
@@ -313,6 +313,25 @@ fn contract_is_written_where_toolchains_look_for_it() {
     assert!(
         refused.code == Some(2) && refused.stderr.contains("types.wit` is not a file of the contract"),
         "{refused:?}"
+    );
+}
+
+/// The unit test of the command decodes it.
+#[test]
+fn contract_is_written_as_a_binary_package() {
+    let pinion = Pinion::default();
+    let wrote = run(&pinion, ["plugin", "wit", "--package", "pinion-plugin.wasm", "--json"]);
+    let report: Value = serde_json::from_str(&wrote.stdout).unwrap_or_else(|_| panic!("{wrote:?}"));
+    assert_eq!(report["package"], "pinion:plugin@0.1.0");
+    let package = fs::read(pinion.workspace().join("pinion-plugin.wasm")).unwrap();
+    // The layer of a component: WIT packages are components without code.
+    assert_eq!((&package[..8], report["bytes"].as_u64()), (&b"\0asm\x0d\0\x01\0"[..], Some(package.len() as u64)));
+    let again = run(&pinion, ["plugin", "wit", "--package", "pinion-plugin.wasm"]);
+    assert!(again.stdout.contains("pinion-plugin.wasm, pinion:plugin@0.1.0, "), "{again:?}");
+    assert_eq!(
+        fs::read(pinion.workspace().join("pinion-plugin.wasm")).unwrap(),
+        package,
+        "the package is reproducible"
     );
 }
 

@@ -10,17 +10,20 @@ mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
+mod examples;
 #[cfg(target_os = "linux")]
 mod faults;
 mod first_contact;
 #[cfg(target_os = "linux")]
 mod full_screen;
 mod generated;
+mod guide;
 mod hostile;
 mod http;
 mod kill;
 mod limits;
 mod offers;
+mod packages;
 mod plan;
 mod plugins;
 mod processes;

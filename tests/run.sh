@@ -41,6 +41,7 @@ cargo fmt --all --check
 find host/plugin-runtime/src/capability host/session-store/src/record -name "*.rs" -exec rustfmt --edition 2024 --check {} +
 (cd plugins && cargo fmt --all --check)
 (cd tests/guests && cargo fmt --all --check)
+(cd examples/plugins && cargo fmt --all --check)
 
 step 'plugins and guests from source'
 tests/build-guests.sh
@@ -50,12 +51,14 @@ export PINION_DIST=$PINION_GUESTS/builtin
 step lints
 cargo clippy --workspace --all-targets --release --locked -- -D warnings
 (cd plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo clippy --all-targets --locked -- -D warnings)
+(cd examples/plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo clippy --all-targets --locked -- -D warnings)
 
 step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --release --locked --quiet
 
 step 'tests of the plugins'
 (cd plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo test --locked --quiet)
+(cd examples/plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo test --locked --quiet)
 
 step 'the demo, from a clean clone with an empty home'
 clean=$(mktemp -d)

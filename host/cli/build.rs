@@ -74,6 +74,7 @@ const TEMPLATES: &[(&str, &[(&str, &str)])] = &[
     ("go", &[("host/cli/templates/go", ""), ("plugin-sdk/go", "")]),
     ("js", &[("host/cli/templates/js", ""), ("plugin-sdk/js", "src/pinion/")]),
     ("python", &[("host/cli/templates/python", ""), ("plugin-sdk/python/pinion", "src/pinion/")]),
+    ("rust", &[("host/cli/templates/rust", "")]),
     ("ts", &[("host/cli/templates/ts", ""), ("plugin-sdk/js", "src/pinion/")]),
     ("zig", &[("host/cli/templates/zig", ""), ("plugin-sdk/c", "pinion/"), ("plugin-sdk/zig", "pinion/")]),
 ];

@@ -12,6 +12,11 @@ type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 /** The host's log: `log.info('…')`. */
 export const log: Record<Level, (...parts: unknown[]) => void>;
 
+/** Returns the UTF-8 bytes of a text. */
+export function bytesOf(text: string): Uint8Array;
+/** Returns the text of UTF-8 bytes; throws if they are not UTF-8. */
+export function textOf(bytes: Uint8Array): string;
+
 /** A JSON Schema for values of the type `T`. */
 export type Schema<T = unknown> = { readonly __type?: T; readonly [member: string]: unknown };
 /** The schema of a member that need not be there. */

@@ -25,6 +25,14 @@ pub fn guest(name: &str) -> PathBuf {
     existing(guests_directory().join(format!("{name}.wasm")))
 }
 
+/// Returns an example in Rust with the SDK, from `examples/plugins`.
+///
+/// # Panics
+/// The component was not built.
+pub fn example(name: &str) -> PathBuf {
+    existing(guests_directory().join(format!("examples/{name}.wasm")))
+}
+
 /// Returns a built-in plugin from `$PINION_DIST`, like the command embeds it, or from the repository.
 ///
 /// # Panics

@@ -12,7 +12,7 @@ mod server;
 mod terminal;
 mod wait;
 
-pub use guests::{builtin, guest, guests_directory};
+pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};

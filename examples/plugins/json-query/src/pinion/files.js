@@ -1,14 +1,10 @@
 // Files of the granted directories. Needs `import pinion:plugin/workspace` in `wit/world.wit` and the grant `files`.
 import * as workspace from 'pinion:plugin/workspace@0.1.0';
+import { bytesOf } from './index.js';
 
 // A u64 is a number in QuickJS, which has no TextDecoder, and a BigInt elsewhere.
 const u64 = typeof TextDecoder === 'undefined' ? Number : BigInt;
 const CHUNK = 1 << 20;
-
-function bytesOf(text) {
-  if (typeof text !== 'string') return text;
-  return Uint8Array.from(unescape(encodeURIComponent(text)), (character) => character.charCodeAt(0));
-}
 
 /** Returns the absolute path for a path that the model or the user wrote. */
 export const resolve = workspace.resolve;
@@ -29,7 +25,9 @@ export function readFile(path) {
 }
 
 /** Replaces a file with a text or with bytes, and creates missing directories. */
-export const writeFile = (path, content) => workspace.replaceFile(path, bytesOf(content));
+export function writeFile(path, content) {
+  workspace.replaceFile(path, typeof content === 'string' ? bytesOf(content) : content);
+}
 
 /** Lists the files and directories below `root`. */
 export function walk(root, { globs = [], types = [], maxDepth, hidden = false, ignoreFiles = true, limit = 10000 } = {}) {

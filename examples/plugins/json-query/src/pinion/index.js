@@ -21,6 +21,16 @@ export const log = Object.fromEntries(levels.map((level) => [level, (...parts) =
 
 const words = (value) => (typeof value === 'string' ? value : value instanceof Error ? value.message : JSON.stringify(value) ?? String(value));
 
+// The engine of the templates has no TextEncoder and no TextDecoder.
+/** Returns the UTF-8 bytes of a text. */
+export const bytesOf = (text) => Uint8Array.from(unescape(encodeURIComponent(text)), (letter) => letter.charCodeAt(0));
+/** Returns the text of UTF-8 bytes; throws if they are not UTF-8. */
+export function textOf(bytes) {
+  let letters = '';
+  for (const byte of bytes) letters += String.fromCharCode(byte);
+  return decodeURIComponent(escape(letters));
+}
+
 // Schemas. A schema is plain JSON Schema; `optional` marks a member that need not be there.
 const described = (type) => (description, rest = {}) => ({ type, ...(description && { description }), ...rest });
 export const string = described('string');

@@ -107,7 +107,7 @@ pub(crate) fn packed(component: &[u8], about: &About) -> std::result::Result<Vec
 }
 
 /// Replaces a file that the user named in one step, through no link that leads out of the repository.
-fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+pub(crate) fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result::Result<(), Refusal> {
     let located =
         Located::find(workspace, crate::files::paths::home().as_deref(), file, Make::Nothing).map_err(Refusal::Io)?;
     located.repository.replace(&located.path, bytes)

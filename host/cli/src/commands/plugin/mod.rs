@@ -51,6 +51,12 @@ enum PluginCommand {
         /// Directory of a project, which gets `wit/world.wit` and `wit/deps/pinion-plugin`
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
+        /// Write the contract to FILE as a WIT package in binary form, which `wkg` publishes and fetches
+        #[arg(long, value_name = "FILE", conflicts_with = "directory")]
+        package: Option<PathBuf>,
+        /// Print the reference of the contract as Markdown
+        #[arg(long, conflicts_with_all = ["directory", "package", "json"])]
+        reference: bool,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -240,7 +246,9 @@ impl Plugin {
         let base = &invocation.base()?;
         match self.command {
             PluginCommand::New { name, lang, json } => new::run(base, &name, lang, json),
-            PluginCommand::Wit { directory, json } => wit::run(base, directory.as_deref(), json),
+            PluginCommand::Wit { reference: true, .. } => wit::print_reference(),
+            PluginCommand::Wit { package: Some(file), json, .. } => wit::write_package(base, &file, json),
+            PluginCommand::Wit { directory, json, .. } => wit::run(base, directory.as_deref(), json),
             PluginCommand::Build { directory, out, install, json } => {
                 let destination = match out {
                     _ if install => build::Destination::Installed,

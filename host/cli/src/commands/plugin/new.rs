@@ -44,15 +44,11 @@ pub(crate) fn run(base: &Base, name: &str, language: Language, as_json: bool) ->
         }
         made => made.map_err(failed)?,
     }
-    let values = template::Values::of(name, &tool_name(name), is_word_count(name));
-    let (component, some_file) = match &sdk {
-        Some(sdk) => {
-            write(&directory, name, sdk).map_err(failed)?;
-            template::write_common(&directory, "rust", &values).map_err(failed)?;
-            (format!("target/pinion/{name}.wasm"), "Cargo.toml")
-        }
-        None => {
-            template::write(&directory, language, &values).map_err(failed)?;
+    let values = template::Values::of(name, &tool_name(name), is_word_count(name), sdk.as_deref());
+    template::write(&directory, language, &values).map_err(failed)?;
+    let (component, some_file) = match language {
+        Language::Rust => (format!("target/pinion/{name}.wasm"), "Cargo.toml"),
+        _ => {
             wit::write(&directory.join("wit"), WORLD)?;
             (format!("build/{name}.wasm"), project::FILE)
         }
@@ -111,80 +107,6 @@ fn is_word_count(name: &str) -> bool {
     tool_name(name) == "word_count"
 }
 
-fn write(directory: &Path, name: &str, sdk: &Path) -> io::Result<()> {
-    fs::create_dir(directory.join("src"))?;
-    fs::write(directory.join("Cargo.toml"), manifest(name, sdk))?;
-    fs::write(directory.join("src/lib.rs"), source(name))?;
-    fs::write(directory.join(".gitignore"), "target/\n")
-}
-
-fn manifest(name: &str, sdk: &Path) -> String {
-    let path = toml::Value::String(sdk.to_string_lossy().into_owned());
-    let about = if is_word_count(name) { "Counts the words of files" } else { "A plugin for Pinion" };
-    format!(
-        r#"[package]
-name = "{name}"
-version = "0.1.0"
-edition = "2024"
-description = "{about}"
-
-[lib]
-crate-type = ["cdylib"]
-
-[dependencies]
-pinion-plugin-sdk = {{ path = {path} }}
-schemars = {{ version = "1", default-features = false, features = ["derive", "std"] }}
-serde = {{ version = "1", features = ["derive"] }}
-
-# Small components load fast.
-[profile.release]
-opt-level = "s"
-lto = true
-codegen-units = 1
-panic = "abort"
-strip = true
-
-[workspace]
-"#
-    )
-}
-
-fn source(name: &str) -> String {
-    let tool = tool_name(name);
-    // The example of the README does what its name says. Others begin as a copy of it, and say that.
-    let (title, description) = match is_word_count(name) {
-        true => ("Counts the words of files.", "Counts the words of a file."),
-        false => ("Replace the example tool, which counts the words of files.", "Example: counts the words of a file."),
-    };
-    format!(
-        r#"//! {title}
-
-use pinion_plugin_sdk::prelude::*;
-
-#[derive(Deserialize, JsonSchema)]
-struct Arguments {{
-    /// The file, relative to the workspace.
-    path: String,
-}}
-
-struct Plug;
-
-impl Plugin for Plug {{
-    fn tools() -> Vec<Tool> {{
-        vec![Tool::new("{tool}", "{description}", count).reads()]
-    }}
-}}
-
-fn count(arguments: Arguments, call: &Call) -> Result<String, Error> {{
-    let text = std::fs::read_to_string(call.path(&arguments.path)?)?;
-    Ok(format!("{{}} words", text.split_whitespace().count()))
-}}
-
-export!(Plug, exports = [tools], asks = {{ "files": "read" }});
-"#
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,28 +126,8 @@ mod tests {
         fs::create_dir(directory.path().join("src")).unwrap();
         fs::write(directory.path().join("Cargo.toml"), "[package]\nname = \"x\"\n").unwrap();
         assert!(refuse_inside_plugin(&directory.path().join("src")).is_ok());
-        fs::write(directory.path().join("Cargo.toml"), manifest("x", Path::new("/sdk"))).unwrap();
+        let manifest = format!("[dependencies]\n{SDK} = {{ path = \"/sdk\" }}\n");
+        fs::write(directory.path().join("Cargo.toml"), manifest).unwrap();
         assert!(refuse_inside_plugin(&directory.path().join("src")).is_err());
-    }
-
-    #[test]
-    fn tool_that_is_not_named_for_counting_says_that_it_is_an_example() {
-        assert!(source("hello").contains("Tool::new(\"hello\", \"Example: counts the words of a file.\""));
-        assert!(source("word-count").contains("Tool::new(\"word_count\", \"Counts the words of a file.\""));
-    }
-
-    #[test]
-    fn starter_plugin_has_under_thirty_lines() {
-        assert!(source("word-count").lines().count() < 30);
-    }
-
-    #[test]
-    fn manifest_is_valid_toml_for_any_directory_name() {
-        let manifest = manifest("a", Path::new("/with \"quotes\" and \\ backslash"));
-        let table: toml::Table = toml::from_str(&manifest).unwrap();
-        assert_eq!(
-            table["dependencies"]["pinion-plugin-sdk"]["path"].as_str(),
-            Some("/with \"quotes\" and \\ backslash")
-        );
     }
 }

@@ -19,11 +19,16 @@ const README: &str = include_str!("../../../templates/README.md");
 pub(crate) struct Values(Vec<(&'static str, String)>);
 
 impl Values {
-    pub(crate) fn of(name: &str, tool: &str, is_word_count: bool) -> Self {
-        let (description, example) = match is_word_count {
-            true => ("Counts the words of files", "C"),
-            false => ("A plugin for Pinion", "Example: c"),
+    /// Returns the values for a plugin and its tool. `sdk` is the directory of the SDK for Rust. A plugin that is not named
+    /// for counting words says that its tool is an example.
+    pub(crate) fn of(name: &str, tool: &str, is_word_count: bool, sdk: Option<&Path>) -> Self {
+        let (description, example, title) = match is_word_count {
+            true => ("Counts the words of files", "C", "Counts the words of files."),
+            false => {
+                ("A plugin for Pinion", "Example: c", "Replace the example tool, which counts the words of files.")
+            }
         };
+        let sdk = sdk.unwrap_or(Path::new("")).to_string_lossy().into_owned();
         // Names of npm packages are in lower case.
         let package = name.to_lowercase();
         Self(vec![
@@ -32,6 +37,8 @@ impl Values {
             ("package", package),
             ("description", description.to_owned()),
             ("example", example.to_owned()),
+            ("title", title.to_owned()),
+            ("sdk", toml::Value::String(sdk).to_string()),
         ])
     }
 
@@ -64,31 +71,29 @@ pub(crate) fn write(directory: &Path, language: Language, values: &Values) -> io
         };
         put(&directory.join(file), &values.fill(&text))?;
     }
-    put(&directory.join(".gitignore"), "build/\nnode_modules/\n.venv/\n__pycache__/\n.zig-cache/\n")?;
-    write_common(directory, &name, values)
-}
-
-/// Writes the files that projects in all languages have: the cases of `pinion plugin test`, and a README.
-pub(crate) fn write_common(directory: &Path, language: &str, values: &Values) -> io::Result<()> {
-    // The starter in Rust has no command.
-    let cases = match language {
-        "rust" => CASES.rsplit_once("\n[[case]]").map_or(CASES, |(cases, _)| cases),
-        _ => CASES,
+    let ignored = match language {
+        Language::Rust => "target/\n",
+        _ => "build/\nnode_modules/\n.venv/\n__pycache__/\n.zig-cache/\n",
     };
-    put(&directory.join("tests/cases.toml"), &values.fill(cases))?;
-    let setup = Language::from_str(language, false).ok().and_then(setup);
-    let setup = setup.map(|command| format!("{command}\n")).unwrap_or_default();
-    let source = match language {
-        "rust" => "src/lib.rs",
-        "python" => "src/plugin.py",
-        "js" => "src/plugin.js",
-        "ts" => "src/plugin.ts",
-        "zig" => "src/plugin.zig",
-        "go" => "plugin.go",
-        _ => "src/plugin.c",
-    };
+    put(&directory.join(".gitignore"), ignored)?;
+    put(&directory.join("tests/cases.toml"), &values.fill(CASES))?;
+    let setup = setup(language).map(|command| format!("{command}\n")).unwrap_or_default();
+    let source = source(language);
     let readme = README.replace("{{setup}}", &setup).replace("{{source}}", source);
     put(&directory.join("README.md"), &values.fill(&readme))
+}
+
+/// Returns the file with the code of a new plugin.
+fn source(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "src/lib.rs",
+        Language::Python => "src/plugin.py",
+        Language::Js => "src/plugin.js",
+        Language::Ts => "src/plugin.ts",
+        Language::Zig => "src/plugin.zig",
+        Language::Go => "plugin.go",
+        Language::C => "src/plugin.c",
+    }
 }
 
 fn put(file: &Path, text: &str) -> io::Result<()> {
@@ -100,45 +105,83 @@ fn put(file: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::commands::plugin::project::Project;
+    use std::path::PathBuf;
+
+    fn values(name: &str) -> Values {
+        Values::of(name, &name.replace('-', "_"), name == "word-count", Some(Path::new("/the \"sdk\" \\")))
+    }
+
+    fn written(language: Language, name: &str) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), language, &values(name)).unwrap();
+        directory
+    }
+
+    fn files(directory: &Path) -> Vec<PathBuf> {
+        let (mut open, mut files) = (vec![directory.to_owned()], Vec::new());
+        while let Some(path) = open.pop() {
+            match fs::read_dir(&path) {
+                Ok(entries) => open.extend(entries.map(|entry| entry.unwrap().path())),
+                Err(_) => files.push(path),
+            }
+        }
+        files
+    }
 
     #[test]
-    fn every_template_is_a_project_without_placeholders() {
-        for language in Language::value_variants().iter().filter(|language| **language != Language::Rust) {
-            let directory = tempfile::tempdir().unwrap();
-            write(directory.path(), *language, &Values::of("my-tool", "my_tool", false)).unwrap();
-            let project = Project::read(directory.path()).unwrap().unwrap();
-            assert_eq!((project.name.as_str(), project.asks.words()), ("my-tool", vec!["files=read".to_owned()]));
-            assert!(!project.build.steps.is_empty(), "{language:?}");
-            let mut files = vec![directory.path().to_owned()];
-            while let Some(path) = files.pop() {
-                match fs::read_dir(&path) {
-                    Ok(entries) => files.extend(entries.map(|entry| entry.unwrap().path())),
-                    Err(_) => {
-                        let text = fs::read_to_string(&path).unwrap();
-                        let left = ["{{name}}", "{{tool}}", "{{package}}", "{{example}}", "{{setup}}"];
-                        assert!(!left.iter().any(|word| text.contains(word)), "{}", path.display());
-                    }
-                }
-            }
+    fn every_template_has_a_tool_a_command_cases_and_a_readme() {
+        for language in Language::value_variants() {
+            let directory = written(*language, "my-tool");
+            let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
+            let code = read(source(*language));
+            assert!(code.contains("my_tool") && code.contains("Example: counts the words of a file."), "{language:?}");
+            assert!(code.contains("my-tool") && code.contains("Ask for the number of words"), "{language:?}");
+            let cases = read("tests/cases.toml");
+            assert!(cases.contains("tool = \"my_tool\"") && cases.contains("command = \"my-tool\""), "{language:?}");
+            assert!(read("README.md").contains(source(*language)), "{language:?}");
         }
     }
 
     #[test]
+    fn every_template_is_a_project_without_placeholders() {
+        for language in Language::value_variants() {
+            let directory = written(*language, "my-tool");
+            for path in files(directory.path()) {
+                let text = fs::read_to_string(&path).unwrap();
+                let names = values("my-tool").0.into_iter().map(|(name, _)| name).chain(["setup", "source"]);
+                names.for_each(|name| assert!(!text.contains(&format!("{{{{{name}}}}}")), "{}", path.display()));
+            }
+            if *language == Language::Rust {
+                continue;
+            }
+            let project = Project::read(directory.path()).unwrap().unwrap();
+            assert_eq!((project.name.as_str(), project.asks.words()), ("my-tool", vec!["files=read".to_owned()]));
+            assert!(!project.build.steps.is_empty(), "{language:?}");
+        }
+    }
+
+    #[test]
+    fn tool_that_is_named_for_counting_is_not_an_example() {
+        let directory = written(Language::Rust, "word-count");
+        let code = fs::read_to_string(directory.path().join("src/lib.rs")).unwrap();
+        assert!(code.contains("Tool::new(\"word_count\", \"Counts the words of a file.\""), "{code}");
+    }
+
+    #[test]
+    fn manifest_is_valid_toml_for_any_directory_of_the_sdk() {
+        let directory = written(Language::Rust, "a");
+        let manifest = fs::read_to_string(directory.path().join("Cargo.toml")).unwrap();
+        let table: toml::Table = toml::from_str(&manifest).unwrap();
+        assert_eq!(table["dependencies"]["pinion-plugin-sdk"]["path"].as_str(), Some("/the \"sdk\" \\"));
+    }
+
+    #[test]
     fn own_code_of_a_starter_has_at_most_25_lines() {
-        let of = |language: &str, file: &str| {
-            let (_, files) = TEMPLATES.iter().find(|(name, _)| *name == language).unwrap();
-            let (_, text) = files.iter().find(|(name, _)| *name == file).unwrap();
-            text.lines().filter(|line| !line.trim().is_empty()).count()
-        };
-        for (language, file) in [
-            ("js", "src/plugin.js"),
-            ("ts", "src/plugin.ts"),
-            ("python", "src/plugin.py"),
-            ("c", "src/plugin.c"),
-            ("go", "plugin.go"),
-            ("zig", "src/plugin.zig"),
-        ] {
-            assert!(of(language, file) <= 25, "{language}: {}", of(language, file));
+        for language in Language::value_variants() {
+            let directory = written(*language, "word-count");
+            let code = fs::read_to_string(directory.path().join(source(*language))).unwrap();
+            let lines = code.lines().filter(|line| !line.trim().is_empty()).count();
+            assert!(lines <= 25, "{language:?}: {lines}");
         }
     }
 }

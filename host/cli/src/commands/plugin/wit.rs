@@ -1,9 +1,10 @@
 //! `pinion plugin wit`: the contract with plugins, which this program embeds.
 
 use crate::base::Base;
+use crate::commands::plugin::binary;
 use crate::failure::{Failure, Result};
-use crate::output::{Text, answer, json, print, text, written};
-use crate::plugins::contract::{CONTRACT, WORLD};
+use crate::output::{Text, answer, bytes, json, print, text, written};
+use crate::plugins::contract::{CONTRACT, REFERENCE, WORLD};
 use serde_json::json;
 use std::fs;
 use std::io;
@@ -28,6 +29,34 @@ pub(crate) fn run(base: &Base, directory: Option<&Path>, as_json: bool) -> Resul
     let mut text = Text::default();
     made.iter().for_each(|file| text.line(text!("{}", file)));
     print(&text)
+}
+
+/// Writes the contract as one WIT package in binary form, which OCI registries distribute.
+pub(crate) fn write_package(base: &Base, file: &Path, as_json: bool) -> Result<()> {
+    let file = base.workspace.join(file);
+    let failed = || Failure::failed(format!("could not write `{}`", file.display()));
+    let (name, package) = package().map_err(|error| failed().because(error))?;
+    binary::write(&base.workspace, &file, &package).map_err(|error| failed().because(error))?;
+    match as_json {
+        true => written(json(&json!({ "package": name, "file": file, "bytes": package.len() }))),
+        false => print(&text!("{}, {}, {}\n", file, name, bytes(package.len() as u64))),
+    }
+}
+
+/// Prints the reference of the contract, as Markdown.
+pub(crate) fn print_reference() -> Result<()> {
+    written(answer(REFERENCE))
+}
+
+/// Returns the contract's name with its version, and its binary form.
+fn package() -> std::result::Result<(String, Vec<u8>), String> {
+    let mut files = wit_parser::SourceMap::default();
+    CONTRACT.iter().for_each(|(name, text)| files.push_str(name, *text));
+    let parsed = files.parse().map_err(|(_, error)| error.to_string())?;
+    let mut resolve = wit_parser::Resolve::default();
+    let package = resolve.push_group(parsed).map_err(|error| error.to_string())?;
+    let binary = wit_component::encode(&resolve, package).map_err(|error| format!("{error:#}"))?;
+    Ok((resolve.packages[package].name.to_string(), binary))
 }
 
 /// Writes `world.wit`, unless there is one, and the contract below it. Returns the files that it wrote.
@@ -97,6 +126,28 @@ mod tests {
         let world = resolve.select_world(&[package], Some("plugin")).unwrap();
         let exports: Vec<_> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
         assert!(exports.iter().any(|name| name.starts_with("pinion:plugin/tools@")), "{exports:?}");
+    }
+
+    #[test]
+    fn package_decodes_to_the_contract() {
+        let (name, binary) = package().unwrap();
+        assert_eq!(name, format!("pinion:plugin@{}", pinion_plugin_runtime::API_VERSION));
+        let decoded = wit_component::decode(&binary).unwrap();
+        let (resolve, id) = (decoded.resolve(), decoded.package());
+        assert!(matches!(decoded, wit_component::DecodedWasm::WitPackage(..)));
+        let names: Vec<String> = resolve.packages.iter().map(|(_, package)| package.name.to_string()).collect();
+        assert_eq!(names, [name]);
+        // Each interface and world is there, with its texts and the version that introduced it.
+        let package = &resolve.packages[id];
+        let contract: String = CONTRACT.iter().map(|(_, text)| *text).collect();
+        let count = |word: &str| contract.lines().filter(|line| line.starts_with(word)).count();
+        assert_eq!((package.interfaces.len(), package.worlds.len()), (count("interface "), count("world ")));
+        for id in package.interfaces.values() {
+            let interface = &resolve.interfaces[*id];
+            assert!(interface.stability.is_stable(), "{:?}", interface.name);
+            let text = interface.docs.contents.as_deref().unwrap().lines().next().unwrap();
+            assert!(contract.contains(text), "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,192 @@
+//! The author's guide: its snippets are compiled and run, and it covers all of the contract.
+
+use super::authors::{is_there, root, run};
+use pinion_agent::ToolExecutor as _;
+use pinion_plugin_runtime::Action;
+use pinion_tests::{Pinion, SandboxBuilder, guest, until};
+use serde_json::json;
+use std::fs;
+use tokio_util::sync::CancellationToken;
+
+fn guide() -> String {
+    fs::read_to_string(root().join("plugin-sdk/GUIDE.md")).unwrap()
+}
+
+/// Returns the code blocks of the guide in a language.
+fn blocks(language: &str) -> Vec<String> {
+    let (text, start) = (guide(), format!("```{language}\n"));
+    let blocks = text.split(&start).skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Returns a text without indentation, line breaks and visibility, in which functions of modules differ from the guide's.
+fn plain(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n").replace("pub(crate) ", "")
+}
+
+#[test]
+fn every_snippet_in_rust_is_in_a_compiled_plugin() {
+    let mut sources = String::new();
+    for guest in ["guide", "guide-session"] {
+        for entry in fs::read_dir(root().join("tests/guests").join(guest).join("src")).unwrap() {
+            sources.push_str(&plain(&fs::read_to_string(entry.unwrap().path()).unwrap()));
+            sources.push('\n');
+        }
+    }
+    let blocks = blocks("rust");
+    assert!(blocks.len() > 15, "{} blocks", blocks.len());
+    // The items of a block may be apart in the plugin.
+    for item in blocks.iter().flat_map(|block| block.split("\n\n")) {
+        assert!(sources.contains(&plain(item)), "no plugin has this snippet of the guide:\n{item}");
+    }
+}
+
+#[tokio::test]
+async fn snippets_about_tools_and_files_do_what_the_guide_says() {
+    let sandbox = SandboxBuilder::default().guest("guide").trust("guide").build().await;
+    sandbox.write("a.csv", "name,size\nada,1\nbob,2\n");
+    assert_eq!(sandbox.text("count_lines", json!({ "path": "a.csv" })).await, "3 lines");
+    let output = sandbox.call("count_lines", json!({ "path": "a.csv", "text": "b" })).await.unwrap();
+    assert_eq!(output.details, Some(json!({ "lines": 1 })));
+    assert_eq!(sandbox.text("first_cell", json!({ "path": "a.csv", "column": 1 })).await, "size");
+    let error = sandbox.error("first_cell", json!({ "path": "a.csv", "column": 2 })).await;
+    assert!(error.contains("no column 2: the file has 2 columns, from 0"), "{error}");
+    assert!(sandbox.error("first_cell", json!({ "path": "b.csv", "column": 0 })).await.contains("`b.csv`: "));
+    let actions = sandbox.runtime.run_command("count", "a.csv", "s", None, CancellationToken::new()).await.unwrap();
+    assert!(matches!(&actions[..], [Action::Submit(text)] if text == "Count the lines of a.csv with count_lines."));
+}
+
+#[tokio::test]
+async fn snippets_about_programs_and_stored_values_run() {
+    let storage = tempfile::tempdir().unwrap();
+    let sandbox =
+        SandboxBuilder::default().guest("guide").trust("guide").storage("guide", storage.path(), 1 << 20).build().await;
+    assert_eq!(sandbox.text("sorted", json!({ "text": "b\na\nc\n" })).await, "a\nb\nc\n");
+    assert_eq!(sandbox.text("remember", json!({ "text": "one" })).await, "1 facts");
+    assert_eq!(sandbox.text("remember", json!({ "text": "two" })).await, "2 facts");
+    // No secret was granted, and no server.
+    assert!(sandbox.error("run_tests", json!({})).await.contains("secret"));
+    assert!(sandbox.error("latest_release", json!({})).await.contains("https://api.github.com"));
+}
+
+#[tokio::test]
+async fn snippet_about_changing_tools_runs() {
+    let sandbox = SandboxBuilder::default().guest("guide_session").build().await;
+    assert_eq!(sandbox.text("new_list", json!({ "name": "risks" })).await, "created risks");
+    let is_offered = || sandbox.runtime.definitions().iter().any(|tool| tool.name == "list_risks");
+    until("the new list is a tool", is_offered).await;
+    assert_eq!(sandbox.text("list_risks", json!({})).await, "the list risks is empty");
+}
+
+/// Hooks restrict the calls of a run, and add to its prompts.
+#[test]
+fn snippets_about_hooks_run() {
+    let pinion = Pinion::default();
+    pinion.config("[plugins.guide.grants]\nhooks = true\n");
+    let bash = |command: &str| json!({ "tool": "bash", "arguments": { "command": command } });
+    let calls = json!([bash("echo ran > production"), bash("echo db.internal.example")]);
+    let script = pinion.script(&[json!({ "calls": calls }), json!({ "text": "done" })]);
+    let plugin = guest("guide");
+    let base = ["-p", "--plugin", plugin.to_str().unwrap(), "--replay", script.to_str().unwrap()];
+    let ended = pinion.run(base.iter().chain(&["--approve", "all", "--output-format", "stream-json", "deploy it"]));
+    assert!(ended.stdout.contains("this command names the production system"), "{ended:?}");
+    assert!(!pinion.workspace().join("production").exists());
+    assert!(ended.stdout.contains("db.[internal]"), "{ended:?}");
+    assert!(ended.stdout.contains("Deployments are frozen until Monday."), "{ended:?}");
+}
+
+/// The snippets for JavaScript and Python are whole plugins, which keep values.
+fn keeps_values(language: &str, block: &str, file: &str) {
+    let fixture = root().join("tests/fixtures/guide").join(file);
+    let code = fs::read_to_string(fixture).unwrap();
+    assert!(blocks(block).contains(&code), "the guide has another plugin than `tests/fixtures/guide/{file}`");
+    let lines = code.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 25, "{lines} lines");
+    if !is_there(language) {
+        return;
+    }
+    let pinion = Pinion::default();
+    assert_eq!(run(&pinion, ["plugin", "new", "facts", "--lang", language]).code, Some(0));
+    pinion.write(&format!("facts/src/{file}"), code);
+    let world = fs::read_to_string(pinion.workspace().join("facts/wit/world.wit")).unwrap();
+    let import = blocks("wit").remove(0);
+    pinion.write("facts/wit/world.wit", world.replace("  import", &format!("  {import}  import")));
+    let project = fs::read_to_string(pinion.workspace().join("facts/pinion-plugin.toml")).unwrap();
+    let project = project.replace("asks = { files = \"read\" }", "asks = { files = \"read\", storage = true }");
+    pinion.write("facts/pinion-plugin.toml", project);
+    let built = run(&pinion, ["plugin", "build", "facts"]);
+    assert_eq!(built.code, Some(0), "{built:?}");
+    let call = |text: &str, more: &[&str]| {
+        let (file, input) = ("facts/build/facts.wasm", json!({ "text": text }).to_string());
+        run(&pinion, ["plugin", "call", file, "remember", &input].iter().chain(more))
+    };
+    assert_eq!(call("grün", &["--grant", "storage"]).stdout, "1 facts\n");
+    assert_eq!(call("two", &["--grant", "storage"]).stdout, "2 facts\n");
+    let denied = call("three", &[]);
+    assert!(denied.code == Some(1) && denied.stderr.contains("denied"), "{denied:?}");
+}
+
+#[test]
+fn snippet_in_javascript_keeps_values() {
+    keeps_values("js", "js", "plugin.js");
+}
+
+#[test]
+fn snippet_in_python_keeps_values() {
+    keeps_values("python", "python", "plugin.py");
+}
+
+#[test]
+fn settings_in_the_guide_are_valid() {
+    let configs: Vec<String> = blocks("toml").into_iter().filter(|block| block.starts_with("[plugins.")).collect();
+    assert!(!configs.is_empty());
+    let pinion = Pinion::default();
+    pinion.config(&configs.concat());
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(listed.code == Some(0) && !listed.stderr.contains("unknown"), "{listed:?}");
+}
+
+#[test]
+fn guide_covers_every_interface_and_every_command() {
+    let guide = guide();
+    for entry in fs::read_dir(root().join("wit")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines().filter_map(|line| line.strip_prefix("interface ")) {
+            let name = line.trim_end_matches([' ', '{']);
+            let row = |line: &str| line.starts_with('|') && line.contains(&format!("`{name}`"));
+            assert!(name == "types" || guide.lines().any(row), "the guide has no row for the interface `{name}`");
+        }
+    }
+    let help = Pinion::default().run(["plugin", "--help"]).stdout;
+    let commands = help.split("Commands:\n").nth(1).unwrap().lines().take_while(|line| !line.is_empty());
+    // Descriptions go on in lines that are indented further.
+    let commands = commands.filter(|line| !line.starts_with("   "));
+    let table = guide.split("## Commands of `pinion plugin`").nth(1).unwrap();
+    for command in commands.map(|line| line.split_whitespace().next().unwrap()).filter(|name| *name != "help") {
+        assert!(table.contains(&format!("`{command}`")), "the guide has no row for `pinion plugin {command}`");
+    }
+}
+
+/// The limits that the guide lists have the defaults that it says.
+#[test]
+fn limits_in_the_guide_are_those_of_the_runtime() {
+    let limits = fs::read_to_string(root().join("host/plugin-runtime/src/limits.toml")).unwrap();
+    let default = limits.split("[default]").nth(1).unwrap().split("[ceiling]").next().unwrap();
+    let value = |key: &str| {
+        let line = default.lines().find_map(|line| line.strip_prefix(&format!("{key} = "))).unwrap();
+        line.replace('_', "").parse::<u64>().unwrap()
+    };
+    let guide = guide();
+    let has = |key: &str, text: &str| {
+        guide.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{key}`")) && line.contains(text))
+    };
+    assert!(value("deadline-ms") == 120_000 && has("deadline-ms", "120 s"));
+    assert!(value("fuel") == 200_000_000_000 && has("fuel", "200 billion"));
+    assert!(value("memory-bytes") == 256 << 20 && has("memory-bytes", "256 MiB"));
+    assert!(value("output-bytes") == 32 << 20 && has("output-bytes", "32 MiB"));
+    assert!(value("bytes-written") == 1 << 30 && has("bytes-written", "1 GiB"));
+    assert!(value("file-bytes") == 1 << 30 && has("file-bytes", "1 GiB"));
+    assert!(value("programs") == 1_000 && has("programs", "1,000"));
+    assert!(value("requests") == 1_000 && has("requests", "1,000"));
+}
