@@ -22,6 +22,7 @@ mod kill;
 mod limits;
 mod offers;
 mod plan;
+mod plugin_test;
 mod plugins;
 mod processes;
 mod programs;
