@@ -40,6 +40,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-plugin-runtime", &["pinion-egress", "pinion-protocol"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
+    ("pinion-plugin-test", &["pinion-agent", "pinion-egress", "pinion-plugin-runtime", "pinion-session-store"]),
     ("pinion-tui", &["pinion-protocol"]),
     (
         "pinion-cli",

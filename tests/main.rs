@@ -25,6 +25,7 @@ mod limits;
 mod offers;
 mod packages;
 mod plan;
+mod plugin_test;
 mod plugins;
 mod processes;
 mod programs;

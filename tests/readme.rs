@@ -38,6 +38,7 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion session show ", File("tests/command.rs", r#"(["session", "show", &id])"#)),
     ("pinion session export ", File("tests/hostile/repository.rs", r#"["session", "export", "#)),
     ("cargo bench -p ", Nothing("it measures")),
+    ("tests/bench/mcp.py", Nothing("it measures, and downloads")),
     ("pinion\n", Nothing("it is an interactive conversation")),
     ("pinion \"", File("tests/hostile/prompts.rs", r#"script.to_str().unwrap(), "go"]"#)),
     ("pinion -m ", Nothing("it needs a key")),

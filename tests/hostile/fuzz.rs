@@ -1,6 +1,8 @@
-//! Random bytes wherever a plugin supplies data: component, manifest, lists of tools and commands, schemas. Each target
-//! runs briefly, or for `PINION_FUZZ_SECONDS` if set; the seed is fixed. Nothing may panic or hang. With the variable
-//! set, the process must stay below 512 MB.
+//! Random bytes wherever a plugin supplies data: component, manifest, lists of tools and commands, schemas, and in [`data`]
+//! arguments, results, settings, config and grants. Each target runs briefly, or for `PINION_FUZZ_SECONDS` if set; the seed
+//! is fixed. Nothing may panic or hang. With the variable set, the process must stay below 512 MB.
+
+mod data;
 
 use pinion_plugin_runtime::Inspection;
 use pinion_tests::{SandboxBuilder, guest};
@@ -10,6 +12,9 @@ use tempfile::TempDir;
 
 /// More time than one load may take within its own limits.
 const HANG: Duration = Duration::from_secs(60);
+
+/// Bytes of a description: the lists of a plugin, whose texts are bounded.
+const MAX_DESCRIPTION: usize = 16 * 1024 * 1024;
 
 /// A small random number generator (xorshift).
 struct Random(u64);
@@ -48,6 +53,20 @@ impl Random {
             }
         }
     }
+
+    /// Replaces letters by others at random positions, which keeps the structure of a binary format, and changes names,
+    /// interfaces and versions.
+    fn respell(&mut self, bytes: &mut [u8]) {
+        let letters: Vec<usize> = (0..bytes.len().saturating_sub(2))
+            .filter(|at| bytes[*at..at + 3].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-./:@".contains(byte)))
+            .collect();
+        for _ in 0..=self.below(3) {
+            if !letters.is_empty() {
+                let at = *self.pick(&letters);
+                bytes[at] = *self.pick(b"aZ09-./:@_ ");
+            }
+        }
+    }
 }
 
 /// Returns one generator per round until the time is over.
@@ -68,18 +87,26 @@ fn peak_kilobytes() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_component_is_rejected_or_loaded() {
+async fn random_component_is_rejected_or_described() {
     let seeds = ["echo", "loiter", "counter"].map(|name| std::fs::read(guest(name)).unwrap());
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("random.wasm");
     for mut random in rounds(1) {
         let mut bytes = random.pick(&seeds).clone();
-        random.mutate(&mut bytes);
+        match random.below(2) {
+            0 => random.mutate(&mut bytes),
+            _ => random.respell(&mut bytes),
+        }
         // Most inputs end here cheaply; the rest is compiled, linked and run.
         if Inspection::of(&bytes).is_ok() {
             std::fs::write(&file, &bytes).unwrap();
             let builder = SandboxBuilder::default().file(file.clone()).cache(directory.path());
-            drop(tokio::time::timeout(HANG, builder.build()).await.unwrap());
+            let sandbox = tokio::time::timeout(HANG, builder.build()).await.unwrap();
+            for plugin in sandbox.runtime.plugins() {
+                let described = sandbox.runtime.description(&plugin.name).await.expect("no description of a plugin");
+                let read: Value = serde_json::from_str(&described).unwrap();
+                assert!(described.len() < MAX_DESCRIPTION && read.is_object(), "{} bytes", described.len());
+            }
         }
     }
 }

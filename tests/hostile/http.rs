@@ -4,7 +4,7 @@ use super::grants::{manifest, packed};
 use pinion_agent::Authority;
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::{Action, EngineLimits, NoticeEvent, PartialLimits};
-use pinion_tests::{Answer, HttpServer, Progress, Received, Sandbox, SandboxBuilder, answer};
+use pinion_tests::{Answer, HttpServer, Pinion, Progress, Received, Sandbox, SandboxBuilder, answer, guest};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,6 +175,54 @@ async fn one_grant_reaches_nothing_else() {
     }
     assert_eq!((other.connections(), server.connections()), (0, 0));
     assert_eq!(outcome(&sandbox, get(&server.url("/v1/x"))).await["body"], json!("reached"));
+}
+
+/// A response is followed only by its status and `location`, whatever else in it names another server.
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_of_every_kind_reach_nothing_else() {
+    let other = HttpServer::start(ok).await;
+    let target = other.url("/");
+    let page = format!("<meta http-equiv=refresh content='0;url={target}'><script src='{target}'></script>");
+    let elsewhere = target.clone();
+    let server = HttpServer::start(move |request| {
+        let status: u16 = request.uri().path()["/open/".len()..].parse().unwrap();
+        let link = format!("<{elsewhere}>; rel=preload");
+        let headers = [("location", &*elsewhere), ("refresh", &*elsewhere), ("link", &*link), ("alt-svc", "h2=\":1\"")];
+        answer(status, &headers, page.clone())
+    })
+    .await;
+    let sandbox = granted(&[&server.url("/open/")]).await;
+    for status in [301, 302, 303, 307, 308] {
+        for method in ["GET", "POST"] {
+            let request = json!({ "method": method, "url": server.url(&format!("/open/{status}")) });
+            let outcome = outcome(&sandbox, request).await;
+            let denied = outcome["denied"].as_str().unwrap_or_else(|| panic!("{method} {status}: {outcome}"));
+            assert!(denied.contains("to which the server redirected it"), "{denied}");
+        }
+    }
+    for status in [200, 201, 300, 304, 305, 306, 401, 407, 426, 503] {
+        let outcome = outcome(&sandbox, get(&server.url(&format!("/open/{status}")))).await;
+        assert_eq!(outcome["status"], json!(status), "{outcome}");
+    }
+    assert_eq!((other.connections(), server.lines().len()), (0, 20));
+}
+
+/// The environment of the host names proxies, as users have it. Requests of plugins use none.
+#[tokio::test(flavor = "multi_thread")]
+async fn proxy_of_the_environment_sees_no_request_of_a_plugin() {
+    let (server, proxy) = (HttpServer::start(ok).await, HttpServer::start(ok).await);
+    let pinion = Pinion::default();
+    let (plugin, grant) = (guest("fetcher"), format!("http={}", server.url("")));
+    let requests = json!({ "requests": [get(&server.url("/"))] }).to_string();
+    let mut command =
+        pinion.command(["plugin", "call", plugin.to_str().unwrap(), "fetch", &requests, "--grant", &grant]);
+    for variable in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env(variable, proxy.url(""));
+    }
+    let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(said.contains("reached"), "{ended:?}");
+    assert_eq!((server.connections(), proxy.connections()), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ use crate::registry::listing::PluginInfo;
 use crate::registry::notice::Notice;
 use crate::registry::watch::{PluginDirectory, Watch, WatchError};
 use crate::shared::{EngineCore, RuntimeConfig, Shared};
+use pinion_egress::Client;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -29,8 +30,20 @@ impl Runtime {
     /// # Errors
     /// The engine does not start on this machine.
     pub fn new(config: RuntimeConfig, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Self, EngineError> {
+        Self::with_client(config, Client::default(), on_notice)
+    }
+
+    /// Starts the engine, as [`Runtime::new`] does, with another HTTP client for the requests of all plugins.
+    ///
+    /// # Errors
+    /// The engine does not start on this machine.
+    pub fn with_client(
+        config: RuntimeConfig,
+        client: Client,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Self, EngineError> {
         let core = EngineCore::start(config.engine_limits.clone())?;
-        let registry = Registry::new(|plugins| Shared::new(config, core, plugins), Box::new(on_notice));
+        let registry = Registry::new(|plugins| Shared::new(config, core, client, plugins), Box::new(on_notice));
         Ok(Self { shared: registry.shared.clone(), registry, observers: Observers::default() })
     }
 

@@ -66,7 +66,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Puts the parts together around an engine that runs. `plugins` is the registry that will own the result.
-    pub(crate) fn new(config: RuntimeConfig, core: EngineCore, plugins: Weak<dyn LoadedPlugins>) -> Self {
+    pub(crate) fn new(
+        config: RuntimeConfig,
+        core: EngineCore,
+        client: Client,
+        plugins: Weak<dyn LoadedPlugins>,
+    ) -> Self {
         let EngineCore { engine, linker, limits } = core;
         let workspace = Workspace::new(&config.workspace);
         let protected = Arc::new(Protected::new(&config.host, workspace.real()));
@@ -85,7 +90,7 @@ impl Shared {
             read_files: Arc::default(),
             used_tokens: Arc::default(),
             stores: Arc::default(),
-            client: Client::default(),
+            client,
             plugins,
             engine,
         }

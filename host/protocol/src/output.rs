@@ -24,6 +24,22 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
+
+    /// Returns the text for people, with a line for each picture. Every part ends its last line.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for part in &self.content {
+            match part {
+                Content::Text { text: part } => text.push_str(part),
+                Content::Image(image) => text.push_str(&format!("[{}, {} bytes]", image.media_type, image.data.len())),
+                Content::Thinking(_) | Content::ToolCall(_) => {}
+            }
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+        text
+    }
 }
 
 impl From<String> for ToolOutput {

@@ -60,6 +60,21 @@ pub struct ToolInvocation {
 }
 
 impl ToolInvocation {
+    /// Creates a call outside of conversations: without a session, and with all the authority that the tool declares.
+    pub fn alone(tool: Arc<ToolDefinition>, arguments: Value) -> Self {
+        Self {
+            call_id: "call".to_owned(),
+            session_id: "".into(),
+            loop_id: "none".into(),
+            tool,
+            arguments,
+            at_most: Authority::ALL,
+            agents: None,
+            services: None,
+            token: CancellationToken::new(),
+        }
+    }
+
     /// Returns the tool's name.
     pub fn name(&self) -> &str {
         &self.tool.name

@@ -14,11 +14,10 @@ use crate::run::rows::account;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
-use pinion_agent::{Authority, Content, ToolExecutor as _};
+use pinion_agent::{Content, ToolExecutor as _};
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(
     base: &Base,
@@ -77,18 +76,7 @@ pub(crate) async fn prepare(
         Failure::usage(format!("the arguments do not match the schema: {problem}"))
             .hint(format!("the schema: {}", definition.input_schema))
     })?;
-    Ok(ToolInvocation {
-        call_id: "call".to_owned(),
-        // It belongs to no session.
-        session_id: "".into(),
-        loop_id: "none".into(),
-        tool: definition.clone(),
-        arguments: arguments.into_owned(),
-        at_most: Authority::ALL,
-        agents: None,
-        services: None,
-        token: CancellationToken::new(),
-    })
+    Ok(ToolInvocation::alone(definition.clone(), arguments.into_owned()))
 }
 
 /// Reports grants that the plugin does not ask for, because they have no effect.
@@ -115,7 +103,7 @@ fn failure(result: std::result::Result<ToolOutput, ToolError>, info: &PluginInfo
 fn as_value(reply: &ToolReply) -> Value {
     match &reply.result {
         Ok(output) => {
-            json!({ "text": text_of(output), "details": output.details, "is_error": output.is_error, "ledger": reply.ledger })
+            json!({ "text": output.to_text(), "details": output.details, "is_error": output.is_error, "ledger": reply.ledger })
         }
         Err(error) => json!({ "error": error.to_string(), "ledger": reply.ledger }),
     }
@@ -150,25 +138,9 @@ pub(crate) async fn runtime(
 
 /// Returns the output and its details for people.
 fn content(output: &ToolOutput) -> String {
-    let mut text = text_of(output);
+    let mut text = output.to_text();
     if let Some(details) = &output.details {
         text.push_str(&format!("details: {details}\n"));
-    }
-    text
-}
-
-/// Returns the text of an output, with a line for each picture.
-pub(crate) fn text_of(output: &ToolOutput) -> String {
-    let mut text = String::new();
-    for part in &output.content {
-        match part {
-            Content::Text { text: part } => text.push_str(part),
-            Content::Image(image) => text.push_str(&format!("[{}, {} bytes]", image.media_type, image.data.len())),
-            Content::Thinking(_) | Content::ToolCall(_) => {}
-        }
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
     }
     text
 }

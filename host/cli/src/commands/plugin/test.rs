@@ -169,7 +169,7 @@ async fn execute(base: &Base, plugin: &str, case: &Case) -> Result<Outcome> {
             let time_us = reply.ledger.as_ref().map_or(0, |ledger| ledger.time_us);
             Ok(match reply.result {
                 Ok(output) => {
-                    let text = call::text_of(&output);
+                    let text = output.to_text();
                     let error = output.is_error.then(|| text.clone());
                     Outcome { text, details: output.details, error, time_us, ..Outcome::default() }
                 }

@@ -1,0 +1,46 @@
+//! Tests of plugins in the real runtime, with a scripted host.
+//!
+//! A test loads a component as users get it, grants it what the words of `--grant` say, scripts everything beyond it (the
+//! user, models, other tools, servers, secrets), and calls it. Limits, grants, address checks and redaction are those of
+//! the product. No request leaves the machine.
+//!
+//! ```no_run
+//! use pinion_plugin_test::{Plugin, TestError, json};
+//!
+//! # async fn test() -> Result<(), TestError> {
+//! let plugin = Plugin::load("target/pinion/word-count.wasm")
+//!     .file("a.txt", "one two\nthree")
+//!     .grant("files=read")
+//!     .start()
+//!     .await?;
+//! let reply = plugin.call("word_count", json!({ "path": "a.txt" })).await;
+//! assert_eq!(reply.text()?, "3 words");
+//! assert_eq!((reply.ledger.files, reply.ledger.bytes_written), (1, 0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Plugin`] prepares the component and the host, [`Running`] makes calls, [`Reply`] is the result of one, and
+//! [`Running::seen`] tells what the plugin did with its conversation.
+
+mod conversation;
+mod error;
+mod plugin;
+mod reply;
+mod running;
+mod secrets;
+mod servers;
+
+pub use self::conversation::{Asked, Called, Seen};
+pub use self::error::TestError;
+pub use self::plugin::Plugin;
+pub use self::reply::Reply;
+pub use self::running::Running;
+pub use self::servers::{Received, Response, response};
+
+pub use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind};
+pub use pinion_agent::services::CompletionTask;
+pub use pinion_agent::tool::{Ledger, ToolOutput};
+pub use pinion_agent::{Authority, Content};
+pub use pinion_plugin_runtime::{Action, Completion, PartialLimits};
+pub use serde_json::{Value, json};

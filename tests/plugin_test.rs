@@ -1,0 +1,168 @@
+//! The test kit for authors, `pinion-plugin-test`: what it scripts, what it records, and the errors of a wrong test.
+
+use pinion_plugin_test::{
+    Action, Authority, DialogAnswer, DialogError, PartialLimits, Plugin, TestError, ToolOutput, json, response,
+};
+use pinion_tests::guest;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+fn plugin(name: &str) -> Plugin {
+    Plugin::load(guest(name)).cache(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn steps(steps: Value) -> Value {
+    json!({ "steps": steps })
+}
+
+#[tokio::test]
+async fn scripted_user_answers_and_is_recorded() -> Result<(), TestError> {
+    let plugin = plugin("talker").grant("ui").answer(DialogAnswer::Confirmed(true)).dismiss().start().await?;
+    let does = json!([{ "confirm": "one?" }, { "confirm": "two?" }, { "confirm": "three?" }, { "notify": ["hello", 1] },
+        { "status": "busy" }, { "draw": "drawn" }]);
+    let text = plugin.call("talk", steps(does)).await.text()?;
+    assert!(text.starts_with("Ok(true)\nErr(UiError::Dismissed)\nErr(UiError::Headless)\n"), "{text}");
+    let seen = plugin.seen();
+    let questions: Vec<&str> = seen.asked.iter().map(|asked| asked.dialog.question.as_str()).collect();
+    assert_eq!(questions, ["one?", "two?", "three?"]);
+    assert_eq!(seen.asked[2].answer, Err(DialogError::Headless));
+    assert_eq!((seen.notices, seen.segments), (vec!["hello".to_owned()], vec![Some("busy".to_owned())]));
+    assert!(seen.drawings.len() == 2 && seen.drawings[0].to_string().contains("drawn"), "{:?}", seen.drawings);
+    Ok(())
+}
+
+#[tokio::test]
+async fn scripted_models_and_tools_answer_within_the_authority_of_the_call() -> Result<(), TestError> {
+    let echo = |arguments: &Value| Ok(ToolOutput::text(format!("got {arguments}")));
+    let plugin =
+        plugin("talker").grant("model").grant("invoke").completion("forty-two").failed_completion("overloaded");
+    let plugin = plugin.tool("look", Authority::READ_ONLY, echo).tool("bash", Authority::ALL, echo);
+    let plugin = plugin.tool("broken", Authority::default(), |_| Err("no luck".to_owned())).start().await?;
+    let ask = json!({ "complete": { "prompt": "6 * 7?" } });
+    let does = json!([ask, ask, ask, "tools", { "call": ["look", { "a": 1 }] }, { "call": ["bash", {}] },
+        { "call": ["broken", {}] }]);
+    let reply = plugin.call("talk_delegating", steps(does)).await;
+    let text = reply.text()?;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("forty-two") && lines[1].contains("overloaded"), "{text}");
+    assert!(lines[2].contains("the test scripts no more completions"), "{text}");
+    // The tool that calls may read and delegate, and no more.
+    assert_eq!(lines[3], "look broken");
+    assert!(text.contains("got {\\\"a\\\":1}") && text.contains("no luck"), "{text}");
+    assert!(text.contains("There is no tool `bash`") || text.contains("no tool `bash`"), "{text}");
+    assert_eq!((reply.ledger.counts["completion"], plugin.seen().completions.len()), (3, 3));
+    let called: Vec<String> = plugin.seen().called.into_iter().map(|call| call.tool).collect();
+    assert_eq!(called, ["look", "bash", "broken"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn scripted_servers_answer_under_the_rules_of_the_grant() -> Result<(), TestError> {
+    let plugin = plugin("fetcher").grant("http=https://api.example.com/v1/").grant("http=http://db.example.com:8080");
+    let plugin = plugin.grant("http=https://other.example.com");
+    let plugin = plugin.server("https://api.example.com", |request| match request.uri().path() {
+        "/v1/moved" => response(302, &[("location", "https://api.example.com/v2/secret")], ""),
+        path => response(200, &[("x-answer", "yes")], format!("{} {path}", request.method())),
+    });
+    let plugin = plugin.server("http://db.example.com:8080", |_| response(404, &[], "nothing")).start().await?;
+    let get = |url: &str| json!({ "url": url });
+    let requests = [
+        get("https://api.example.com/v1/items"),
+        get("http://db.example.com:8080/x"),
+        get("https://api.example.com/v2/secret"),
+        get("https://api.example.com/v1/moved"),
+        get("https://other.example.com/"),
+    ];
+    let reply = plugin.call("fetch", json!({ "requests": requests })).await;
+    let outcomes: Vec<Value> = serde_json::from_str(&reply.text()?).unwrap();
+    assert_eq!((&outcomes[0]["status"], &outcomes[0]["body"]), (&json!(200), &json!("GET /v1/items")));
+    assert_eq!(outcomes[1]["status"], json!(404));
+    assert!(outcomes[2]["denied"].is_string() && outcomes[3]["denied"].is_string(), "{outcomes:?}");
+    assert!(outcomes[4]["failed"].as_str().unwrap().contains("scripts no server"), "{outcomes:?}");
+    let received: Vec<String> = plugin.received().iter().map(|request| request.uri().to_string()).collect();
+    let expected =
+        ["https://api.example.com/v1/items", "http://db.example.com:8080/x", "https://api.example.com/v1/moved"];
+    assert_eq!(received, expected);
+    assert_eq!(reply.ledger.requests, 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn plugin_has_its_settings_storage_session_and_secrets() -> Result<(), TestError> {
+    let configured = plugin("configured").settings(json!({ "greeting": "hello" })).start().await?;
+    assert_eq!(configured.call("greeting", json!({})).await.text()?, "hello");
+    let keeper = plugin("keeper").grant("storage").grant("secrets=github").secret("github", "Zq7Xw3Vb9Nm2Kp5L", &[]);
+    let keeper = keeper.grant("process").start().await?;
+    let does = json!([
+        ["set", "plugin", "a", "1"],
+        ["get", "plugin", "a"],
+        ["set", "session", "a", "2"],
+        ["has", "github"],
+        ["has", "other"]
+    ]);
+    let text = keeper.call("keep", steps(does)).await.text()?;
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!((lines[0], lines[2], lines[3]), ("ok 1", "ok true", "ok false"));
+    let printed = keeper.call("keep_running", steps(json!([["run", "github", "printf %s $TOKEN"]]))).await.text()?;
+    assert!(printed.starts_with("ok ") && !printed.contains("Z.q.7"), "{printed}");
+    let talker = plugin("talker").grant("session=write").message("Hello there").start().await?;
+    let does = json!([{ "entries": ["", 10] }, { "append": { "mine": true } }]);
+    assert!(talker.call("talk", steps(does)).await.text()?.contains("Hello there"));
+    assert!(
+        talker.entries()?.iter().any(|entry| entry.to_string().contains("\"mine\":true")),
+        "{:?}",
+        talker.entries()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn commands_dialogs_and_completions_of_arguments_run() -> Result<(), TestError> {
+    let plugin = plugin("talker").grant("ui").answer(DialogAnswer::Confirmed(true)).start().await?;
+    let actions = plugin.command("talk", r#"[{ "confirm": "ok?" }, { "draw": "x" }]"#).await?;
+    assert!(matches!(&actions[..], [Action::Print(text)] if text.starts_with("Ok(true)\n")), "{actions:?}");
+    assert!(plugin.seen().drawings.is_empty() && plugin.complete("talk", "x").await.len() == 1);
+    let error = plugin.command("tolk", "").await.unwrap_err().to_string();
+    assert!(error.ends_with("hint: its commands are: talk"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn limits_and_cancellation_end_calls_with_what_was_used() -> Result<(), TestError> {
+    let limits = PartialLimits { fuel: Some(50_000_000), ..PartialLimits::default() };
+    let plugin = plugin("talker").grant("ui").limits(limits).start().await?;
+    let reply = plugin.call("talk", steps(json!(["spin"]))).await;
+    let error = reply.error()?;
+    assert!(error.contains("fuel") && error.contains("limits"), "{error}");
+    assert!(reply.ledger.fuel >= 50_000_000, "{:?}", reply.ledger);
+    let token = CancellationToken::new();
+    token.cancel();
+    let cancelled = plugin.call_until("talk", steps(json!(["spin"])), token).await;
+    assert!(cancelled.error()?.contains("cancelled"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn wrong_tests_are_explained() {
+    let error = |started: Result<pinion_plugin_test::Running, TestError>| started.err().unwrap().to_string();
+    let missing = error(Plugin::load("build/none.wasm").start().await);
+    assert!(
+        missing.contains("build/none.wasm") && missing.ends_with("hint: build it before the test: pinion plugin build")
+    );
+    let unasked = error(plugin("echo").grant("process").start().await);
+    assert!(
+        unasked.starts_with("the plugin asks only for files=read: other grants have no effect\nhint: "),
+        "{unasked}"
+    );
+    let unknown = error(plugin("echo").grant("fs=read").start().await);
+    assert!(unknown.contains("`fs=read` is not a capability\nhint: the capabilities are files=read"), "{unknown}");
+    let outside = error(plugin("echo").file("../a", "x").start().await);
+    assert_eq!(outside, "`../a` is not a path inside the workspace");
+    let echo = plugin("echo").start().await.unwrap();
+    let no_tool = echo.call("ekko", json!({})).await.error().unwrap();
+    assert!(no_tool.starts_with("plugin `echo` has no tool `ekko`\nhint: its tools are: echo, fail"), "{no_tool}");
+    let wrong = echo.call("echo", json!({ "massage": "x" })).await.error().unwrap();
+    assert!(wrong.starts_with("the arguments do not match the schema: ") && wrong.contains("\nhint: the schema: {"));
+    let failed = echo.call("fail", json!({ "message": "out of luck" })).await;
+    assert!(failed.error().unwrap().contains("out of luck") && failed.text().is_err());
+}
