@@ -11,6 +11,8 @@ mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
 #[cfg(target_os = "linux")]
+mod escapes;
+#[cfg(target_os = "linux")]
 mod faults;
 mod first_contact;
 #[cfg(target_os = "linux")]
