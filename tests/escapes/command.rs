@@ -1,7 +1,7 @@
 //! The sandbox of the command: on by default, configurable, and closed where a layer is missing.
 
 use super::BOTH;
-use pinion_sandbox::{Launcher, Policy, Program};
+use pinion_sandbox::{Enforcement, Launcher, Policy, Program};
 use pinion_tests::{Ended, Pinion, binary, call, has_namespaces, say};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -169,4 +169,19 @@ fn missing_layer_is_reported_and_nothing_runs() {
         "{error}"
     );
     assert!(!made.exists());
+}
+
+#[test]
+fn best_effort_does_without_landlock_and_require_does_not() {
+    // A helper on a kernel without Landlock.
+    let helper = format!(
+        "case \"$1\" in *'\"landlock\":true'*) echo 'no Landlock' >&2; exit 125;; esac; exec {} run-in-sandbox-for-parent \"$@\"",
+        binary().display()
+    );
+    let launcher = Launcher::new("/bin/sh".into(), ["-c", &helper, "sh"].map(Into::into).to_vec());
+    let refused = launcher.support(&Policy::default()).unwrap_err().to_string();
+    assert!(refused.contains("no Landlock"), "{refused}");
+    let policy = Policy { enforcement: Enforcement::BestEffort, ..Policy::default() };
+    let support = launcher.support(&policy).unwrap();
+    assert!(support.landlock.is_none() && support.seccomp, "{support:?}");
 }

@@ -1,7 +1,7 @@
 //! Starting programs through the helper.
 
 use crate::error::SandboxError;
-use crate::policy::{Layers, Policy};
+use crate::policy::{Enforcement, Layers, Policy};
 use crate::request::{Outcome, Report, Request};
 use crate::seatbelt::profile;
 use std::ffi::{OsStr, OsString};
@@ -63,11 +63,6 @@ impl Launcher {
         self
     }
 
-    /// Returns the layers in use.
-    pub fn layers(&self) -> Layers {
-        self.layers
-    }
-
     /// Returns the command that starts a program under a policy. The caller decides on its streams and its process group.
     ///
     /// # Errors
@@ -95,16 +90,25 @@ impl Launcher {
                 namespaces: Err("macOS has Seatbelt instead".to_owned()),
             });
         }
-        let without = Layers { namespaces: false, ..self.layers };
-        let (report, namespaces) = match self.layers.namespaces {
-            false => (self.clone().with_layers(without).check(policy)?, Err("not in use".to_owned())),
-            true => match self.check(policy) {
-                Ok(report) => (report, Ok(())),
-                // The other layers may work all the same.
-                Err(error) => (self.clone().with_layers(without).check(policy)?, Err(first_line(&error.to_string()))),
-            },
-        };
-        Ok(Support { landlock: report.landlock, seccomp: report.seccomp, namespaces })
+        let Layers { namespaces, landlock } = self.layers;
+        let mut candidates = vec![self.layers, Layers { namespaces: false, landlock }];
+        if policy.enforcement == Enforcement::BestEffort {
+            candidates.extend([Layers { namespaces, landlock: false }, Layers { namespaces: false, landlock: false }]);
+        }
+        let mut missing = (!namespaces).then(|| "not in use".to_owned());
+        let mut failure = SandboxError::step("check the sandbox", "no layers are in use");
+        for layers in candidates {
+            match self.clone().with_layers(layers).check(policy) {
+                Ok(Report { landlock, seccomp }) => {
+                    let namespaces = if layers.namespaces { Ok(()) } else { Err(missing.unwrap_or_default()) };
+                    return Ok(Support { landlock, seccomp, namespaces });
+                }
+                Err(error) => failure = error,
+            }
+            // Of all layers, namespaces are missing most often.
+            missing.get_or_insert_with(|| first_line(&failure.to_string()));
+        }
+        Err(failure)
     }
 
     fn check(&self, policy: &Policy) -> Result<Report, SandboxError> {

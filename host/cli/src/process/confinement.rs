@@ -109,7 +109,7 @@ impl SandboxedPrograms {
     /// There is no sandbox.
     pub(crate) fn command(&self, program: Program<'_>, policy: &Policy) -> Result<std::process::Command, String> {
         let support = self.support(policy)?;
-        let layers = Layers { namespaces: support.namespaces.is_ok(), ..self.launcher.layers() };
+        let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
         let command = self.launcher.clone().with_layers(layers).command(program, policy);
         command.map_err(|error: SandboxError| error.to_string())
     }
