@@ -41,6 +41,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
     ("pinion-plugin-test", &["pinion-agent", "pinion-egress", "pinion-plugin-runtime", "pinion-session-store"]),
+    ("pinion-sandbox", &[]),
     ("pinion-tui", &["pinion-protocol"]),
     (
         "pinion-cli",
@@ -49,6 +50,7 @@ const OURS: &[(&str, &[&str])] = &[
             "pinion-orchestration",
             "pinion-providers",
             "pinion-plugin-runtime",
+            "pinion-sandbox",
             "pinion-session-store",
             "pinion-tui",
         ],
@@ -70,6 +72,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
+    ("pinion-sandbox", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-session-store", &["wasmtime", "reqwest", "crossterm", "clap", "tokio"]),
     ("pinion-plugin-sdk", &["wasmtime", "tokio", "wit-parser"]),
     ("pinion-tui", &["wasmtime", "tokio", "reqwest", "clap", "rustyline", "toml"]),
@@ -216,6 +219,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // The UI's own sequences, as bytes and text for the module that prints; the other text of frames is neutralized.
     ("tui/src/screen.rs", "\\x1b["),
     ("tui/src/terminal.rs", "\\x1b["),
+    // Places in the file tree of confined programs, and in the profile for macOS.
+    ("sandbox/src/linux/mounts.rs", "\"/proc/self/fd"),
+    ("sandbox/src/linux/grants.rs", "[\"/dev/tty\""),
+    ("sandbox/src/seatbelt.rs", "^/dev/ttys[0-9]+$"),
     // Compiled code for the pipe of the requesting process.
     ("plugin-runtime/src/loading/compiler.rs", "let mut out = io::stdout().lock();"),
 ];

@@ -10,6 +10,8 @@ mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
+#[cfg(target_os = "linux")]
+mod escapes;
 mod examples;
 #[cfg(target_os = "linux")]
 mod faults;

@@ -304,12 +304,12 @@ fn user_edits_during_a_step_are_kept_byte_for_byte() {
     let before =
         "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## First\r\nStatus:   OPEN\r\n\tDo  it.\r\n## Second\r\nNot this.\r\n";
     let file = pinion.write(PLAN, before);
-    // Simulates an editor during the first step: inserts a step before it and replaces the second.
+    // Simulates an editor during the first step, which no sandbox keeps from plans: inserts a step before it and replaces the second.
     let after = "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## New\r\nStatus: done\r\n## First\r\nStatus: running\r\n\tDo  it.\r\n\
                  ## Second\r\nBut this.  \r\n\r\n```\nStatus: open\n```";
     pinion.write("after.md", after);
     let replies = [bash(&format!("cp {PLAN} seen.md; cp after.md {PLAN}")), report(true, "1"), report(true, "2")];
-    let ended = execute(&pinion, &replies, &["--output-format", "stream-json"]);
+    let ended = execute(&pinion, &replies, &["--no-sandbox", "--output-format", "stream-json"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(read(&pinion.workspace().join("seen.md")), before.replace("Status:   OPEN", "Status: running"));
     let second = ended.stdout.lines().find(|line| line.contains("Do step 3 of 3 now: Second")).unwrap();
@@ -324,7 +324,7 @@ fn plan_broken_during_a_step_is_reported_and_kept() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [bash(&format!("printf '## a\\nStatus: perhaps\\n' > {PLAN}")), report(true, "ok")];
-    let ended = execute(&pinion, &replies, &[]);
+    let ended = execute(&pinion, &replies, &["--no-sandbox"]);
     assert_error(&ended, 2, &["step 1, `Find the bug`, is done", "line 2: unknown status `perhaps`"]);
     assert_eq!(read(&file), "## a\nStatus: perhaps\n");
 }

@@ -78,4 +78,6 @@ mkdir "$clean/home"
 )
 
 step tests
+# The tests start the command of this build.
+cargo --config tests/profile.toml build --workspace --release --locked --bin pinion
 cargo --config tests/profile.toml test --workspace --release --locked

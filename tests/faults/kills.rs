@@ -18,8 +18,9 @@ async fn programs_do_not_outlive_a_killed_host() {
     // A pipeline, a background process, and one that forked twice.
     let command =
         "(sleep 1000 & echo $! > twice) & sleep 1000 & echo $! > background; echo $$ > shell; sleep 1000 | cat";
-    let mut child =
-        scripted(&pinion, &[call("bash", json!({ "command": command }))], &["--approve", "all"]).spawn().unwrap();
+    // Without a sandbox, whose namespace would end them, and would give them other numbers.
+    let options = ["--approve", "all", "--no-sandbox"];
+    let mut child = scripted(&pinion, &[call("bash", json!({ "command": command }))], &options).spawn().unwrap();
     let programs = ["shell", "background", "twice"].map(|file| number(&pinion, file));
     // SIGKILL, which the host cannot handle.
     child.kill().unwrap();
@@ -27,6 +28,26 @@ async fn programs_do_not_outlive_a_killed_host() {
     for program in programs {
         until_gone(program).await;
     }
+}
+
+#[test]
+fn confined_programs_do_not_outlive_a_killed_host() {
+    if !pinion_tests::has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    let marked = format!("{}.5", 1_000_000 + std::process::id());
+    let command = format!("setsid sleep {marked} & (setsid sleep {marked} &) ; touch begun; sleep {marked}");
+    let options = ["--approve", "all"];
+    let mut child = scripted(&pinion, &[call("bash", json!({ "command": command }))], &options).spawn().unwrap();
+    pinion_tests::wait_until("the programs run", || pinion.workspace().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = format!("sleep\0{marked}\0");
+    let is_marked =
+        |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).is_ok_and(|l| l == line.as_bytes());
+    let runs = || std::fs::read_dir("/proc").unwrap().flatten().any(is_marked);
+    pinion_tests::wait_until("the programs have ended", || !runs());
 }
 
 #[test]

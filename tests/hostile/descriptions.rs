@@ -275,6 +275,7 @@ async fn refresh_applies_new_grants_and_leaves_the_rest() {
         engine_limits: None,
         compiler: None,
         host: HostDirectories::default(),
+        confinement: None,
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {}).unwrap();

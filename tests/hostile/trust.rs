@@ -430,8 +430,9 @@ fn project_plugin_changed_during_a_run_is_held_back() {
         json!({ "text": "done" }),
     ];
     let script = pinion.script(&replies);
-    let arguments =
-        ["-p", "--approve", "all", "--output-format", "stream-json", "--replay", script.to_str().unwrap(), "go"];
+    // The program stands for the user, who is not confined.
+    let options = ["-p", "--approve", "all", "--no-sandbox", "--output-format", "stream-json"];
+    let arguments = options.iter().copied().chain(["--replay", script.to_str().unwrap(), "go"]);
     let ended = pinion.run(arguments);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains(GREETING) && !ended.stdout.contains("hello from version two"), "{ended:?}");

@@ -14,7 +14,7 @@ mod wait;
 
 pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
-pub use pinion::{Ended, Pinion};
+pub use pinion::{Ended, Pinion, binary, has_namespaces};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
 pub use script::{call, say};

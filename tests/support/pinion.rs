@@ -105,6 +105,11 @@ impl Pinion {
     }
 }
 
+/// Returns whether this machine lets the user create namespaces.
+pub fn has_namespaces() -> bool {
+    Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
+}
+
 fn pass(command: &mut Command, name: &str) {
     let value = std::env::var_os(name).or_else(|| {
         // Their default locations are below the home that was replaced.
@@ -129,8 +134,8 @@ fn ended(output: Output) -> Ended {
     }
 }
 
-/// `$PINION_BIN`, or the binary beside the tests, which are in `deps`.
-fn binary() -> PathBuf {
+/// Returns the path of the command: `$PINION_BIN`, or the binary beside the tests, which are in `deps`.
+pub fn binary() -> PathBuf {
     let binary = std::env::var_os("PINION_BIN").map_or_else(
         || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("pinion"),
         PathBuf::from,

@@ -376,6 +376,7 @@ impl SandboxBuilder {
                 private: self.private.iter().map(|path| directory.path().join(path)).collect(),
                 handed_out: self.handed_out.iter().map(|path| directory.path().join(path)).collect(),
             },
+            confinement: None,
             info: Arc::new(NoInfo),
         };
         let sent = notices.clone();

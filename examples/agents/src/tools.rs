@@ -29,6 +29,7 @@ pub async fn load_tools<const N: usize>(
         engine_limits: None,
         compiler: None,
         host: HostDirectories::default(),
+        confinement: None,
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {})?;

@@ -107,6 +107,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "MODE", help_heading = "Tools")]
     pub(crate) approve: Option<Approve>,
 
+    /// Sandbox of programs [default: require]
+    #[arg(long, value_name = "MODE", help_heading = "Tools", hide_short_help = true)]
+    pub(crate) sandbox: Option<SandboxMode>,
+    /// Run programs without a sandbox (same as --sandbox off)
+    #[arg(long, help_heading = "Tools", conflicts_with = "sandbox", hide_short_help = true)]
+    pub(crate) no_sandbox: bool,
+
     /// Stop after this many turns, 0 for no limit [default: 50]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
@@ -182,6 +189,19 @@ pub(crate) enum OutputFormat {
     Json,
     /// One JSON event per line
     StreamJson,
+}
+
+/// `--sandbox`, and `mode` of `[sandbox]` in the config.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxMode {
+    /// Programs run confined or not at all
+    #[default]
+    Require,
+    /// Programs run with the protection that the system offers
+    BestEffort,
+    /// Programs run unprotected
+    Off,
 }
 
 /// `--approve`, and `approve` in the config.

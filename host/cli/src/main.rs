@@ -28,6 +28,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
 use crate::plugins::runtime::{COMPILE_COMPONENT, GUARD_PROGRAMS};
+use crate::process::confinement::RUN_IN_SANDBOX;
 use crate::process::{hardening, logging, signals};
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -47,6 +48,10 @@ fn main() -> ExitCode {
         hardening::rename(GUARD_PROGRAMS);
         pinion_plugin_runtime::guard_for_parent();
         return ExitCode::SUCCESS;
+    }
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|argument| argument == RUN_IN_SANDBOX) {
+        return pinion_sandbox::run_for_parent(arguments, |message| note(&Text::block(message.to_owned())));
     }
     hardening::start();
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {

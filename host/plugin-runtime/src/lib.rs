@@ -35,6 +35,7 @@ pub use capability::{
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;
+pub use host::confinement::{AfterProgram, ConfinedProgram, Confinement, PlainProgram};
 pub use host::guard::{guard_for_parent, guard_programs};
 pub use host::workspace::list_files;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};

@@ -6,6 +6,7 @@ use crate::capability::files::roots::Workspace;
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::engine::{Engine, EngineError, pagemap};
+use crate::host::confinement::Confinement;
 use crate::host::linker::linker;
 use crate::host::workspace::read_files::ReadFiles;
 use crate::host_info::{HostInfo, LoadedPlugins};
@@ -37,6 +38,8 @@ pub struct RuntimeConfig {
     pub compiler: Option<Compiler>,
     /// Directories of the application itself, which no plugin may use.
     pub host: HostDirectories,
+    /// Confines the programs that plugins start; none runs them as they are.
+    pub confinement: Option<Arc<dyn Confinement>>,
     /// Facts about the host that plugins with the capability `catalog` may see.
     pub info: Arc<dyn HostInfo>,
 }
@@ -60,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) stores: Arc<Stores>,
     /// Sends the requests of all plugins.
     pub(crate) client: Client,
+    pub(crate) confinement: Option<Arc<dyn Confinement>>,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -91,6 +95,7 @@ impl Shared {
             used_tokens: Arc::default(),
             stores: Arc::default(),
             client,
+            confinement: config.confinement,
             plugins,
             engine,
         }

@@ -180,6 +180,7 @@ impl Plugin {
             compiler: None,
             host: HostDirectories { private: vec![root.join("host")], handed_out: Vec::new() },
             info: Arc::new(NoInfo),
+            confinement: None,
         };
         let runtime = Runtime::with_client(config, listener.client.clone(), |_| {});
         let runtime = Arc::new(runtime.map_err(|error| TestError::new(format!("the engine does not start: {error}")))?);

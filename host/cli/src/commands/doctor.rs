@@ -60,6 +60,7 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     findings.push(model(&chosen));
     findings.extend(unknown_fallbacks(base));
     findings.extend(plugins(base).await);
+    findings.push(sandbox(base));
     findings.extend([program("git", "the model uses it with `bash`"), toolchain()]);
     findings.extend(base.project_notices().into_iter().map(Finding::Missing));
     let style = Style::of_stdout();
@@ -71,6 +72,23 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     match broken {
         0 => Ok(()),
         n => Err(Failure::failed(format!("{} failed", count(n as u64, "check")))),
+    }
+}
+
+/// Checks the sandbox of programs.
+fn sandbox(base: &Base) -> Finding {
+    let Some(programs) = base.sandbox() else {
+        return Finding::Missing("no sandbox: the config turns it off, and programs run unprotected".to_owned());
+    };
+    match programs.support(&programs.policy(base.output.directory())) {
+        Err(error) => Finding::Broken(error),
+        Ok(support) => match (&support.namespaces, support.landlock) {
+            (Ok(()), Some(version)) => {
+                Finding::Good(format!("sandbox of programs: namespaces, Landlock {version}, seccomp"))
+            }
+            (Err(reason), _) => Finding::Missing(format!("sandbox of programs without namespaces: {reason}")),
+            (Ok(()), None) => Finding::Missing("sandbox of programs without Landlock".to_owned()),
+        },
     }
 }
 

@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 pub(crate) mod model;
 mod plugin;
+mod sandbox;
 pub(crate) mod session;
 pub(crate) mod trust;
 
@@ -61,6 +62,8 @@ commands! {
     Plugin(plugin::Plugin),
     /// Manage which projects may use their own config and plugins
     Trust(trust::Trust),
+    /// Run a command in the sandbox, or show its layers
+    Sandbox(sandbox::Sandbox),
     /// List, show, export, fork and delete sessions
     Session(session::Session),
     /// List models

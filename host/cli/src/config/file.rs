@@ -2,6 +2,7 @@
 
 use crate::args::Approve;
 use crate::config::plugin_secrets::FileSecret;
+use crate::config::sandbox::FileSandbox;
 use crate::config::tui::FileTui;
 use crate::failure::{Failure, Result};
 use pinion_agent::choice::ChoiceName;
@@ -56,6 +57,7 @@ pub(crate) struct File {
     /// Credentials that plugins use by name.
     pub(crate) secrets: BTreeMap<String, FileSecret>,
     pub(crate) process: FileProcess,
+    pub(crate) sandbox: FileSandbox,
     pub(crate) engine: FileEngine,
 }
 

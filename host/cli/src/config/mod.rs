@@ -11,6 +11,7 @@ pub(crate) mod file;
 pub(crate) mod plugin_secrets;
 pub(crate) mod project;
 pub(crate) mod providers;
+pub(crate) mod sandbox;
 pub(crate) mod secrets;
 pub(crate) mod tui;
 
@@ -18,6 +19,7 @@ use crate::args::RunArgs;
 use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider, Ui};
 use crate::config::plugin_secrets::DefinedSecrets;
 use crate::config::project::{Restricted, restrict};
+use crate::config::sandbox::SandboxSettings;
 use crate::config::tui::FileTui;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
@@ -81,6 +83,8 @@ pub(crate) struct Config {
     /// The secrets in the user's file.
     pub(crate) secrets: DefinedSecrets,
     pub(crate) process_environment: Vec<String>,
+    /// The sandbox of programs.
+    pub(crate) sandbox: SandboxSettings,
     pub(crate) engine_limits: Option<EngineLimits>,
     /// The content of the project, and whether the user trusts it.
     pub(crate) project: Project,
@@ -143,6 +147,7 @@ impl Config {
             secrets: plugin_secrets::defined(user.secrets)?,
             project_plugins,
             process_environment: file.process.environment,
+            sandbox: file.sandbox.settings(args)?,
             engine_limits: file.engine.limits,
             project,
             notices,

@@ -100,6 +100,11 @@ impl Paths {
         self.cache.join("output")
     }
 
+    /// Files that programs created at protected paths, and that were moved away.
+    pub(crate) fn removed(&self) -> PathBuf {
+        self.data.join("removed")
+    }
+
     pub(crate) fn sdk(&self) -> PathBuf {
         self.data.join("sdk")
     }

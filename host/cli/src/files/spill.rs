@@ -16,6 +16,8 @@ const SWEEP_DELAY: Duration = Duration::from_millis(500);
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Total size in bytes above which the oldest directories are removed.
 const MAX_BYTES: u64 = 1 << 30;
+/// Subdirectory that programs see as `/tmp`.
+pub(crate) const TEMPORARY: &str = "tmp";
 /// Maximum length in bytes of a session ID that is used as a name unchanged.
 const MAX_NAME: usize = 64;
 
@@ -54,6 +56,8 @@ impl Output {
     /// Removes the directory if it is empty or its session cannot be resumed. Called once, at the end of the process.
     pub(crate) fn close(&self) {
         let Some(used) = self.used.get() else { return };
+        // Temporary files of programs belong to this process, although their session may continue in another.
+        let _ = fs::remove_dir_all(used.path.join(TEMPORARY));
         // A later process removes what is left.
         let _ = match used.is_temporary {
             true => fs::remove_dir_all(&used.path),

@@ -45,6 +45,7 @@ impl Base {
             engine_limits: self.config.engine_limits.clone(),
             compiler: own_command(COMPILE_COMPONENT).map(|(program, arguments)| Compiler { program, arguments }),
             host: self.host_directories(),
+            confinement: self.confinement(),
             info,
         };
         Runtime::new(config, on_notice).map_err(Failure::from)
@@ -52,6 +53,6 @@ impl Base {
 }
 
 /// Returns the command that runs this program with an argument, for work in a process of its own.
-fn own_command(argument: &str) -> Option<(PathBuf, Vec<OsString>)> {
+pub(crate) fn own_command(argument: &str) -> Option<(PathBuf, Vec<OsString>)> {
     Some((std::env::current_exe().ok()?, vec![argument.into()]))
 }

@@ -1,5 +1,6 @@
-//! The process itself: hardening, signals and the log.
+//! The process itself: hardening, signals and the log; and the sandbox of the programs that it starts.
 
+pub(crate) mod confinement;
 pub(crate) mod hardening;
 pub(crate) mod logging;
 pub(crate) mod signals;

@@ -99,6 +99,7 @@ impl Plugins {
             policy: Arc::new(BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone())))),
             engine_limits: None,
             compiler: None,
+            confinement: None,
             info: Arc::new(NoInfo),
         };
         let runtime = Runtime::new(config, |_| {}).unwrap();

@@ -270,6 +270,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         stores: shared.stores.clone(),
         changed: program.changed.clone(),
         client: shared.client.clone(),
+        confinement: shared.confinement.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

@@ -9,6 +9,7 @@ use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::errors::fault::Exceeded;
 use crate::host::child::Children;
+use crate::host::confinement::Confinement;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::Stderr;
 use crate::host::workspace::read_files::ReadFiles;
@@ -51,6 +52,8 @@ pub(crate) struct State {
     /// The values that plugins stored.
     pub(crate) stores: Arc<Stores>,
     pub(crate) client: Client,
+    /// Confines the programs of the call.
+    pub(crate) confinement: Option<Arc<dyn Confinement>>,
     pub(crate) stderr: Stderr,
     /// Notified when the guest would list other tools or commands.
     pub(crate) changed: Arc<Notify>,
@@ -71,6 +74,7 @@ pub(crate) struct InstanceParts {
     pub(crate) stores: Arc<Stores>,
     pub(crate) changed: Arc<Notify>,
     pub(crate) client: Client,
+    pub(crate) confinement: Option<Arc<dyn Confinement>>,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -119,6 +123,7 @@ impl State {
             stores,
             changed,
             client,
+            confinement,
             plugins,
         } = from;
         let stderr = Stderr::new(plugin.clone());
@@ -150,6 +155,7 @@ impl State {
             settings,
             stores,
             client,
+            confinement,
             stderr,
             changed,
             limits,

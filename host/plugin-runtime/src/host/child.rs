@@ -10,7 +10,8 @@
 use crate::bindings::pinion::plugin::child_process::{Exit, OutputStream, ReadResult};
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
-use crate::host::process::{Group, signal_of, spawn};
+use crate::host::confinement::{After, Confinement};
+use crate::host::process::{Group, Started, signal_of, spawn};
 use pinion_protocol::{ByteRedactor, Secrets};
 use std::collections::VecDeque;
 use std::io;
@@ -51,6 +52,8 @@ struct Running {
     stderr: Pipe<ChildStderr>,
     exit: Option<ExitStatus>,
     _timer: Option<Timer>,
+    /// Done on drop, when the group was killed.
+    _after: After,
 }
 
 impl Children {
@@ -89,9 +92,11 @@ impl Child {
         workspace: &Path,
         environment: &[(String, String)],
         redacted: &Secrets,
+        confinement: Option<&dyn Confinement>,
     ) -> Result<Self, ProcessError> {
-        let mut child = spawn(&command, grant, workspace, environment, Stdio::piped())?;
-        let group = Arc::new(Group::of(&child));
+        let started = spawn(&command, grant, workspace, environment, Stdio::piped(), confinement)?;
+        let Started { group, mut child, after } = started;
+        let group = Arc::new(group);
         Ok(Self(Some(Running {
             stdin: Stdin { pipe: child.stdin.take(), first: command.stdin.into(), closes: false },
             stdout: Pipe::new(child.stdout.take(), redacted),
@@ -100,6 +105,7 @@ impl Child {
             _timer: command.timeout_ms.map(|ms| Timer::start(group.clone(), Duration::from_millis(ms.into()))),
             child,
             group,
+            _after: after,
         })))
     }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod cancellation;
 pub(crate) mod child;
+pub(crate) mod confinement;
 pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod linker;

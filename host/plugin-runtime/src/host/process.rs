@@ -8,6 +8,7 @@
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
 use crate::capability::files::account::Written;
+use crate::host::confinement::{After, AfterProgram, Confinement, PlainProgram, exists};
 use crate::host::guard;
 use crate::host::spill::Spill;
 use pinion_protocol::{ByteRedactor, Content, Secrets, ToolProgress};
@@ -44,6 +45,7 @@ pub(crate) struct Run {
     pub(crate) environment: Vec<(String, String)>,
     /// Secrets among the variables, which nobody reads in its output.
     pub(crate) redacted: Secrets,
+    pub(crate) confinement: Option<Arc<dyn Confinement>>,
 }
 
 /// The reason a program ended.
@@ -58,8 +60,9 @@ impl Run {
     pub(crate) async fn execute(self, command: Command) -> Result<Output, ProcessError> {
         let started = Instant::now();
         let stdin = if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
-        let mut child = spawn(&command, &self.grant, &self.workspace, &self.environment, stdin)?;
-        let group = Group::of(&child);
+        let confinement = self.confinement.as_deref();
+        let started_program = spawn(&command, &self.grant, &self.workspace, &self.environment, stdin, confinement)?;
+        let Started { mut child, after, group } = started_program;
         let spill = Spill::new(&self.grant.spill_directory, self.written.clone());
         let mut streams = Streams::new(spill, command.max_output.min(MAX_KEPT_BYTES), &self.redacted);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -90,6 +93,10 @@ impl Run {
             (cause, status)
         };
         let status = status.transpose().map_err(|error| ProcessError::Io(error.to_string()))?;
+        let succeeded = status.is_some_and(|status| status.success());
+        for line in after.finish(succeeded, &String::from_utf8_lossy(&streams.stderr.end())) {
+            streams.add_stderr(format!("{line}\n").as_bytes());
+        }
         let output = streams.into_output(status, started.elapsed());
         match cause {
             Cause::Itself => Ok(output),
@@ -99,15 +106,22 @@ impl Run {
     }
 }
 
-/// Starts a program in a process group of its own, for which the caller creates a [`Group`]. `environment` holds variables
-/// in addition to those of the grant.
+/// A program that was started. On drop, its group is killed before the work after it is done.
+pub(super) struct Started {
+    pub(super) group: Group,
+    pub(super) child: Child,
+    pub(super) after: After,
+}
+
+/// Starts a program in a process group of its own. `environment` holds variables in addition to those of the grant.
 pub(super) fn spawn(
     command: &Command,
     grant: &ProcessGrant,
     workspace: &Path,
     environment: &[(String, String)],
     stdin: Stdio,
-) -> Result<Child, ProcessError> {
+    confinement: Option<&dyn Confinement>,
+) -> Result<Started, ProcessError> {
     let directory = match &command.working_directory {
         Some(directory) => workspace.join(directory),
         None => workspace.to_owned(),
@@ -115,25 +129,50 @@ pub(super) fn spawn(
     if !directory.is_dir() {
         return Err(ProcessError::NotFound(format!("no such working directory: `{}`", directory.display())));
     }
-    let mut builder = tokio::process::Command::new(&command.program);
-    builder
-        .args(&command.args)
-        .current_dir(&directory)
-        .env_clear()
-        .envs(&grant.environment)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .env("PWD", &directory)
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
+    let place = ("PWD".to_owned(), directory.to_string_lossy().into_owned());
+    let granted = grant.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let environment: Vec<_> = granted.chain(environment.iter().cloned()).chain([place]).collect();
+    let plain = PlainProgram {
+        program: &command.program,
+        arguments: &command.args,
+        directory: &directory,
+        environment: &environment,
+        scratch: &grant.spill_directory,
+    };
+    let (builder, ended) = builder(&plain, confinement)?;
+    let mut builder = tokio::process::Command::from(builder);
+    builder.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     builder.process_group(0);
     guard::start();
-    builder.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => ProcessError::NotFound(format!("no such program: `{}`", command.program)),
+    let after = After::new(ended);
+    let child = builder.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => not_found(&plain),
         _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
-    })
+    })?;
+    Ok(Started { group: Group::of(&child), child, after })
+}
+
+/// Returns the command for a program, and the work after it if it is confined.
+fn builder(
+    plain: &PlainProgram<'_>,
+    confinement: Option<&dyn Confinement>,
+) -> Result<(std::process::Command, Option<AfterProgram>), ProcessError> {
+    let Some(confinement) = confinement else {
+        let mut builder = std::process::Command::new(plain.program);
+        builder.args(plain.arguments).current_dir(plain.directory).env_clear();
+        builder.envs(plain.environment.iter().map(|(name, value)| (name, value)));
+        return Ok((builder, None));
+    };
+    if !exists(plain) {
+        return Err(not_found(plain));
+    }
+    let confined = confinement.confine(plain).map_err(ProcessError::Denied)?;
+    Ok((confined.command, Some(confined.ended)))
+}
+
+fn not_found(plain: &PlainProgram<'_>) -> ProcessError {
+    ProcessError::NotFound(format!("no such program: `{}`", plain.program))
 }
 
 /// Writes the program's input. A program that does not read it is no error.

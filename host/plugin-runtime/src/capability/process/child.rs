@@ -27,7 +27,8 @@ impl child_process::Host for State {
         self.account.capabilities.process.spend()?;
         self.account.capabilities.files.written.spend(command.stdin.len() as u64)?;
         let workspace = self.call.authority.workspace().to_owned();
-        match Child::start(command, &grant, &workspace, &environment, &redacted) {
+        let confinement = self.confinement.as_deref();
+        match Child::start(command, &grant, &workspace, &environment, &redacted, confinement) {
             Ok(child) => {
                 let child = self.table.push(child)?;
                 self.children.add(child.rep());

@@ -41,6 +41,7 @@ impl process::Host for State {
             grant,
             environment,
             redacted,
+            confinement: self.confinement.clone(),
         };
         Ok(run.execute(command).await)
     }

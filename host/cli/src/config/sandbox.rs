@@ -1,0 +1,95 @@
+//! The section `[sandbox]`: the operating system's protection around programs.
+
+use crate::args::{RunArgs, SandboxMode};
+use crate::failure::{Failure, Result};
+use crate::files::paths;
+use pinion_sandbox::Network;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// The section as a file has it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileSandbox {
+    mode: Option<SandboxMode>,
+    network: Option<bool>,
+    /// Directories that programs may write to besides the workspace.
+    writable: Vec<String>,
+    /// Paths that programs do not see, besides those of credentials.
+    hidden: Vec<String>,
+    /// Paths of credentials that programs see all the same.
+    readable: Vec<String>,
+    /// Processes of one program at a time.
+    max_processes: Option<u64>,
+}
+
+/// The settings in effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SandboxSettings {
+    pub(crate) mode: SandboxMode,
+    pub(crate) network: Network,
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) max_processes: Option<u64>,
+}
+
+impl FileSandbox {
+    /// Converts the section.
+    ///
+    /// # Errors
+    /// A path is relative.
+    pub(super) fn settings(self, args: &RunArgs) -> Result<SandboxSettings> {
+        let mode = if args.no_sandbox { Some(SandboxMode::Off) } else { args.sandbox.or(self.mode) };
+        Ok(SandboxSettings {
+            mode: mode.unwrap_or_default(),
+            network: if self.network == Some(true) { Network::On } else { Network::Off },
+            writable: absolute("writable", self.writable)?,
+            hidden: absolute("hidden", self.hidden)?,
+            readable: absolute("readable", self.readable)?,
+            max_processes: self.max_processes,
+        })
+    }
+}
+
+/// Converts paths, in which `~` is the home directory.
+fn absolute(key: &str, listed: Vec<String>) -> Result<Vec<PathBuf>> {
+    let convert = |path: String| {
+        let absolute = match path.strip_prefix("~/") {
+            Some(below_home) => paths::home().map(|home| home.join(below_home)),
+            None => Some(PathBuf::from(&path)).filter(|path| path.is_absolute()),
+        };
+        let failed = || Failure::usage(format!("`{path}` in `{key}` of `[sandbox]` is not an absolute path"));
+        absolute.ok_or_else(|| failed().hint("begin it with `/` or `~/`"))
+    };
+    listed.into_iter().map(convert).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str, args: &[&str]) -> Result<SandboxSettings> {
+        toml::from_str::<FileSandbox>(text).unwrap().settings(&RunArgs::of(args))
+    }
+
+    #[test]
+    fn options_override_the_mode_of_the_config() {
+        assert_eq!(settings("", &[]).unwrap().mode, SandboxMode::Require);
+        assert_eq!(settings("mode = \"off\"", &["--sandbox", "best-effort"]).unwrap().mode, SandboxMode::BestEffort);
+        assert_eq!(settings("mode = \"require\"", &["--no-sandbox"]).unwrap().mode, SandboxMode::Off);
+    }
+
+    #[test]
+    fn network_is_off_unless_the_config_allows_it() {
+        assert_eq!(settings("", &[]).unwrap().network, Network::Off);
+        assert_eq!(settings("network = true", &[]).unwrap().network, Network::On);
+    }
+
+    #[test]
+    fn relative_paths_are_refused_with_the_key() {
+        let error = settings("writable = [\"target\"]", &[]).unwrap_err().to_string();
+        assert!(error.contains("`target` in `writable`"), "{error}");
+        assert!(settings("readable = [\"~/x\", \"/y\"]", &[]).is_ok());
+    }
+}

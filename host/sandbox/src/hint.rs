@@ -1,0 +1,107 @@
+//! The line that tells why a program failed, when the sandbox may be the reason.
+
+use crate::policy::{Network, Policy};
+use std::path::Path;
+
+/// A kind of refusal, as programs report it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// A write to a protected path.
+    Protected,
+    /// A write outside the writable directories.
+    Write,
+    /// A use of the network.
+    Network,
+}
+
+/// Texts of programs about the network, in lower case.
+const NETWORK: &[&str] = &[
+    "could not resolve host",
+    "couldn't resolve host",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "network is unreachable",
+    "failed to lookup address",
+    "getaddrinfo",
+    "enotfound",
+    "eai_again",
+    "no address associated with hostname",
+];
+/// Texts of programs about files, in lower case.
+const FILES: &[&str] = &["read-only file system", "erofs", "permission denied", "eacces", "operation not permitted"];
+
+/// Returns the hint for a program that failed and wrote `text` to its error stream; none if the sandbox explains nothing.
+pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
+    let lines = || text.lines().rev().take(200);
+    let names = |line: &str, words: &[&str]| {
+        let line = line.to_lowercase();
+        words.iter().any(|word| line.contains(word))
+    };
+    if policy.network == Network::Off && lines().any(|line| names(line, NETWORK)) {
+        let text =
+            "the sandbox has no network; the user can allow it with `network = true` in `[sandbox]` of the config";
+        return Some((Denial::Network, text.to_owned()));
+    }
+    let line = lines().find(|line| names(line, FILES))?;
+    let path = line.split([' ', '\'', '"', '`', '‘', '’', ':', ',', '(', ')', '=']).find(|word| word.starts_with('/'));
+    if policy.read_only.iter().any(|protected| is_named(protected, line, path)) {
+        let text = "the sandbox protects this path, because it decides what runs outside; only the user can change it";
+        return Some((Denial::Protected, text.to_owned()));
+    }
+    let path = Path::new(path?);
+    if policy.writable.iter().any(|writable| path.starts_with(writable)) {
+        return None;
+    }
+    let directory = path.parent().unwrap_or(path).display();
+    let text = format!(
+        "the sandbox is read-only outside the workspace; the user can allow it with `writable = [\"{directory}\"]` in \
+         `[sandbox]` of the config"
+    );
+    Some((Denial::Write, text))
+}
+
+/// Returns whether a line is about a protected path, which programs may name relative to their directory.
+fn is_named(protected: &Path, line: &str, path: Option<&str>) -> bool {
+    let end: std::path::PathBuf = protected.components().rev().take(2).collect::<Vec<_>>().into_iter().rev().collect();
+    path.is_some_and(|path| Path::new(path).starts_with(protected)) || line.contains(&*end.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn policy() -> Policy {
+        Policy {
+            writable: vec![PathBuf::from("/w")],
+            read_only: vec![PathBuf::from("/w/.git/hooks")],
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn hint_names_the_setting_for_each_kind_of_refusal() {
+        let cases = [
+            ("curl: (6) Could not resolve host: example.com", Denial::Network, "network = true"),
+            (
+                "error: failed to open `/home/u/.cargo/registry/x`: Read-only file system (os error 30)",
+                Denial::Write,
+                "writable = [\"/home/u/.cargo/registry\"]",
+            ),
+            ("bash: line 1: .git/hooks/post-commit: Read-only file system", Denial::Protected, "only the user"),
+        ];
+        for (text, denial, part) in cases {
+            let (found, hint) = hint(text, &policy()).unwrap();
+            assert!(found == denial && hint.contains(part), "{text}: {hint}");
+        }
+    }
+
+    #[test]
+    fn failures_of_other_kinds_have_no_hint() {
+        for text in ["assertion failed", "", "cat: /w/x: Permission denied"] {
+            assert_eq!(hint(text, &policy()), None, "{text}");
+        }
+        let open = Policy { network: Network::On, ..policy() };
+        assert_eq!(hint("Could not resolve host: x", &open), None);
+    }
+}

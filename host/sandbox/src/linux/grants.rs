@@ -1,0 +1,84 @@
+//! The places that Landlock opens. It knows no exceptions: everything beneath an opened directory is open.
+
+use crate::error::SandboxError;
+use crate::policy::{Enforcement, Policy};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Entries that are looked at, beyond which the policy is refused.
+const MAX_ENTRIES: usize = 50_000;
+/// Devices that every program may use, none of which leads to the user's terminal or to a disk.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/ptmx"];
+
+/// The places that a program may use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Grants {
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
+    pub(super) devices: Vec<PathBuf>,
+}
+
+/// Returns the grants for a program that sees only what it may see, because mounts show it nothing else.
+pub(super) fn behind_mounts(policy: &Policy) -> Grants {
+    let private = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
+    let devices = ["/dev/tty", "/dev/pts"];
+    Grants {
+        read: vec![PathBuf::from("/")],
+        write: policy.writable.iter().cloned().chain(private).collect(),
+        devices: DEVICES.iter().chain(&devices).map(PathBuf::from).collect(),
+    }
+}
+
+/// Returns the grants for a program that sees the machine as it is: every directory around a hidden path is opened entry
+/// by entry and cannot itself be listed. The same applies to read-only paths in writable directories if they are required;
+/// nothing can then be created directly in the directories around them.
+///
+/// # Errors
+/// A directory around a hidden path cannot be listed, or has too many entries.
+pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
+    let mut entries = 0;
+    // Devices are the user's terminals, and for root its disks.
+    let mut hidden: Vec<&Path> = policy.hidden.iter().map(PathBuf::as_path).chain([Path::new("/dev")]).collect();
+    let mut grants = Grants { devices: DEVICES.iter().map(PathBuf::from).collect(), ..Grants::default() };
+    around(Path::new("/"), &hidden, &mut grants.read, &mut entries)?;
+    for visible in &policy.visible {
+        let inside: Vec<&Path> = hidden.iter().filter(|path| !visible.starts_with(path)).copied().collect();
+        around(visible, &inside, &mut grants.read, &mut entries)?;
+    }
+    if policy.enforcement == Enforcement::Require {
+        hidden.extend(policy.read_only.iter().map(PathBuf::as_path));
+    }
+    for writable in policy.writable.iter().chain(&policy.temporary) {
+        // A directory of the host that it hands out is writable although it lies in a hidden one.
+        let inside: Vec<&Path> = hidden.iter().filter(|path| !writable.starts_with(path)).copied().collect();
+        around(writable, &inside, &mut grants.write, &mut entries)?;
+    }
+    for read_only in policy.read_only.iter().filter(|path| path.exists()) {
+        grants.read.push(read_only.clone());
+    }
+    Ok(grants)
+}
+
+/// Collects the largest parts of a tree that do not contain a hole.
+fn around(path: &Path, holes: &[&Path], found: &mut Vec<PathBuf>, entries: &mut usize) -> Result<(), SandboxError> {
+    if holes.iter().any(|hole| path.starts_with(hole)) {
+        return Ok(());
+    }
+    if !holes.iter().any(|hole| hole.starts_with(path)) {
+        found.push(path.to_owned());
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| SandboxError::step(format!("list `{}`", path.display()), error);
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        *entries += 1;
+        if *entries > MAX_ENTRIES {
+            return Err(SandboxError::step("hide all paths", format!("`{}` has too many entries", path.display())));
+        }
+        // What a link leads to is opened at its own place.
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            around(&entry.path(), holes, found, entries)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Namespaces of a program's own: users, mounts, processes, IPC, and the network unless the policy allows it.
+//!
+//! The helper stays outside the process namespace and waits. Its copy is the first process inside, which builds the
+//! [tree](super::mounts), gives up its rights, starts the program and adopts what the program leaves behind. When it ends,
+//! the kernel kills everything else in the namespace; it ends with the program, and when the helper is killed.
+
+use crate::error::SandboxError;
+use crate::linux::{mounts, restrict, sys};
+use crate::policy::Network;
+use crate::request::{Outcome, Report, Request};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::{set_dumpable, set_pdeathsig};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, getegid, geteuid, getpid, pipe2, setsid};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::process::{Command, ExitCode};
+
+/// Added to the number of a signal for the exit status, as shells do.
+const SIGNALLED: i32 = 128;
+const REMEDY: &str = "allow user namespaces (`sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, \
+                      `--security-opt seccomp=unconfined` for Docker), or set `mode = \"best-effort\"` in `[sandbox]`";
+
+/// The message of the first process inside to the helper.
+#[derive(Debug, Serialize, Deserialize)]
+enum Ended {
+    Failed(String),
+    Checked(Report),
+    Exited(i32),
+    Signalled(i32),
+}
+
+/// Runs the program in new namespaces and returns its exit status; without one, only checks.
+pub(super) fn enter(request: &Request, program: Option<Command>) -> Result<Outcome, SandboxError> {
+    let sockets = mounts::sockets();
+    let failed = |error: io::Error| SandboxError::step("connect to the first process", error);
+    let (mut ended, report) = pipe().map_err(failed)?;
+    let (begin, mut began) = pipe().map_err(failed)?;
+    let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
+    if request.policy.network == Network::Off {
+        flags |= CloneFlags::CLONE_NEWNET;
+    }
+    separate(flags).map_err(|error| SandboxError::Layer {
+        layer: "a user namespace",
+        reason: error.to_string(),
+        remedy: REMEDY,
+    })?;
+    let Some(inside) = sys::fork().map_err(|error| SandboxError::step("start the first process", error))? else {
+        drop((ended, began));
+        // The program must not outlive the helper.
+        let outcome = set_pdeathsig(Signal::SIGKILL)
+            .map_err(|error| SandboxError::step("end with the helper", error.desc()))
+            .and_then(|()| wait_for_helper(begin))
+            .and_then(|()| run_inside(request, program, &sockets));
+        send(report, &outcome.unwrap_or_else(|error| Ended::Failed(error.to_string())));
+        return Ok(Outcome::Ended(ExitCode::SUCCESS));
+    };
+    drop((report, begin));
+    began.write_all(b"!").map_err(failed)?;
+    let mut message = Vec::new();
+    ended.read_to_end(&mut message).map_err(failed)?;
+    // It is gone, or about to be.
+    let _ = waitpid(Pid::from_raw(inside), None);
+    match serde_json::from_slice(&message) {
+        Ok(Ended::Exited(code)) => Ok(Outcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
+        Ok(Ended::Signalled(signal)) => Ok(Outcome::Ended(die_by(signal))),
+        Ok(Ended::Failed(error)) => Err(SandboxError::Inside(error)),
+        Ok(Ended::Checked(report)) => Ok(Outcome::Checked(report)),
+        Err(_) => Err(SandboxError::step("run the program", "its first process was killed")),
+    }
+}
+
+fn pipe() -> io::Result<(File, File)> {
+    let (read, write) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    Ok((read.into(), write.into()))
+}
+
+/// Returns once the helper is known to have been alive after this process asked to end with it.
+fn wait_for_helper(mut begin: File) -> Result<(), SandboxError> {
+    begin.read_exact(&mut [0]).map_err(|error| SandboxError::step("begin", error))
+}
+
+fn send(mut report: File, ended: &Ended) {
+    let text = serde_json::to_vec(ended).unwrap_or_default();
+    // A helper that is gone reads nothing.
+    let _ = report.write_all(&text);
+}
+
+/// Ends this process like the program ended.
+fn die_by(signal: i32) -> ExitCode {
+    if let Ok(signal) = Signal::try_from(signal) {
+        // Twice, because the handler of the standard library for some signals returns the first time.
+        for _ in 0..2 {
+            let _ = kill(getpid(), signal);
+        }
+    }
+    ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX))
+}
+
+/// Moves this process to new namespaces with the same users and groups.
+fn separate(flags: CloneFlags) -> io::Result<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let flags = flags | CloneFlags::CLONE_NEWUSER;
+    if user == 0 && with_all_users(flags)? {
+        return Ok(());
+    }
+    if user != 0 {
+        unshare(flags)?;
+    }
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+/// Moves this process to a namespace in which all users have the same numbers, so that root can use the files of others, as
+/// it is used to. Another process has to write the map. Returns false if the system refuses it.
+fn with_all_users(flags: CloneFlags) -> io::Result<bool> {
+    let (users, groups) = (fs::read_to_string("/proc/self/uid_map")?, fs::read_to_string("/proc/self/gid_map")?);
+    let (mut begin, mut began) = pipe()?;
+    let helper = getpid();
+    match sys::fork()? {
+        None => {
+            drop(began);
+            let written = begin.read_exact(&mut [0]).and_then(|()| {
+                fs::write(format!("/proc/{helper}/uid_map"), identity(&users))?;
+                fs::write(format!("/proc/{helper}/gid_map"), identity(&groups))
+            });
+            std::process::exit(i32::from(written.is_err()))
+        }
+        Some(mapper) => {
+            unshare(flags)?;
+            began.write_all(b"!")?;
+            Ok(matches!(waitpid(Pid::from_raw(mapper), None)?, WaitStatus::Exited(_, 0)))
+        }
+    }
+}
+
+/// Returns the map under which every number that is valid here means itself.
+fn identity(map: &str) -> String {
+    let ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_ascii_whitespace();
+        let (first, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        Some(format!("{first} {first} {count}\n"))
+    });
+    ranges.collect()
+}
+
+/// Performs the work of the first process.
+fn run_inside(
+    request: &Request,
+    program: Option<Command>,
+    sockets: &std::collections::BTreeSet<std::path::PathBuf>,
+) -> Result<Ended, SandboxError> {
+    // Without a terminal, nothing can be pushed into it.
+    setsid().map_err(|error| SandboxError::step("leave the terminal", error.desc()))?;
+    mounts::build(&request.policy, sockets)?;
+    if request.policy.network == Network::Off {
+        loopback().map_err(|error| SandboxError::step("start the loopback device", error))?;
+    }
+    let directory = &request.directory;
+    std::env::set_current_dir(directory)
+        .map_err(|error| SandboxError::step(format!("enter `{}`", directory.display()), error))?;
+    let report = restrict(request)?;
+    let Some(mut program) = program else {
+        return Ok(Ended::Checked(report));
+    };
+    // Programs have no business in this process, although it can do no more than they can.
+    set_dumpable(false).map_err(|error| SandboxError::step("close the first process to others", error.desc()))?;
+    let child = program.spawn().map_err(|error| super::not_started(&program, &error))?;
+    Ok(wait_for(Pid::from_raw(i32::try_from(child.id()).unwrap_or(-1))))
+}
+
+/// Waits for a program, and for every process that lost its parent in the meantime.
+fn wait_for(program: Pid) -> Ended {
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(process, code)) if process == program => return Ended::Exited(code),
+            Ok(WaitStatus::Signaled(process, signal, _)) if process == program => {
+                return Ended::Signalled(signal as i32);
+            }
+            Err(nix::errno::Errno::ECHILD) => return Ended::Failed("the program is gone".to_owned()),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Starts the loopback device of a new network namespace, which has number 1.
+fn loopback() -> io::Result<()> {
+    const RTM_NEWLINK: u16 = 16;
+    const REQUEST_AND_ACKNOWLEDGE: u16 = 5;
+    const UP: u32 = 1;
+    const ERROR: u16 = 2;
+    let mut message = Vec::with_capacity(32);
+    // A header: length, type, flags, number and sender; then family, type, index, flags and the mask of these.
+    message.extend(32_u32.to_ne_bytes());
+    message.extend(RTM_NEWLINK.to_ne_bytes());
+    message.extend(REQUEST_AND_ACKNOWLEDGE.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend([0; 4]);
+    message.extend(1_i32.to_ne_bytes());
+    message.extend(UP.to_ne_bytes());
+    message.extend(UP.to_ne_bytes());
+    let mut socket = sys::routing_socket()?;
+    socket.write_all(&message)?;
+    let mut answer = [0; 1024];
+    let length = socket.read(&mut answer)?;
+    let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+    let code = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
+    match (length >= 20 && kind == ERROR, code) {
+        (true, 0) => Ok(()),
+        (true, code) => Err(io::Error::from_raw_os_error(-code)),
+        (false, _) => Err(io::Error::other("unexpected answer")),
+    }
+}

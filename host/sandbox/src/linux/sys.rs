@@ -1,0 +1,102 @@
+//! System calls that no crate in the build wraps safely.
+
+#![allow(unsafe_code, reason = "these calls have no safe wrapper; each block says why it is sound")]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd as _;
+
+/// Bits of `struct mount_attr`, from `linux/mount.h`.
+pub(super) const READ_ONLY: u64 = 1;
+pub(super) const NO_SETUID: u64 = 2;
+pub(super) const NO_DEVICES: u64 = 4;
+
+/// The attributes of a mount that change: bits to set and bits to clear.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MountAttributes {
+    pub(super) set: u64,
+    pub(super) clear: u64,
+    pub(super) recursive: bool,
+}
+
+/// Creates a copy of this process; returns its id, or none in the copy.
+pub(super) fn fork() -> io::Result<Option<i32>> {
+    // SAFETY: the helper has one thread, so that the copy has all threads of the process, and no lock is held by another.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        process => Ok(Some(process)),
+    }
+}
+
+/// Closes all files but the standard streams when a program starts.
+pub(super) fn close_on_exec() -> io::Result<()> {
+    // SAFETY: close_range takes numbers, and with this flag closes nothing that this process uses.
+    done(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
+}
+
+/// Changes attributes of the mount at a path.
+pub(super) fn set_mount_attributes(path: &str, attributes: MountAttributes) -> io::Result<()> {
+    let path = CString::new(path)?;
+    let flags = if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
+    // `struct mount_attr`: bits to set, bits to clear, propagation and a user namespace.
+    let change: [u64; 4] = [attributes.set, attributes.clear, 0, 0];
+    // SAFETY: the path is a string that ends with zero, and the size is that of the structure.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            change.as_ptr(),
+            size_of_val(&change),
+        )
+    })
+}
+
+/// Gives up all capabilities but those in `kept`, a set of bits, for good.
+pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    const LAST: u32 = 40;
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        process: i32,
+    }
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Sets {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    let mut header = Header { version: VERSION_3, process: 0 };
+    let mut sets = [Sets::default(); 2];
+    // SAFETY: prctl takes numbers here; capget and capset take a header and two sets, as version 3 defines them.
+    unsafe {
+        for capability in (0..=LAST).filter(|capability| kept & (1 << capability) == 0) {
+            // Refused to a process without capabilities, which also needs no limit.
+            libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(capability), 0, 0, 0);
+        }
+        done(libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()))?;
+        for (set, shift) in sets.iter_mut().zip([0, 32]) {
+            let kept = u32::try_from((kept >> shift) & u64::from(u32::MAX)).unwrap_or_default();
+            *set = Sets { effective: set.permitted & kept, permitted: set.permitted & kept, inheritable: 0 };
+        }
+        done(libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()))
+    }
+}
+
+/// Opens a socket to the kernel's routing tables.
+pub(super) fn routing_socket() -> io::Result<File> {
+    // SAFETY: socket takes numbers; the descriptor is new and belongs to nobody else.
+    unsafe {
+        let descriptor = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
+        if descriptor == -1 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }
+    }
+}
+
+fn done(result: i64) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

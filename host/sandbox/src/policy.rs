@@ -1,0 +1,83 @@
+//! The places, networks and resources that a program may use.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A policy. Everything can be read except `hidden`, and nothing can be written except `writable`.
+///
+/// Paths are absolute and without links. A path that does not exist is skipped, so that one policy fits all calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Directories in which programs write.
+    pub writable: Vec<PathBuf>,
+    /// Paths inside these that stay read-only, and that cannot be renamed or replaced.
+    pub read_only: Vec<PathBuf>,
+    /// Files and directories that programs cannot read.
+    pub hidden: Vec<PathBuf>,
+    /// Paths inside `hidden` that can be read all the same.
+    pub visible: Vec<PathBuf>,
+    /// The directory that programs see as `/tmp` and `/var/tmp`. Where the system has no mount namespaces, only `TMPDIR`
+    /// names it.
+    pub temporary: Option<PathBuf>,
+    /// Access to networks.
+    pub network: Network,
+    /// Limits on resources.
+    pub limits: Limits,
+    /// The consequence of a missing layer.
+    pub enforcement: Enforcement,
+}
+
+/// Access to networks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// None. With namespaces, a program still has a loopback device of its own.
+    #[default]
+    Off,
+    /// The network of the machine.
+    On,
+}
+
+/// The consequence of a missing layer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Enforcement {
+    /// Everything in the policy is enforced, or the program does not start. Without namespaces, read-only paths cost the
+    /// right to create entries in the directories around them.
+    #[default]
+    Require,
+    /// The layers that the system has are used. Without namespaces, read-only paths inside writable directories can be
+    /// written, and the program's own entries beside them created.
+    BestEffort,
+}
+
+/// Limits on the resources of a program and of everything that it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processes at a time; enforced with namespaces, and not for root.
+    pub processes: u64,
+    /// Bytes of one file.
+    pub file_bytes: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // A parallel build of a large project has a few hundred processes and threads.
+        Self { processes: 4096, file_bytes: None }
+    }
+}
+
+/// The layers to use, for tests and for machines without all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layers {
+    /// User, mount, process, IPC and network namespaces.
+    pub namespaces: bool,
+    /// Landlock.
+    pub landlock: bool,
+}
+
+impl Default for Layers {
+    fn default() -> Self {
+        Self { namespaces: true, landlock: true }
+    }
+}

@@ -1,0 +1,101 @@
+//! The profile for `sandbox-exec` on macOS.
+
+use crate::policy::{Network, Policy};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Devices that every program may write to.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/ptmx"];
+
+/// Returns the profile that enforces a policy. Later rules win over earlier ones.
+///
+/// # Errors
+/// A path is not text.
+pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
+    let mut text = String::from("(version 1)\n(allow default)\n(deny file-write*)\n");
+    for device in DEVICES {
+        rule(&mut text, "allow file-write*", "literal", Path::new(device))?;
+    }
+    text.push_str("(allow file-write* (regex #\"^/dev/ttys[0-9]+$\"))\n");
+    for path in policy.writable.iter().chain(&policy.temporary) {
+        rule(&mut text, "allow file-write*", "subpath", path)?;
+    }
+    for path in &policy.read_only {
+        rule(&mut text, "deny file-write*", "subpath", path)?;
+        // A directory around it cannot be renamed, so that no other takes its place.
+        for around in path.ancestors().skip(1).take_while(|path| !policy.writable.iter().any(|root| root == path)) {
+            if policy.writable.iter().any(|root| around.starts_with(root)) {
+                rule(&mut text, "deny file-write-unlink", "literal", around)?;
+            }
+        }
+    }
+    for path in &policy.hidden {
+        rule(&mut text, "deny file-read* file-write*", "subpath", path)?;
+    }
+    for path in &policy.visible {
+        rule(&mut text, "allow file-read*", "subpath", path)?;
+    }
+    // Other programs: no signals, no look into their memory, no requests that start programs elsewhere.
+    text.push_str("(deny signal)\n(allow signal (target same-sandbox))\n");
+    text.push_str("(deny process-info*)\n(allow process-info* (target same-sandbox))\n");
+    text.push_str("(deny mach-priv-task-port)\n(deny appleevent-send)\n(deny lsopen)\n(deny job-creation)\n");
+    if policy.network == Network::Off {
+        text.push_str("(deny network*)\n(allow network* (local ip \"localhost:*\"))\n");
+        text.push_str("(allow network-outbound (remote ip \"localhost:*\"))\n");
+        text.push_str("(deny mach-lookup (global-name \"com.apple.dnssd.service\"))\n");
+    }
+    Ok(text)
+}
+
+/// Adds a rule for one path as a quoted string.
+fn rule(text: &mut String, action: &str, kind: &str, path: &Path) -> Result<(), PathBuf> {
+    let name = path.to_str().filter(|name| !name.contains(char::is_control)).ok_or_else(|| path.to_owned())?;
+    let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "({action} ({kind} \"{name}\"))");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> Policy {
+        Policy {
+            writable: vec![PathBuf::from("/w")],
+            read_only: vec![PathBuf::from("/w/.git/hooks")],
+            hidden: vec![PathBuf::from("/h/.ssh")],
+            visible: vec![PathBuf::from("/h/.ssh/known")],
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn profile_denies_in_an_order_in_which_denials_win() {
+        let text = profile(&policy()).unwrap();
+        let at = |line: &str| text.find(line).unwrap_or_else(|| panic!("{line} is missing in {text}"));
+        assert!(at("(deny file-write*)\n") < at("(allow file-write* (subpath \"/w\"))"));
+        assert!(at("(allow file-write* (subpath \"/w\"))") < at("(deny file-write* (subpath \"/w/.git/hooks\"))"));
+        at("(deny file-write-unlink (literal \"/w/.git\"))");
+        assert!(!text.contains("(deny file-write-unlink (literal \"/w\"))"));
+        assert!(
+            at("(deny file-read* file-write* (subpath \"/h/.ssh\"))")
+                < at("(allow file-read* (subpath \"/h/.ssh/known\"))")
+        );
+        at("(deny network*)");
+    }
+
+    #[test]
+    fn network_is_open_if_the_policy_allows_it() {
+        let text = profile(&Policy { network: Network::On, ..policy() }).unwrap();
+        assert!(!text.contains("network"));
+    }
+
+    #[test]
+    fn names_cannot_end_the_string_they_stand_in() {
+        let forged = Policy { writable: vec![PathBuf::from("/w\")) (allow file-write* (subpath \"/")], ..policy() };
+        assert!(profile(&forged).unwrap().contains(r#"(subpath "/w\")) (allow file-write* (subpath \"/"))"#));
+        let control = Policy { writable: vec![PathBuf::from("/w\n(allow default)")], ..policy() };
+        assert!(profile(&control).is_err());
+    }
+}
