@@ -29,6 +29,7 @@ mod programs;
 mod providers;
 mod readme;
 mod registry;
+mod reloads;
 mod scale;
 mod sessions;
 mod structure;
