@@ -34,6 +34,7 @@ mod programs;
 mod providers;
 mod readme;
 mod registry;
+mod reloads;
 mod scale;
 mod sessions;
 mod structure;
