@@ -195,7 +195,8 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use tempfile::TempDir;
