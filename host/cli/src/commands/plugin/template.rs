@@ -66,7 +66,7 @@ pub(crate) fn write(directory: &Path, language: Language, values: &Values) -> io
     let files = TEMPLATES.iter().find(|(template, _)| *template == name).map_or(&[][..], |(_, files)| *files);
     for (file, text) in files {
         let (file, text) = match *file {
-            project::FILE => (project::FILE, format!("{}{text}", PROJECT)),
+            project::FILE => (project::FILE, format!("{}{text}", PROJECT.replace("{{lifetime}}", lifetime(language)))),
             file => (file, (*text).to_owned()),
         };
         put(&directory.join(file), &values.fill(&text))?;
@@ -81,6 +81,15 @@ pub(crate) fn write(directory: &Path, language: Language, values: &Values) -> io
     let source = source(language);
     let readme = README.replace("{{setup}}", &setup).replace("{{source}}", source);
     put(&directory.join("README.md"), &values.fill(&readme))
+}
+
+/// Returns the line of the project file that sets the lifetime.
+fn lifetime(language: Language) -> &'static str {
+    match language {
+        // A fresh instance of the interpreter is 12 MiB of memory to reset: 2.5 ms a call instead of 0.2.
+        Language::Python => "# A fresh Python interpreter for each call takes milliseconds.\nlifetime = \"session\"",
+        _ => "lifetime = \"call\"",
+    }
 }
 
 /// Returns the file with the code of a new plugin.
