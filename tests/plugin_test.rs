@@ -166,3 +166,33 @@ async fn wrong_tests_are_explained() {
     let failed = echo.call("fail", json!({ "message": "out of luck" })).await;
     assert!(failed.error().unwrap().contains("out of luck") && failed.text().is_err());
 }
+
+/// The snippet of the guide, which is only compiled.
+mod guide {
+    use pinion_plugin_test::{DialogAnswer, Plugin, TestError, json, response};
+
+    #[allow(dead_code, reason = "there is no such plugin")]
+    async fn weather_is_asked_for_once() -> Result<(), TestError> {
+        let plugin = Plugin::load("build/weather.wasm")
+            .file("cities.txt", "Oslo") // the workspace, a new directory
+            .grant("files=read") // the words of `--grant`
+            .grant("http=https://api.example.com/v1/")
+            .grant("secrets=weather")
+            .settings(json!({ "unit": "C" }))
+            .secret("weather", "Zq7Xw3Vb9Nm2", &["https://api.example.com/"])
+            .server("https://api.example.com", |request| match request.headers().get("authorization") {
+                Some(_) => response(200, &[], "7"),
+                None => response(401, &[], ""),
+            })
+            .answer(DialogAnswer::Confirmed(true)) // of the next dialog
+            .completion("It is cold.") // of the next request to a model
+            .start()
+            .await?;
+        let reply = plugin.call("weather", json!({ "file": "cities.txt" })).await;
+        assert_eq!(reply.text()?, "Oslo: 7 C");
+        assert_eq!((reply.ledger.requests, reply.ledger.bytes_written), (1, 0));
+        assert_eq!(plugin.received()[0].uri(), "https://api.example.com/v1/oslo");
+        assert_eq!(plugin.seen().asked.len(), 1);
+        Ok(())
+    }
+}

@@ -356,7 +356,8 @@ fn binding_follows_only_reloads_that_do_not_grow() {
         let command = format!("cp {file} {}", pinion.home().join("plugins/grow.wasm").display());
         ("bash", json!({ "command": command }))
     };
-    let ended = replay(&pinion, &[], &[("run", touch("one")), swap("same.wasm"), ("run", touch("two"))]);
+    // The program that replaces the plugin stands for the user.
+    let ended = replay(&pinion, &["--no-sandbox"], &[("run", touch("one")), swap("same.wasm"), ("run", touch("two"))]);
     assert!(made(&pinion, "one") && made(&pinion, "two"), "{ended:?}");
     assert!(runs(&pinion, "grow").0);
     let calls = [
@@ -367,7 +368,7 @@ fn binding_follows_only_reloads_that_do_not_grow() {
         ("look", touch("look-after")),
         ("extra", touch("extra-after")),
     ];
-    let ended = replay(&pinion, &[], &calls);
+    let ended = replay(&pinion, &["--no-sandbox"], &calls);
     assert!(made(&pinion, "three") && made(&pinion, "four"), "{ended:?}");
     assert!(
         !made(&pinion, "look-before") && !made(&pinion, "look-after") && !made(&pinion, "extra-after"),
@@ -412,7 +413,7 @@ fn reload_does_not_follow_a_link() {
     let other = pinion.write("other.wasm", rebuilt(&grow("one")));
     let link = format!("ln -sf {} {}", other.display(), file.display());
     let calls = [("run", touch("one")), ("bash", json!({ "command": link })), ("run", touch("two"))];
-    let ended = replay(&pinion, &[], &calls);
+    let ended = replay(&pinion, &["--no-sandbox"], &calls);
     assert!(made(&pinion, "one") && !made(&pinion, "two"), "{ended:?}");
     assert!(ended.stderr.contains("has changed since it was granted"), "{ended:?}");
 }
