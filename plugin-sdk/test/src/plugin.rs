@@ -143,7 +143,7 @@ impl Plugin {
     }
 
     /// Keeps compiled code in a directory, such as `env!("CARGO_TARGET_TMPDIR")`, so that only the first test compiles.
-    /// Whoever can write there decides what the tests run.
+    /// The directory must be private: anyone who can write to it can replace the code that the tests run.
     pub fn cache(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cache = Some(directory.into());
         self

@@ -70,7 +70,7 @@ struct Ready<'a> {
     /// The call with the arguments that the tool gets.
     call: Cow<'a, ToolCall>,
     tool: Arc<ToolDefinition>,
-    /// What hooks of plugins leave to the user.
+    /// Remarks of plugins' hooks, which the user decides on.
     notes: Vec<HookNote>,
 }
 

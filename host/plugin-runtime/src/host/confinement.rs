@@ -43,7 +43,7 @@ pub trait Confinement: Send + Sync {
     fn confine(&self, program: &PlainProgram<'_>) -> Result<ConfinedProgram, String>;
 }
 
-/// The work after a program, which is done in any case.
+/// A task that runs once a program has ended, also if its call was dropped.
 pub(super) struct After(Option<AfterProgram>);
 
 impl After {
@@ -51,7 +51,7 @@ impl After {
         Self(ended)
     }
 
-    /// Does the work and returns the lines.
+    /// Runs the task and returns the lines that it adds to the output.
     pub(super) fn finish(mut self, succeeded: bool, stderr: &str) -> Vec<String> {
         self.0.take().map(|ended| ended(succeeded, stderr)).unwrap_or_default()
     }

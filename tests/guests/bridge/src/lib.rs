@@ -115,7 +115,9 @@ fn command(listed: Listed) -> types::CommandDefinition {
     types::CommandDefinition { name: listed.name, description: listed.description, argument_hint: None, extra: None }
 }
 
+/// Waits for a file of the test.
 fn wait_for(file: &str) {
+    // The contract has no event for files; a guest can only look again.
     while workspace::read_text(file).is_err() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

@@ -86,8 +86,10 @@ pub(crate) fn write(directory: &Path, language: Language, values: &Values) -> io
 /// Returns the line of the project file that sets the lifetime.
 fn lifetime(language: Language) -> &'static str {
     match language {
-        // A fresh instance of the interpreter is 12 MiB of memory to reset: 2.5 ms a call instead of 0.2.
-        Language::Python => "# A fresh Python interpreter for each call takes milliseconds.\nlifetime = \"session\"",
+        // Resetting the 12 MiB of an interpreter takes longer than a short call.
+        Language::Python => {
+            "# One instance for all calls, because resetting the interpreter takes longer than a short call.\nlifetime = \"session\""
+        }
         _ => "lifetime = \"call\"",
     }
 }
