@@ -1,0 +1,499 @@
+//! Looking for the files that patterns exclude.
+//!
+//! A look lists the whole workspace, except for the objects of git. A directory whose time of change is that of the last
+//! look has the same entries, so that it is not listed again; no program can set that time. What is found is looked at
+//! again each time.
+
+use crate::mounts::Mounts;
+use crate::patterns::{Exclusions, Pattern};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Entries of the workspace that are listed at most.
+const MAX_ENTRIES: usize = 2_000_000;
+/// Time of one look at most.
+const MAX_TIME: Duration = Duration::from_secs(20);
+/// Age of a look that decisions about single files may use.
+const RECENT: Duration = Duration::from_secs(1);
+/// Threads that list directories together at most, and directories that are listed without them.
+const THREADS: usize = 8;
+const FEW: usize = 100;
+/// Clocks of file systems advance in steps; what changed this shortly before a look may change again unnoticed.
+const CLOCK_STEP: Duration = Duration::from_millis(50);
+/// Directories of the system. A link that leads there is no secret, and hiding its target would break programs.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/dev", "/nix"];
+
+/// Device and inode of a file.
+type Identity = (u64, u64);
+
+/// Identity of a regular file, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    /// The device.
+    pub device: u64,
+    /// The inode on the device.
+    pub inode: u64,
+    /// The number of its names.
+    pub names: u64,
+    /// The time of the last change of its content, its names or its attributes, which no program sets.
+    pub changed: SystemTime,
+}
+
+/// Finds excluded files. One is shared by everything that asks.
+#[derive(Debug, Default)]
+pub struct Finder {
+    exclusions: Exclusions,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    directories: HashMap<PathBuf, Arc<Listed>>,
+    found: Option<Arc<Found>>,
+    /// Files to which excluded links lead. They stay excluded when a program removes the link.
+    targets: HashMap<PathBuf, (Identity, Place)>,
+}
+
+/// The interesting entries of a directory.
+#[derive(Debug)]
+struct Listed {
+    identity: Option<Identity>,
+    changed: SystemTime,
+    /// The entries may have changed without a change of the time.
+    is_fresh: bool,
+    entries: usize,
+    directories: Vec<OsString>,
+    matches: Vec<(OsString, Arc<Pattern>)>,
+}
+
+/// A file or directory that is excluded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its real path, or one of several.
+    pub path: PathBuf,
+    /// The reason.
+    pub pattern: Arc<Pattern>,
+    /// It would also be excluded in any other directory.
+    pub is_by_name: bool,
+    /// It is excluded because an excluded link leads, or led, to it.
+    pub is_target: bool,
+}
+
+/// The result of a look.
+#[derive(Debug)]
+pub struct Found {
+    /// All paths of excluded files in the workspace, those of links' targets, and those through other mounts. Excluded
+    /// directories stand for what they contain.
+    pub places: Vec<Place>,
+    identities: HashMap<Identity, Arc<Pattern>>,
+    begun: SystemTime,
+    at: Instant,
+    took: Duration,
+}
+
+/// A look that was given up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("could not look for excluded files: `{directory}` {reason}", directory = directory.display())]
+pub struct LookError {
+    directory: PathBuf,
+    reason: String,
+}
+
+impl Finder {
+    /// Creates a finder of what these patterns exclude in their workspace.
+    pub fn new(exclusions: Exclusions) -> Arc<Self> {
+        Arc::new(Self { exclusions, state: Mutex::default() })
+    }
+
+    /// Returns the patterns.
+    pub fn exclusions(&self) -> &Exclusions {
+        &self.exclusions
+    }
+
+    /// Returns whether nothing is excluded.
+    pub fn is_empty(&self) -> bool {
+        self.exclusions.is_empty()
+    }
+
+    /// Looks at the workspace as it is now. Blocks, the first time for about 1 s per million entries. A workspace that does not
+    /// exist contains nothing.
+    ///
+    /// # Errors
+    /// The workspace has more than two million entries, takes more than 20 s, or a directory cannot be listed although others
+    /// might be able to.
+    pub fn look(&self) -> Result<Arc<Found>, LookError> {
+        let mut state = self.lock();
+        self.look_with(&mut state)
+    }
+
+    /// Returns the pattern that excludes an open file, whatever its name: the file is that of an excluded path in the
+    /// workspace. Uses a look of the last second, unless the file got a new name since. A file with several names counts as
+    /// excluded if the workspace cannot be looked at.
+    pub fn of_file(&self, file: &FileId) -> Option<Arc<Pattern>> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut state = self.lock();
+        let is_current = |found: &Arc<Found>| {
+            // A new name changes this time.
+            let is_new = file.names > 1 && file.changed + CLOCK_STEP >= found.begun;
+            // Looks at a large workspace do not take more than a tenth of the time.
+            found.at.elapsed() < RECENT.max(10 * found.took) && !is_new
+        };
+        let found = match state.found.clone().filter(is_current) {
+            Some(found) => Ok(found),
+            None => self.look_with(&mut state),
+        };
+        match found {
+            Ok(found) => found.identities.get(&(file.device, file.inode)).cloned(),
+            Err(_) if file.names > 1 => self.exclusions.patterns().next().cloned().map(Arc::new),
+            Err(_) => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_with(&self, state: &mut State) -> Result<Arc<Found>, LookError> {
+        let (begun, at) = (SystemTime::now(), Instant::now());
+        let before = std::mem::take(&mut state.directories);
+        let mut look = Look { exclusions: &self.exclusions, before: &before, now: HashMap::new(), at };
+        let mut found = Found { places: Vec::new(), identities: HashMap::new(), begun, at, took: Duration::ZERO };
+        if !self.is_empty() {
+            look.all(&mut found)?;
+        }
+        state.directories = look.now;
+        for (path, (known, place)) in &state.targets {
+            let is_same = fs::symlink_metadata(path).ok().as_ref().and_then(identity) == Some(*known);
+            if is_same && !found.identities.contains_key(known) {
+                found.identities.insert(*known, place.pattern.clone());
+                found.places.push(place.clone());
+            }
+        }
+        found.places.sort_by(|a, b| a.path.cmp(&b.path));
+        found.places.dedup_by(|a, b| a.path == b.path);
+        let targets = found.places.iter().filter(|place| place.is_target);
+        let known = targets.filter_map(|place| {
+            Some((place.path.clone(), (identity(&fs::symlink_metadata(&place.path).ok()?)?, place.clone())))
+        });
+        state.targets = known.collect();
+        found.took = at.elapsed();
+        let found = Arc::new(found);
+        state.found = Some(found.clone());
+        Ok(found)
+    }
+}
+
+/// One look.
+struct Look<'a> {
+    exclusions: &'a Exclusions,
+    before: &'a HashMap<PathBuf, Arc<Listed>>,
+    now: HashMap<PathBuf, Arc<Listed>>,
+    at: Instant,
+}
+
+/// Directories that threads list together.
+#[derive(Default)]
+struct Work {
+    left: Vec<PathBuf>,
+    /// Threads that may add more.
+    busy: usize,
+    entries: usize,
+    failure: Option<LookError>,
+}
+
+/// Names that are sought: files with more names than were found.
+type Sought = HashMap<Identity, (u64, Arc<Pattern>, bool)>;
+
+impl Look<'_> {
+    fn all(&mut self, found: &mut Found) -> Result<(), LookError> {
+        let work = Mutex::new(Work { left: vec![self.exclusions.workspace().to_owned()], ..Work::default() });
+        let ready = Condvar::new();
+        let mut listed = self.list_some(&work, &ready, FEW);
+        let left = work.lock().unwrap_or_else(PoisonError::into_inner).left.len();
+        if left > 0 {
+            let threads = std::thread::available_parallelism().map_or(1, NonZero::get).clamp(1, THREADS);
+            let look = &*self;
+            std::thread::scope(|scope| {
+                let run = || look.list_some(&work, &ready, usize::MAX);
+                // The work of a thread that the system refuses is done by the others.
+                let others = (1..threads).filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok());
+                let others: Vec<_> = others.collect();
+                listed.extend(run());
+                for other in others {
+                    match other.join() {
+                        Ok(more) => listed.extend(more),
+                        // What it listed is lost.
+                        Err(_) => {
+                            let failure = look.failed(look.exclusions.workspace(), "could not be listed".to_owned());
+                            work.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(failure);
+                        }
+                    }
+                }
+            });
+        }
+        if let Some(failure) = work.into_inner().unwrap_or_else(PoisonError::into_inner).failure {
+            return Err(failure);
+        }
+        let names = |(directory, listed): &(PathBuf, Arc<Listed>)| {
+            let path = |(name, pattern): &(OsString, Arc<Pattern>)| (directory.join(name), pattern.clone());
+            listed.matches.iter().map(path).collect::<Vec<_>>()
+        };
+        let mut matches: Vec<(PathBuf, Arc<Pattern>)> = listed.iter().flat_map(names).collect();
+        matches.sort_by(|a, b| a.0.cmp(&b.0));
+        self.now = listed.into_iter().collect();
+        let mut sought = Sought::new();
+        for (path, pattern) in matches {
+            self.add(path, &pattern, found, &mut sought);
+        }
+        sought.retain(|_, (names, ..)| *names > 0);
+        if !sought.is_empty() {
+            self.find_names(sought, found);
+        }
+        self.find_mounts(found);
+        Ok(())
+    }
+
+    /// Lists directories until none is left, or `most` were listed.
+    fn list_some(&self, work: &Mutex<Work>, ready: &Condvar, most: usize) -> Vec<(PathBuf, Arc<Listed>)> {
+        let lock = || work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Vec::new();
+        let mut state = lock();
+        while all.len() < most {
+            if state.failure.is_some() {
+                break;
+            }
+            let Some(directory) = state.left.pop() else {
+                if state.busy == 0 {
+                    break;
+                }
+                state = ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.busy += 1;
+            drop(state);
+            let listed = self.list(&directory);
+            state = lock();
+            state.busy -= 1;
+            match listed {
+                Ok(None) => {}
+                Ok(Some(listed)) => {
+                    state.left.extend(listed.directories.iter().map(|name| directory.join(name)));
+                    state.entries += listed.entries;
+                    if state.entries > MAX_ENTRIES {
+                        state.failure = Some(self.failed(&directory, format!("is beyond {MAX_ENTRIES} entries")));
+                    } else if self.at.elapsed() > MAX_TIME {
+                        let reason = format!("was reached after {} s", MAX_TIME.as_secs());
+                        state.failure = Some(self.failed(&directory, reason));
+                    }
+                    all.push((directory, listed));
+                }
+                Err(failure) => state.failure = Some(failure),
+            }
+            ready.notify_all();
+        }
+        ready.notify_all();
+        all
+    }
+
+    /// Returns the entries of a directory; none if there is no such directory, or not for this user.
+    fn list(&self, directory: &Path) -> Result<Option<Arc<Listed>>, LookError> {
+        let Ok(metadata) = fs::symlink_metadata(directory) else { return Ok(None) };
+        if !metadata.is_dir() {
+            return Ok(None);
+        }
+        let (identity, changed) = (identity(&metadata), changed(&metadata));
+        if let Some(before) = self.before.get(directory)
+            && !before.is_fresh
+            && before.identity == identity
+            && before.identity.is_some()
+            && before.changed == changed
+        {
+            return Ok(Some(before.clone()));
+        }
+        let is_fresh = changed + CLOCK_STEP >= SystemTime::now();
+        let mut listed =
+            Listed { identity, changed, is_fresh, entries: 0, directories: Vec::new(), matches: Vec::new() };
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            // Programs of this user do not get there either.
+            Err(error) if is_gone(&error) || error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
+            Err(error) => return Err(self.failed(directory, format!("cannot be listed: {error}"))),
+        };
+        let is_repository = directory.file_name() == Some(OsStr::new(".git"));
+        for entry in entries {
+            let entry = entry.map_err(|error| self.failed(directory, format!("cannot be listed: {error}")))?;
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            listed.entries += 1;
+            if listed.entries > MAX_ENTRIES {
+                return Err(self.failed(directory, format!("has more than {MAX_ENTRIES} entries")));
+            }
+            let may_match = self.exclusions.may_match(&name);
+            let pattern = may_match.then(|| self.exclusions.of_entry(&directory.join(&name), kind.is_dir())).flatten();
+            match pattern {
+                Some(pattern) => listed.matches.push((name, pattern.clone())),
+                None if kind.is_dir() && !(is_repository && name == "objects") => listed.directories.push(name),
+                None => {}
+            }
+        }
+        Ok(Some(Arc::new(listed)))
+    }
+
+    /// Adds what matches a pattern; of a link, the file that it leads to.
+    fn add(&self, path: PathBuf, pattern: &Arc<Pattern>, found: &mut Found, sought: &mut Sought) {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { return };
+        let is_by_name = self.exclusions.is_by_name(&path);
+        let is_target = metadata.is_symlink();
+        let (path, metadata) = match is_target {
+            false => (path, metadata),
+            true => match self.target(&path) {
+                Some(target) => target,
+                None => return,
+            },
+        };
+        if !metadata.is_file() && !metadata.is_dir() {
+            return;
+        }
+        if let (true, Some(identity)) = (metadata.is_file(), identity(&metadata)) {
+            found.identities.insert(identity, pattern.clone());
+            let names = names(&metadata);
+            let entry = sought.entry(identity).or_insert((names, pattern.clone(), is_by_name));
+            entry.0 = entry.0.saturating_sub(1);
+        }
+        found.places.push(Place { path, pattern: pattern.clone(), is_by_name, is_target });
+    }
+
+    /// Returns the file that an excluded link leads to. Directories, programs and files of the system stay visible, so that
+    /// a stranger's link does not hide them.
+    fn target(&self, link: &Path) -> Option<(PathBuf, Metadata)> {
+        let path = link.canonicalize().ok()?;
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        let is_own = path.starts_with(self.exclusions.workspace());
+        let is_system = SYSTEM.iter().any(|directory| path.starts_with(directory)) || is_program(&metadata);
+        (metadata.is_file() && (is_own || !is_system)).then_some((path, metadata))
+    }
+
+    /// Finds the other names of files in the workspace.
+    fn find_names(&self, mut sought: Sought, found: &mut Found) {
+        let known: HashSet<PathBuf> = found.places.iter().map(|place| place.path.clone()).collect();
+        for directory in self.now.keys() {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                if sought.is_empty() {
+                    return;
+                }
+                if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                    continue;
+                }
+                let Some(identity) = entry.metadata().ok().as_ref().and_then(identity) else { continue };
+                let path = entry.path();
+                let Some((names, pattern, is_by_name)) = sought.get_mut(&identity).filter(|_| !known.contains(&path))
+                else {
+                    continue;
+                };
+                let (pattern, is_by_name) = (pattern.clone(), *is_by_name);
+                *names -= 1;
+                if *names == 0 {
+                    sought.remove(&identity);
+                }
+                found.places.push(Place { path, pattern, is_by_name, is_target: false });
+            }
+        }
+    }
+
+    /// Adds the paths of the same files through other mounts.
+    fn find_mounts(&self, found: &mut Found) {
+        if found.places.is_empty() {
+            return;
+        }
+        let mounts = Mounts::read();
+        let same = |path: &Path| fs::symlink_metadata(path).ok().as_ref().and_then(identity);
+        let mut more = Vec::new();
+        for place in &found.places {
+            let others = mounts.others(&place.path);
+            if others.is_empty() {
+                continue;
+            }
+            let own = same(&place.path);
+            let others = others.into_iter().filter(|other| own.is_some() && same(other) == own);
+            more.extend(others.map(|path| Place { path, ..place.clone() }));
+        }
+        found.places.extend(more);
+    }
+
+    fn failed(&self, directory: &Path, reason: String) -> LookError {
+        LookError { directory: directory.to_owned(), reason }
+    }
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+impl FileId {
+    /// Returns the identity of a regular file; none where the system shows no such thing.
+    pub fn of(metadata: &Metadata) -> Option<Self> {
+        let (device, inode) = identity(metadata).filter(|_| metadata.is_file())?;
+        Some(Self { device, inode, names: names(metadata), changed: changed(metadata) })
+    }
+
+    /// Returns a time in seconds and nanoseconds since 1970.
+    pub fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
+        let seconds = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        SystemTime::UNIX_EPOCH + seconds + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(unix)]
+fn names(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(unix)]
+fn is_program(metadata: &Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::mode(metadata) & 0o111 != 0
+}
+
+/// Returns the time of the last change of content, names or attributes.
+#[cfg(unix)]
+fn changed(metadata: &Metadata) -> SystemTime {
+    use std::os::unix::fs::MetadataExt as _;
+    FileId::time(metadata.ctime(), metadata.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn identity(_metadata: &Metadata) -> Option<Identity> {
+    None
+}
+
+#[cfg(not(unix))]
+fn names(_metadata: &Metadata) -> u64 {
+    1
+}
+
+#[cfg(not(unix))]
+fn is_program(_metadata: &Metadata) -> bool {
+    false
+}
+
+#[cfg(not(unix))]
+fn changed(_metadata: &Metadata) -> SystemTime {
+    SystemTime::now()
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+#[path = "find_tests.rs"]
+mod tests;

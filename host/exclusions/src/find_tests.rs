@@ -1,0 +1,107 @@
+use super::*;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+struct Tree {
+    directory: TempDir,
+    finder: Arc<Finder>,
+}
+
+impl Tree {
+    fn new(files: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let patterns = Pattern::built_in().collect();
+        let finder = Finder::new(Exclusions::new(&root.join("w"), [patterns]).unwrap());
+        let tree = Self { directory, finder };
+        fs::create_dir(tree.at("w")).unwrap();
+        files.iter().for_each(|file| tree.write(file));
+        tree
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join(path)
+    }
+
+    fn write(&self, path: &str) {
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        fs::write(self.at(path), "x").unwrap();
+    }
+
+    fn found(&self) -> Vec<String> {
+        let root = self.at("");
+        let text = |place: &Place| place.path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+        self.finder.look().unwrap().places.iter().map(text).collect()
+    }
+
+    fn is_excluded(&self, path: &str) -> bool {
+        self.finder.of_file(&FileId::of(&fs::metadata(self.at(path)).unwrap()).unwrap()).is_some()
+    }
+}
+
+#[test]
+fn matches_are_found_at_any_depth() {
+    let tree = Tree::new(&["w/.env", "w/a/b/id_rsa", "w/a/b/c.rs", "w/.env.example", "outside/.env"]);
+    assert_eq!(tree.found(), ["w/.env", "w/a/b/id_rsa"]);
+}
+
+#[test]
+fn changes_since_the_last_look_are_seen() {
+    let tree = Tree::new(&["w/a/b/c.rs"]);
+    assert!(tree.found().is_empty());
+    tree.write("w/a/b/.env");
+    assert_eq!(tree.found(), ["w/a/b/.env"]);
+    fs::rename(tree.at("w/a"), tree.at("w/other")).unwrap();
+    assert_eq!(tree.found(), ["w/other/b/.env"]);
+    fs::remove_file(tree.at("w/other/b/.env")).unwrap();
+    assert!(tree.found().is_empty());
+}
+
+#[test]
+fn hard_links_are_excluded_under_each_name() {
+    let tree = Tree::new(&["w/a/.env", "w/b/plain"]);
+    assert!(!tree.is_excluded("w/b/plain") && tree.is_excluded("w/a/.env"));
+    fs::hard_link(tree.at("w/a/.env"), tree.at("w/b/note.txt")).unwrap();
+    fs::hard_link(tree.at("w/a/.env"), tree.at("elsewhere")).unwrap();
+    assert!(tree.is_excluded("w/b/note.txt") && tree.is_excluded("elsewhere"));
+    assert_eq!(tree.found(), ["w/a/.env", "w/b/note.txt"]);
+    fs::rename(tree.at("w/b/note.txt"), tree.at("w/b/again.txt")).unwrap();
+    assert_eq!(tree.found(), ["w/a/.env", "w/b/again.txt"]);
+}
+
+#[test]
+fn targets_of_excluded_links_are_excluded_but_not_programs_or_directories() {
+    let tree = Tree::new(&["w/config/real", "vault/real", "w/src/a.rs"]);
+    symlink("config/real", tree.at("w/.env")).unwrap();
+    symlink(tree.at("vault/real"), tree.at("w/.envrc")).unwrap();
+    symlink("src", tree.at("w/id_rsa")).unwrap();
+    symlink("/etc/passwd", tree.at("w/x.key")).unwrap();
+    symlink("nowhere", tree.at("w/y.key")).unwrap();
+    assert_eq!(tree.found(), ["vault/real", "w/config/real"]);
+    assert!(tree.is_excluded("w/config/real"));
+    fs::remove_file(tree.at("w/.env")).unwrap();
+    assert_eq!(tree.found(), ["vault/real", "w/config/real"]);
+    tree.write("w/config/new");
+    fs::rename(tree.at("w/config/new"), tree.at("w/config/real")).unwrap();
+    assert_eq!(tree.found(), ["vault/real"]);
+}
+
+#[test]
+fn workspace_that_is_missing_contains_nothing() {
+    let tree = Tree::new(&[]);
+    fs::remove_dir(tree.at("w")).unwrap();
+    assert!(tree.found().is_empty());
+}
+
+#[test]
+fn threads_find_what_lies_in_many_directories_and_what_appears_later() {
+    let files: Vec<String> = (0..400).map(|number| format!("w/d{}/e{number}/.env", number % 7)).collect();
+    let tree = Tree::new(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut expected = files.clone();
+    expected.sort();
+    assert_eq!(tree.found(), expected);
+    tree.write("w/d3/e3/more/deep/.env");
+    expected.push("w/d3/e3/more/deep/.env".to_owned());
+    expected.sort();
+    assert_eq!(tree.found(), expected);
+}

@@ -1,0 +1,15 @@
+//! Exclusions: files that the agent neither reads nor changes, whichever way it tries.
+//!
+//! [`Exclusions`] are patterns, as in `.gitignore`, and decide by name. A [`Finder`] also looks for the files that match in
+//! the workspace, so that a file counts as excluded under each of its names: hard links, links that lead to it, and other
+//! mounts of the same file system. Plugins, walks, programs, checkpoints and completions all ask one finder.
+//!
+//! Names of excluded files are not secret, only their content. Outside of the workspace, patterns decide by name alone.
+
+mod find;
+mod mounts;
+mod names;
+mod patterns;
+
+pub use find::{FileId, Finder, Found, LookError, Place};
+pub use patterns::{Exclusions, InvalidPattern, Origin, Pattern};

@@ -1,0 +1,406 @@
+//! Patterns, and the decision by name.
+
+use crate::names::Names;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Excluded unless the config turns them off. What begins with `!` is an exception; the last pattern that matches decides.
+const BUILT_IN: &[&str] = &[
+    ".env",
+    ".env.*",
+    ".envrc",
+    // Virtual environments of Python have this name, too.
+    "!.env/",
+    "!.env.{example,sample,template,dist}",
+    "!.env.*.{example,sample,template,dist}",
+    "*.pem",
+    "!*{cert,chain,bundle,ca}*.pem",
+    "*key*.pem",
+    "!*{pubkey,public}*.pem",
+    "*.key",
+    // Keys of tests and of packages are public, and programs need them.
+    "!**/{test,tests,testdata,fixtures,node_modules,site-packages,vendor}/**/*.{pem,key}",
+    "*.p12",
+    "*.pfx",
+    "*.kdbx",
+    "id_{rsa,dsa,ecdsa,ed25519,ecdsa_sk,ed25519_sk}",
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+];
+/// Patterns of one config at most.
+const MAX_PATTERNS: usize = 200;
+/// Bytes of one pattern.
+const MAX_BYTES: usize = 256;
+/// Bytes of one that stands for a rule, whose length is limited already.
+const MAX_RULE_BYTES: usize = 4096;
+/// Braces in one pattern, because each multiplies the work of compiling it.
+const MAX_BRACES: usize = 4;
+
+/// A pattern with its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    origin: Origin,
+}
+
+/// The place where a pattern comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// One that applies unless the config turns these off.
+    BuiltIn,
+    /// A config file, and the line in it if it is known.
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: Option<usize>,
+    },
+    /// A rule about calls that denies.
+    Rule {
+        /// The rule.
+        rule: String,
+        /// The file that has it.
+        source: String,
+    },
+}
+
+/// A pattern that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid pattern `{text}` in `exclude`{at}: {reason}", text = text.escape_debug())]
+pub struct InvalidPattern {
+    text: String,
+    at: String,
+    reason: String,
+}
+
+/// The patterns in effect.
+#[derive(Debug, Default)]
+pub struct Exclusions {
+    workspace: PathBuf,
+    layers: Vec<Layer>,
+    /// None without patterns.
+    names: Option<Names>,
+}
+
+/// Patterns of which the last one that matches decides.
+#[derive(Debug)]
+struct Layer {
+    patterns: Vec<Arc<Pattern>>,
+    matcher: Gitignore,
+    /// The last names in patterns with several.
+    placed: Gitignore,
+}
+
+impl Pattern {
+    /// Creates a pattern in the syntax of `.gitignore`.
+    pub fn new(text: impl Into<String>, origin: Origin) -> Self {
+        Self { text: text.into(), origin }
+    }
+
+    /// Returns the patterns that apply unless the config turns them off.
+    pub fn built_in() -> impl Iterator<Item = Self> {
+        BUILT_IN.iter().map(|text| Self::new(*text, Origin::BuiltIn))
+    }
+
+    /// Returns the text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the origin.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Returns what only the user can do about it, as a sentence for a hint.
+    pub fn remedy(&self) -> String {
+        match &self.origin {
+            Origin::BuiltIn => {
+                "only the user can allow it: with an exception, `exclude = [\"!NAME\"]`, or without all built-in patterns, \
+                 `exclude-defaults = false`, in the config"
+                    .to_owned()
+            }
+            Origin::Config { file, .. } => {
+                format!("only the user can allow it, by changing `exclude` in `{}`", file.display())
+            }
+            Origin::Rule { source, .. } => format!("only the user can allow it, by changing the rules in `{source}`"),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    /// Writes the reason of a refusal: `it is excluded by …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::BuiltIn => write!(f, "it is excluded by the built-in pattern `{}`", self.text),
+            Origin::Config { file, line: Some(line) } => {
+                write!(f, "it is excluded by `{}`, line {line} of `{}`", self.text, file.display())
+            }
+            Origin::Config { file, line: None } => {
+                write!(f, "it is excluded by `{}` in `{}`", self.text, file.display())
+            }
+            Origin::Rule { rule, source } => write!(f, "the rule `{rule}` in `{source}` denies it"),
+        }
+    }
+}
+
+impl Exclusions {
+    /// Compiles patterns. A pattern with a slash before its end counts from `workspace`, a real path; one without matches at
+    /// any depth. Letter case makes no difference. What any of the `layers` excludes is excluded: an exception holds in its
+    /// own layer only.
+    ///
+    /// # Errors
+    /// A pattern is not one, or there are too many.
+    pub fn new(workspace: &Path, layers: impl IntoIterator<Item = Vec<Pattern>>) -> Result<Self, InvalidPattern> {
+        let layers = layers.into_iter().filter(|patterns| !patterns.is_empty()).map(Layer::new);
+        let layers: Vec<Layer> = layers.collect::<Result<_, _>>()?;
+        let names = Names::of(layers.iter().flat_map(|layer| layer.patterns.iter().map(|pattern| &**pattern)))?;
+        Ok(Self { workspace: workspace.to_owned(), layers, names: Some(names) })
+    }
+
+    /// Returns whether nothing is excluded.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// Returns the workspace.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Returns all patterns, in the order of the layers.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.layers.iter().flat_map(|layer| layer.patterns.iter().map(|pattern| &**pattern))
+    }
+
+    /// Returns the pattern that excludes a location, or a directory around it.
+    pub fn of(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
+        let path = self.relative(location);
+        self.layers.iter().find_map(|layer| {
+            let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).collect();
+            above.reverse();
+            above.into_iter().find_map(|path| layer.of(path, true)).or_else(|| layer.of(path, is_directory))
+        })
+    }
+
+    /// Returns the pattern that excludes an entry of a directory which is not excluded itself.
+    pub fn of_entry(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
+        let path = self.relative(location);
+        self.layers.iter().find_map(|layer| layer.of(path, is_directory))
+    }
+
+    /// Returns whether a pattern may match an entry of this name. If not, [`of_entry`](Self::of_entry) returns none.
+    pub(crate) fn may_match(&self, name: &OsStr) -> bool {
+        self.names.as_ref().is_some_and(|names| names.may_match(name))
+    }
+
+    /// Returns whether a location would be decided on in the same way in any other directory.
+    pub(crate) fn is_by_name(&self, location: &Path) -> bool {
+        let Some(name) = location.file_name().map(Path::new) else { return false };
+        let is_placed = |layer: &Layer| {
+            [false, true].iter().any(|is_directory| !layer.placed.matched(name, *is_directory).is_none())
+        };
+        !self.layers.iter().any(is_placed)
+    }
+
+    fn relative<'a>(&self, location: &'a Path) -> &'a Path {
+        location.strip_prefix(&self.workspace).or_else(|_| location.strip_prefix("/")).unwrap_or(location)
+    }
+}
+
+impl Layer {
+    fn new(patterns: Vec<Pattern>) -> Result<Self, InvalidPattern> {
+        if let Some(pattern) = patterns.get(MAX_PATTERNS) {
+            return Err(pattern.invalid(format!("more than {MAX_PATTERNS} patterns")));
+        }
+        let (mut matcher, mut placed) = (builder(), builder());
+        for (number, pattern) in patterns.iter().enumerate() {
+            pattern.check()?;
+            let from = Some(PathBuf::from(number.to_string()));
+            matcher.add_line(from, &pattern.text).map_err(|error| pattern.invalid(error.to_string()))?;
+            let glob = pattern.text.trim_start_matches('!').trim_end_matches('/');
+            if let Some((_, name)) = glob.rsplit_once('/') {
+                let name = if name.contains("**") || name.contains('}') && !name.contains('{') { "*" } else { name };
+                placed.add_line(None, name).map_err(|error| pattern.invalid(error.to_string()))?;
+            }
+        }
+        let build = |builder: GitignoreBuilder| {
+            builder.build().map_err(|error| match patterns.first() {
+                Some(first) => first.invalid(format!("the patterns together: {error}")),
+                None => Pattern::new("", Origin::BuiltIn).invalid(error.to_string()),
+            })
+        };
+        let (matcher, placed) = (build(matcher)?, build(placed)?);
+        Ok(Self { patterns: patterns.into_iter().map(Arc::new).collect(), matcher, placed })
+    }
+
+    fn of(&self, path: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
+        if path.as_os_str().is_empty() {
+            return None;
+        }
+        match self.matcher.matched(path, is_directory) {
+            Match::Ignore(glob) => {
+                let number = glob.from().and_then(Path::to_str).and_then(|number| number.parse::<usize>().ok());
+                number.and_then(|number| self.patterns.get(number)).or_else(|| self.patterns.first())
+            }
+            Match::None | Match::Whitelist(_) => None,
+        }
+    }
+}
+
+impl Pattern {
+    fn check(&self) -> Result<(), InvalidPattern> {
+        let glob = self.text.trim_start_matches('!').trim_matches('/');
+        let most = if matches!(self.origin, Origin::Rule { .. }) { MAX_RULE_BYTES } else { MAX_BYTES };
+        let reason = if self.text.len() > most {
+            format!("longer than {most} bytes")
+        } else if self.text.chars().any(char::is_control) {
+            "it contains a control character".to_owned()
+        } else if glob.trim().is_empty() {
+            "it names nothing".to_owned()
+        } else if self.text.starts_with('#') {
+            "it would be a comment; begin it with `\\#`".to_owned()
+        } else if glob.split('/').any(|part| matches!(part, "." | "..")) {
+            "`.` and `..` are not names".to_owned()
+        } else if self.text.matches('{').count() > MAX_BRACES {
+            format!("more than {MAX_BRACES} braces")
+        } else {
+            return Ok(());
+        };
+        Err(self.invalid(reason))
+    }
+
+    /// Stands for all patterns in an error.
+    pub(crate) fn all() -> Self {
+        Self::new("", Origin::BuiltIn)
+    }
+
+    pub(crate) fn invalid(&self, reason: String) -> InvalidPattern {
+        let at = match &self.origin {
+            Origin::BuiltIn => String::new(),
+            Origin::Config { file, line: Some(line) } => format!(" at line {line} of `{}`", file.display()),
+            Origin::Config { file, line: None } => format!(" of `{}`", file.display()),
+            Origin::Rule { rule, source } => format!(" for the rule `{rule}` of `{source}`"),
+        };
+        let text = self.text.chars().take(MAX_BYTES).collect();
+        InvalidPattern { text, at, reason }
+    }
+}
+
+fn builder() -> GitignoreBuilder {
+    let mut builder = GitignoreBuilder::new("");
+    // Never fails; on file systems that ignore case, another spelling would be the same file.
+    let _ = builder.case_insensitive(true);
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(patterns: &[&str]) -> Vec<Pattern> {
+        let origin = |line| Origin::Config { file: PathBuf::from("/c.toml"), line: Some(line) };
+        patterns.iter().enumerate().map(|(at, text)| Pattern::new(*text, origin(at + 1))).collect()
+    }
+
+    fn exclusions(layers: &[&[&str]]) -> Exclusions {
+        Exclusions::new(Path::new("/w"), layers.iter().map(|patterns| config(patterns))).unwrap()
+    }
+
+    fn built_in() -> Exclusions {
+        Exclusions::new(Path::new("/w"), [Pattern::built_in().collect()]).unwrap()
+    }
+
+    #[test]
+    fn built_in_patterns_cover_secrets_and_leave_examples_and_certificates() {
+        let exclusions = built_in();
+        for path in [
+            "/w/.env",
+            "/w/.ENV",
+            "/w/a/b/.env.local",
+            "/w/.env.production",
+            "/w/.envrc",
+            "/w/server.pem",
+            "/w/tls/cert-key.pem",
+            "/w/a.key",
+            "/w/id_rsa",
+            "/w/deploy/id_ed25519",
+            "/w/x.p12",
+            "/elsewhere/.env",
+            "/w/private.key",
+        ] {
+            assert!(exclusions.of(Path::new(path), false).is_some(), "{path}");
+        }
+        for path in [
+            "/w/.env.example",
+            "/w/.env.local.sample",
+            "/w/.environment",
+            "/w/env",
+            "/w/cacert.pem",
+            "/w/fullchain.pem",
+            "/w/public.pem",
+            "/w/tests/tls/server.key",
+            "/w/node_modules/x/a.pem",
+            "/w/id_rsa.pub",
+            "/w/key.rs",
+            "/w",
+        ] {
+            assert!(exclusions.of(Path::new(path), false).is_none(), "{path}");
+        }
+        assert!(exclusions.of(Path::new("/w/.env"), true).is_none(), "a virtual environment");
+    }
+
+    #[test]
+    fn slash_counts_from_the_workspace_and_no_slash_matches_at_any_depth() {
+        let exclusions = exclusions(&[&["config/secret.yml", "private/", "token"]]);
+        let is_excluded = |path: &str, is_directory| exclusions.of(Path::new(path), is_directory).is_some();
+        assert!(is_excluded("/w/config/secret.yml", false) && !is_excluded("/w/a/config/secret.yml", false));
+        assert!(is_excluded("/w/a/private/x/y", false) && is_excluded("/w/private", true));
+        assert!(!is_excluded("/w/private", false) && is_excluded("/w/a/Token", false));
+    }
+
+    #[test]
+    fn exception_holds_in_its_own_layer_and_not_in_an_excluded_directory() {
+        let one = exclusions(&[&["*.env", "!ok.env", "deep/", "!keep"]]);
+        assert!(one.of(Path::new("/w/ok.env"), false).is_none());
+        assert!(one.of(Path::new("/w/deep/keep"), false).is_some());
+        let two = exclusions(&[&["*.env", "!ok.env"], &["ok.env"]]);
+        assert_eq!(two.of(Path::new("/w/ok.env"), false).unwrap().text(), "ok.env");
+    }
+
+    #[test]
+    fn reason_names_the_pattern_and_its_line() {
+        let exclusions = exclusions(&[&["a", "b"]]);
+        let reason = exclusions.of(Path::new("/w/b"), false).unwrap();
+        assert_eq!(reason.to_string(), "it is excluded by `b`, line 2 of `/c.toml`");
+        assert!(reason.remedy().contains("/c.toml"));
+        let built_in = built_in();
+        let reason = built_in.of(Path::new("/w/.env"), false).unwrap();
+        assert!(reason.to_string().ends_with("built-in pattern `.env`") && reason.remedy().contains("!NAME"));
+    }
+
+    #[test]
+    fn unusable_patterns_are_refused_with_their_line() {
+        let long = "a".repeat(300);
+        for text in ["", "!", "/", "# x", "a\u{7}", "../x", "a/./b", "{a", "{{{{{a}}}}}", &long] {
+            let error = Exclusions::new(Path::new("/w"), [config(&[text])]).unwrap_err().to_string();
+            assert!(error.contains("line 1 of `/c.toml`"), "{text}: {error}");
+        }
+        let many = vec!["a"; MAX_PATTERNS + 1];
+        assert!(Exclusions::new(Path::new("/w"), [config(&many)]).is_err());
+    }
+
+    #[test]
+    fn decisions_that_depend_on_the_directory_are_known() {
+        let exclusions = exclusions(&[&["token", "*.key", "!tests/**/*.key", "a/b.txt", "c/**"]]);
+        assert!(!exclusions.is_by_name(Path::new("/w/x.key")) && !exclusions.is_by_name(Path::new("/w/b.txt")));
+        let simple = super::Exclusions::new(Path::new("/w"), [config(&["token", "*.key", "!a/b.key"])]).unwrap();
+        assert!(simple.is_by_name(Path::new("/w/token")) && simple.is_by_name(Path::new("/w/x.key")));
+        assert!(!simple.is_by_name(Path::new("/w/b.key")));
+    }
+}
