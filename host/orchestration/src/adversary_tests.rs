@@ -325,7 +325,7 @@ async fn play(schedule: Schedule) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
     fn runs_end_once_and_calls_are_paired_under_any_schedule(schedule in schedule()) {

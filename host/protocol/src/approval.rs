@@ -13,9 +13,13 @@ use tokio_util::sync::CancellationToken;
 pub enum ApprovalMode {
     /// Calls with any effect, including reads.
     Ask,
-    /// Calls that can write, execute or use the network.
+    /// Calls that can write, execute or use the network, except those that [`CallRules`] know to be confined.
     #[default]
     Smart,
+    /// As [`Self::Smart`], except that [`CallRules`] let programs run only by rule, also in a sandbox.
+    Edits,
+    /// No calls: those that can write, execute or use the network are denied, unless [`CallRules`] know that they only read.
+    Plan,
     /// No calls: all are allowed.
     All,
 }
@@ -25,9 +29,30 @@ impl ApprovalMode {
     pub fn asks(self, authority: Authority) -> bool {
         match self {
             Self::Ask => authority.reads || authority.delegates || !authority.is_harmless(),
-            Self::Smart => !authority.is_harmless(),
+            Self::Smart | Self::Edits | Self::Plan => !authority.is_harmless(),
             Self::All => false,
         }
+    }
+
+    /// Returns whether calls with this authority are denied without a question.
+    pub fn denies(self, authority: Authority) -> bool {
+        self == Self::Plan && !authority.is_harmless()
+    }
+
+    /// Returns the name in options, commands and the config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Smart => "smart",
+            Self::Edits => "edits",
+            Self::Plan => "plan",
+            Self::All => "all",
+        }
+    }
+
+    /// Returns all modes, the strictest first.
+    pub fn every() -> [Self; 5] {
+        [Self::Plan, Self::Ask, Self::Edits, Self::Smart, Self::All]
     }
 }
 
@@ -36,6 +61,56 @@ pub trait Approver: Send + Sync {
     /// Decides whether a call may run. The agent asks one question of a session at a time. Once `token` is cancelled,
     /// the agent ignores the answer and implementations should return promptly.
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision>;
+}
+
+/// Decides on calls by their arguments, before the mode does.
+pub trait CallRules: Send + Sync {
+    /// Returns what the rules say about a call. Called before each decision, and again when a question comes up.
+    fn ruling(&self, mode: ApprovalMode, question: &Question<'_>) -> Ruling;
+
+    /// Reports a decision, for a log. Each call that is decided on is reported once.
+    fn decided(&self, _mode: ApprovalMode, _question: &Question<'_>, _is_allowed: bool, _by: Decider) {}
+}
+
+/// Verdict of the rules on a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    /// Nothing: the mode and the approvals of the session decide.
+    Mode,
+    /// It may run without a question.
+    Allow,
+    /// The user decides, whatever the mode and the approvals of the session are.
+    Ask,
+    /// It may not run.
+    Deny {
+        /// The reason, for the model.
+        reason: String,
+    },
+}
+
+/// Origin of a decision on a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decider {
+    /// The rules.
+    Rules,
+    /// The mode.
+    Mode,
+    /// An approval of the session.
+    Session,
+    /// The user, for this call.
+    User,
+    /// Nobody could be asked.
+    Nobody,
+}
+
+/// Rules that say nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoRules;
+
+impl CallRules for NoRules {
+    fn ruling(&self, _: ApprovalMode, _: &Question<'_>) -> Ruling {
+        Ruling::Mode
+    }
 }
 
 /// A call that needs a decision.
@@ -109,5 +184,6 @@ mod tests {
         assert_eq!(asked(ApprovalMode::Ask), [false, true, true]);
         assert_eq!(asked(ApprovalMode::Smart), [false, false, true]);
         assert_eq!(asked(ApprovalMode::All), [false, false, false]);
+        assert!(ApprovalMode::Plan.denies(writes) && !ApprovalMode::Plan.denies(reads));
     }
 }

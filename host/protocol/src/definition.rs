@@ -37,6 +37,8 @@ pub struct ToolSource {
     /// Digest of the rest of the definition, in hexadecimal, for components that change their tools while they run; may be
     /// empty where the component's digest determines the definition.
     pub definition: Arc<str>,
+    /// Names of arguments that say what a call reaches. An approval for the session covers calls with the same values of these.
+    pub approved_by: Arc<[Arc<str>]>,
 }
 
 /// Sentences for the system prompt that a plugin adds while one of its tools is offered.

@@ -99,6 +99,11 @@ impl Transcript {
         })
     }
 
+    /// Returns the number of runs on all branches.
+    pub fn run_count(&self) -> u64 {
+        self.index.loops()
+    }
+
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }

@@ -16,7 +16,7 @@ pub enum HookPoint {
     BeforePrompt,
     /// Before a model writes the summary that replaces a part of the conversation.
     BeforeCompaction,
-    /// When something happened in the session.
+    /// Something happened in the session.
     SessionEvents,
 }
 
@@ -122,12 +122,17 @@ pub enum HookNote {
         /// Name of the plugin.
         plugin: String,
     },
+    /// The user must decide, because of something that the application knows about the call.
+    Application {
+        /// The reason, as a sentence.
+        text: String,
+    },
 }
 
 impl HookNote {
     /// Returns whether the user must be asked.
     pub fn asks(&self) -> bool {
-        matches!(self, Self::Asks { .. })
+        matches!(self, Self::Asks { .. } | Self::Application { .. })
     }
 }
 
@@ -136,6 +141,7 @@ impl fmt::Display for HookNote {
         match self {
             Self::Asks { plugin, text } => write!(f, "plugin `{plugin}` asks: {text}"),
             Self::Rewrote { plugin } => write!(f, "plugin `{plugin}` rewrote the arguments"),
+            Self::Application { text } => f.write_str(text),
         }
     }
 }

@@ -105,8 +105,11 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// Runs a program and captures its output. It is killed after `limit`, and when the future is dropped.
+/// Runs a program and captures its output. It is killed after `limit`, and when the future is dropped. It runs outside of the
+/// project, whose files decide what helpers such as `git credential` and version managers run.
 pub(super) async fn run(mut command: Command, limit: Duration) -> io::Result<Output> {
+    #[cfg(unix)]
+    command.current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);

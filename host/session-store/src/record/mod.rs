@@ -102,8 +102,12 @@ records! {
     hook: CalledHook,
     plugin_entry: PluginEntry,
     titled: Titled,
+    checkpoint: Checkpoint,
+    rewound: Rewound,
     #[cfg(test)] example: Example,
 }
+
+pub use checkpoint::Moment;
 
 impl Record {
     /// The most that a record keeps of a text from outside, in bytes.

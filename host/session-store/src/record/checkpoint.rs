@@ -1,0 +1,40 @@
+//! A snapshot of the workspace.
+
+use super::RecordType;
+use serde::{Deserialize, Serialize};
+
+/// A snapshot of the workspace was taken, or could not be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The relation of the snapshot to the work of the agent.
+    pub moment: Moment,
+    /// The name of the snapshot; none if it was not taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// The reason why it was not taken, cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The relation of a snapshot to the work of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Moment {
+    /// Before the first call that may change files.
+    Before,
+    /// After the work.
+    After,
+}
+
+impl RecordType for Checkpoint {
+    fn describe(&self) -> String {
+        let moment = match self.moment {
+            Moment::Before => "before the agent changed files",
+            Moment::After => "after the agent changed files",
+        };
+        match &self.problem {
+            Some(problem) => format!("No checkpoint {moment}: {problem}"),
+            None => format!("Checkpoint {moment}"),
+        }
+    }
+}
