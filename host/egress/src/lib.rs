@@ -5,16 +5,22 @@
 //! credential, follows redirects with the same checks, and returns a [`Response`] that contains no secret and stays
 //! within the [`Limits`]. The crate reads no environment and no file, except for the certificate authorities of the
 //! system, and keeps no cookies, no cache and no connections.
+//!
+//! A [`Proxy`] does the same for programs that speak HTTP or SOCKS to it: it checks host, port and every address against
+//! its [`Hosts`], and moves bytes that it does not see.
 
 mod address;
 mod client;
 mod credential;
+mod dial;
 mod error;
 mod limits;
+mod metered;
 mod network;
 mod observer;
 mod path;
 mod policy;
+mod proxy;
 mod request;
 mod response;
 mod target;
@@ -26,7 +32,8 @@ pub use error::{Limit, SendError};
 pub use limits::Limits;
 pub use network::{Connecting, Network, Resolving, SystemNetwork};
 pub use observer::{Exchange, Observer, Outcome};
-pub use policy::{Denial, InvalidRule, Policy, Rule};
+pub use policy::{Denial, HostRule, Hosts, InvalidRule, Policy, Rule};
+pub use proxy::{Proxy, ProxySettings};
 pub use request::{Redirects, Request};
 pub use response::Response;
 pub use target::{InvalidUrl, Scheme, Target};

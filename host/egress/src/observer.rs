@@ -2,9 +2,11 @@
 
 use crate::error::Failure;
 use crate::target::Target;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
 
 /// Receives a report for each request and each redirect, when its response was read or dropped, or when it failed.
 pub trait Observer: Send + Sync {
@@ -53,21 +55,36 @@ pub enum Outcome {
 /// Counts the bytes of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    sent: AtomicU64,
+    /// Locked while bytes are handed to the operating system: a server may have them before they are counted, and a report
+    /// that is made meanwhile waits for the count.
+    sent: Mutex<u64>,
     received: AtomicU64,
 }
 
 impl Meter {
-    pub(crate) fn add_sent(&self, bytes: usize) {
-        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Writes without blocking, and counts what was written.
+    pub(crate) fn write(&self, write: impl FnOnce() -> Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let mut sent = self.lock_sent();
+        let written = ready!(write())?;
+        *sent += written as u64;
+        Poll::Ready(Ok(written))
+    }
+
+    fn lock_sent(&self) -> MutexGuard<'_, u64> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn add_received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Returns the bytes of both directions.
+    pub(crate) fn total(&self) -> u64 {
+        self.lock_sent().wrapping_add(self.received.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn has_sent(&self) -> bool {
-        self.sent.load(Ordering::Relaxed) > 0
+        *self.lock_sent() > 0
     }
 }
 
@@ -80,9 +97,13 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>, method: &str, target: &Target) -> Self {
+        Self::of(observer, method, target.host().to_owned(), target.port())
+    }
+
+    pub(crate) fn of(observer: Option<Arc<dyn Observer>>, method: &str, host: String, port: u16) -> Self {
         let exchange = Exchange {
-            host: target.host().to_owned(),
-            port: target.port(),
+            host,
+            port,
             method: method.to_owned(),
             address: None,
             credential: None,
@@ -104,10 +125,25 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        self.exchange.bytes_sent = self.meter.sent.load(Ordering::Relaxed);
+        self.exchange.bytes_sent = *self.meter.lock_sent();
         self.exchange.bytes_received = self.meter.received.load(Ordering::Relaxed);
         if let Some(observer) = &self.observer {
             observer.exchange_ended(&self.exchange);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_waits_for_the_count_of_bytes_that_the_server_already_has() {
+        let meter = Meter::default();
+        let written = meter.write(|| {
+            assert!(meter.sent.try_lock().is_err());
+            Poll::Ready(Ok(7))
+        });
+        assert!(matches!(written, Poll::Ready(Ok(7))) && meter.has_sent());
     }
 }

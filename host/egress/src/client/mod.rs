@@ -10,7 +10,6 @@
 
 mod connect;
 pub(crate) mod exchange;
-mod metered;
 mod redirect;
 mod tls;
 

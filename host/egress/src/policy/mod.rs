@@ -3,9 +3,11 @@
 //! A request is allowed if a rule covers its method and URL, and if the rules that cover it admit every address of the
 //! host. Both are checked for the first request and for each redirect.
 
+mod hosts;
 mod parse;
 mod rule;
 
+pub use hosts::{HostRule, Hosts};
 pub use parse::InvalidRule;
 pub(crate) use parse::is_method;
 pub use rule::Rule;
@@ -40,6 +42,14 @@ pub enum Denial {
         origin: String,
         /// Rules for the same origin with other methods or paths.
         granted: Vec<String>,
+    },
+    /// Programs may not connect to the host.
+    #[error("`{host}:{port}` is not an allowed host")]
+    Host {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
     },
     /// The host has an address that needs a special rule.
     #[error("`{host}` is at {address}, {class} address, which its network rule does not include")]

@@ -7,10 +7,17 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The mark of rules that also cover private addresses.
-const PRIVATE: &str = "private";
+pub(super) const PRIVATE: &str = "private";
 
 /// Methods that would make a server a proxy, or echo the request with the headers that the client adds.
 pub(crate) const FORBIDDEN_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
+
+/// The parts of a pattern of hosts and ports.
+pub(super) struct HostParts {
+    pub(super) is_private: bool,
+    pub(super) host: HostPattern,
+    pub(super) port: Option<u16>,
+}
 
 /// A text is not a rule. The second line of the message is a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,10 +37,43 @@ fn problem<T>(problem: impl Into<String>, hint: impl Into<String>) -> Result<T, 
 }
 
 pub(super) fn rule(text: &str) -> Result<Rule, InvalidRule> {
-    parse(text).map_err(|(problem, hint)| {
-        let rule = text.chars().take(100).map(|c| if c.is_control() { '?' } else { c }).collect();
-        InvalidRule { rule, problem, hint }
-    })
+    parse(text).map_err(|problem| invalid(text, problem))
+}
+
+fn invalid(text: &str, (problem, hint): Problem) -> InvalidRule {
+    let rule = text.chars().take(100).map(|c| if c.is_control() { '?' } else { c }).collect();
+    InvalidRule { rule, problem, hint }
+}
+
+/// Parses `["private "] host [":" port]`.
+pub(super) fn host_rule(text: &str) -> Result<HostParts, InvalidRule> {
+    parse_host(text).map_err(|problem| invalid(text, problem))
+}
+
+fn parse_host(text: &str) -> Result<HostParts, Problem> {
+    let (is_private, authority) = match text.trim_matches(' ').split_once(' ') {
+        Some((PRIVATE, rest)) => (true, rest.trim_start_matches(' ')),
+        Some(_) => return problem("it has too many words", "write a host such as `crates.io`, or `private` before it"),
+        None => (false, text.trim_matches(' ')),
+    };
+    check_characters(authority)?;
+    if authority.is_empty() || authority.contains('/') {
+        return problem("it is not a host", "write the host alone, such as `crates.io` or `crates.io:443`");
+    }
+    let (host, port) = host(Scheme::Https, authority)?;
+    check_private(is_private, &host)?;
+    let port = (without_port(authority) != authority).then_some(port);
+    Ok(HostParts { is_private, host, port })
+}
+
+fn check_private(is_private: bool, host: &HostPattern) -> Result<(), Problem> {
+    match host {
+        HostPattern::Any if is_private => problem("`private` does not cover every host", "name the private hosts"),
+        HostPattern::Address(_) if is_private => {
+            problem("`private` is for names", "remove `private`: a rule with an address covers it")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parse(text: &str) -> Result<Rule, Problem> {
@@ -64,13 +104,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
     };
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let (host, port) = host(scheme, authority)?;
-    match &host {
-        HostPattern::Any if is_private => problem("`private` does not cover every host", "name the private hosts"),
-        HostPattern::Address(_) if is_private => {
-            problem("`private` is for names", "remove `private`: a rule with an address covers it")
-        }
-        _ => Ok(()),
-    }?;
+    check_private(is_private, &host)?;
     let (path, segments) = prefix(path)?;
     Ok(Rule { is_private, methods, scheme, host, port, path, segments })
 }

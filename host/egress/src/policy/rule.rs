@@ -118,13 +118,7 @@ impl Rule {
 
     /// Returns whether the rule covers addresses of a class, for the hosts that it covers.
     pub(super) fn admits(&self, class: AddressClass) -> bool {
-        match (&self.host, class.reach()) {
-            (_, Reach::Never) => false,
-            (HostPattern::Address(_), _) | (_, Reach::Public) => true,
-            (HostPattern::Name(name), Reach::Private) if is_localhost(name) => class == AddressClass::Loopback,
-            (_, Reach::Private) => self.is_private,
-            (_, Reach::Literal) => false,
-        }
+        self.host.admits(class, self.is_private)
     }
 
     /// Returns whether everything that the rule covers is encrypted or stays on this machine.
@@ -144,6 +138,17 @@ impl Rule {
 }
 
 impl HostPattern {
+    /// Returns whether a rule with this pattern covers addresses of a class. `is_private` if the rule has that mark.
+    pub(super) fn admits(&self, class: AddressClass, is_private: bool) -> bool {
+        match (self, class.reach()) {
+            (_, Reach::Never) => false,
+            (Self::Address(_), _) | (_, Reach::Public) => true,
+            (Self::Name(name), Reach::Private) if is_localhost(name) => class == AddressClass::Loopback,
+            (_, Reach::Private) => is_private,
+            (_, Reach::Literal) => false,
+        }
+    }
+
     /// Returns whether this pattern matches every host that `other` matches.
     fn includes(&self, other: &Self) -> bool {
         match (self, other) {
@@ -168,7 +173,7 @@ impl HostPattern {
         (self.includes(other) && !is_special).then(|| other.clone())
     }
 
-    fn covers(&self, host: &TargetHost) -> bool {
+    pub(super) fn covers(&self, host: &TargetHost) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
             (Self::Name(name), TargetHost::Name(host)) => name == host,

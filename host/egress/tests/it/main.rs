@@ -5,6 +5,7 @@
 mod attacks;
 mod credentials;
 mod limits;
+mod proxy;
 mod requests;
 mod sent;
 mod support;

@@ -8,13 +8,13 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream whose bytes are counted before encryption.
-pub(super) struct Metered<S> {
+pub(crate) struct Metered<S> {
     stream: S,
     meter: Arc<Meter>,
 }
 
 impl<S> Metered<S> {
-    pub(super) fn new(stream: S, meter: Arc<Meter>) -> Self {
+    pub(crate) fn new(stream: S, meter: Arc<Meter>) -> Self {
         Self { stream, meter }
     }
 }
@@ -30,9 +30,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.meter.add_sent(written);
-        Poll::Ready(Ok(written))
+        let Self { stream, meter } = &mut *self;
+        meter.write(|| Pin::new(stream).poll_write(cx, bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

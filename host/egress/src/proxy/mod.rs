@@ -1,0 +1,253 @@
+//! A proxy for programs that have no network of their own: HTTP, with `CONNECT` for everything but plain HTTP, and SOCKS5.
+//!
+//! The first byte of a connection tells which. Every request passes the same checks, in the same order:
+//!
+//! 1. Host and port have one reading: no control bytes, user names, escapes, or unusual characters.
+//! 2. A rule of the [`Hosts`] covers them.
+//! 3. The rules admit every address of the host, which only the proxy resolves.
+//! 4. The connection goes to one of these addresses.
+//!
+//! A connection whose host is no longer covered, after the rules changed, is closed. What a tunnel carries is not seen: a
+//! server that serves several names, such as that of a content network, is allowed with each of them.
+
+mod http;
+mod socks;
+
+use crate::dial::dial;
+use crate::error::Failure;
+use crate::limits::Clock;
+use crate::metered::Metered;
+use crate::network::Network;
+use crate::observer::{Meter, Observer, Outcome, Report};
+use crate::policy::{Denial, Hosts};
+use crate::target::{InvalidUrl, Target};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Connections at a time; others wait.
+const MAX_CONNECTIONS: usize = 128;
+/// Time until the head of a request is complete.
+const HEAD: Duration = Duration::from_secs(15);
+/// Time to resolve a name and to connect to its addresses.
+const CONNECT: Duration = Duration::from_secs(15);
+/// Time without a byte after which a connection is closed, at the latest when it has passed twice.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+/// Pause after the system refused a connection, for example because too many files are open.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Maximum characters of a malformed host in a report.
+const SHOWN: usize = 100;
+
+/// Configuration of a [`Proxy`].
+#[derive(Clone)]
+pub struct ProxySettings {
+    /// The resolver and the sockets.
+    pub network: Arc<dyn Network>,
+    /// The hosts that are allowed now. Connections are closed when the sender is dropped.
+    pub hosts: watch::Receiver<Arc<Hosts>>,
+    /// Receives a report for each request, and for each attempt that was refused.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Returns how to allow what was refused, for a line that begins with `hint:`.
+    pub advice: fn(&Denial) -> Option<String>,
+}
+
+/// Connects programs to allowed hosts.
+pub struct Proxy {
+    settings: ProxySettings,
+    connections: Arc<Semaphore>,
+}
+
+/// One connection of a program.
+struct Connection {
+    settings: ProxySettings,
+    /// The target of the request that is being served.
+    current: Mutex<Option<Target>>,
+}
+
+/// A connection to a target, and the report that is made when it is dropped.
+struct Opened {
+    stream: Metered<TcpStream>,
+    report: Report,
+}
+
+/// A request that was not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refusal {
+    kind: RefusalKind,
+    /// The reason, and perhaps a hint in a second line.
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RefusalKind {
+    Malformed,
+    Denied,
+    Failed,
+    TimedOut,
+}
+
+impl Proxy {
+    /// Creates a proxy that serves nobody yet.
+    pub fn new(settings: ProxySettings) -> Self {
+        Self { settings, connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+    }
+
+    /// Serves the connections that arrive. Dropping the future closes all of them.
+    pub async fn serve(&self, listener: TcpListener) {
+        let mut serving = JoinSet::new();
+        loop {
+            while serving.try_join_next().is_some() {}
+            let Ok(permit) = self.connections.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let connection = Connection { settings: self.settings.clone(), current: Mutex::default() };
+                    serving.spawn(async move {
+                        connection.run(stream).await;
+                        drop(permit);
+                    });
+                }
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Serves the connection until it ends, is idle, or may no longer be open.
+    async fn run(self, stream: TcpStream) {
+        let mut first = [0];
+        if !matches!(timeout(HEAD, stream.peek(&mut first)).await, Ok(Ok(1))) {
+            return;
+        }
+        let _ = stream.set_nodelay(true);
+        let connection = Arc::new(self);
+        let meter = Arc::new(Meter::default());
+        let stream = Metered::new(stream, meter.clone());
+        let serve = async {
+            match first {
+                [socks::VERSION] => socks::serve(&connection, stream).await,
+                _ => http::serve(&connection, stream).await,
+            }
+        };
+        tokio::select! {
+            () = serve => {}
+            () = idle(&meter) => {}
+            () = connection.withdrawn() => {}
+        }
+    }
+
+    /// Connects to a target if the rules allow it. `method` is for the report.
+    async fn open(&self, method: &str, target: &Target) -> Result<Opened, Refusal> {
+        let mut report = Report::new(self.settings.observer.clone(), method, target);
+        // Before the rules are read, so that no change of them is missed.
+        self.set_current(Some(target.clone()));
+        match self.connect(target).await {
+            Ok((stream, address)) => {
+                report.exchange.address = Some(address);
+                Ok(Opened { stream: Metered::new(stream, report.meter.clone()), report })
+            }
+            Err(failure) => {
+                self.set_current(None);
+                let refusal = self.refusal(failure);
+                report.exchange.outcome = refusal.outcome();
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn connect(&self, target: &Target) -> Result<(TcpStream, std::net::SocketAddr), Failure> {
+        let hosts = self.settings.hosts.borrow().clone();
+        hosts.check(target)?;
+        let clock = Clock::start(CONNECT, CancellationToken::new());
+        dial(&*self.settings.network, target, |address| hosts.check_address(target, address), &clock).await
+    }
+
+    fn refusal(&self, failure: Failure) -> Refusal {
+        let kind = match &failure {
+            Failure::Denied(_) => RefusalKind::Denied,
+            Failure::Invalid(_) => RefusalKind::Malformed,
+            Failure::TimedOut(_) => RefusalKind::TimedOut,
+            Failure::TooLarge(_) | Failure::Cancelled | Failure::Failed(_) => RefusalKind::Failed,
+        };
+        let advice = match &failure {
+            Failure::Denied(denial) => (self.settings.advice)(denial),
+            _ => None,
+        };
+        let text = match (&failure, advice) {
+            (Failure::TimedOut(after), _) => format!("no connection within {} s", after.as_secs()),
+            (failure, None) => failure.to_string(),
+            (failure, Some(advice)) => format!("{failure}\nhint: {advice}"),
+        };
+        Refusal { kind, text }
+    }
+
+    /// Reports a request without a valid target.
+    fn malformed(&self, method: &str, host: &str, port: u16, reason: &str) -> Refusal {
+        let refusal = Refusal { kind: RefusalKind::Malformed, text: reason.to_owned() };
+        let shown = host.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+        let mut report = Report::of(self.settings.observer.clone(), method, shown, port);
+        report.exchange.outcome = refusal.outcome();
+        refusal
+    }
+
+    fn set_current(&self, target: Option<Target>) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    /// Returns when the rules no longer cover the current target.
+    async fn withdrawn(&self) {
+        let mut hosts = self.settings.hosts.clone();
+        while hosts.changed().await.is_ok() {
+            let now = hosts.borrow_and_update().clone();
+            let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if current.is_some_and(|target| now.check(&target).is_err()) {
+                return;
+            }
+        }
+    }
+}
+
+impl Refusal {
+    fn outcome(&self) -> Outcome {
+        match self.kind {
+            RefusalKind::Malformed | RefusalKind::Denied => Outcome::Denied(self.text.clone()),
+            RefusalKind::Failed | RefusalKind::TimedOut => Outcome::Failed(self.text.clone()),
+        }
+    }
+}
+
+/// Moves bytes in both directions until both ends have closed.
+async fn tunnel(mut program: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, mut opened: Opened) {
+    let ended = copy_bidirectional(&mut program, &mut opened.stream).await;
+    opened.report.exchange.outcome = match ended {
+        Ok(_) => Outcome::Complete,
+        Err(error) => Outcome::Failed(error.to_string()),
+    };
+}
+
+/// Returns when no byte has passed for a while.
+async fn idle(meter: &Meter) {
+    let mut before = meter.total();
+    loop {
+        sleep(IDLE).await;
+        let now = meter.total();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// Returns the target of `host:port`, where the host is a name, an IPv4 address or an IPv6 address in brackets.
+fn target_of(authority: &str) -> Result<Target, InvalidUrl> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '[' | ']');
+    match authority.chars().all(is_plain) {
+        true => Target::parse(&format!("http://{authority}/")),
+        false => Err(InvalidUrl("its host contains a character that is not allowed in names".into())),
+    }
+}
