@@ -37,9 +37,17 @@ pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
         let line = line.to_lowercase();
         words.iter().any(|word| line.contains(word))
     };
-    if policy.network == Network::Off && lines().any(|line| names(line, NETWORK)) {
-        let text =
-            "the sandbox has no network; the user can allow it with `network = true` in `[sandbox]` of the config";
+    if policy.network != Network::On && lines().any(|line| names(line, NETWORK)) {
+        let text = match policy.network {
+            Network::Proxied => {
+                "in the sandbox, the allowed hosts are reached only through the proxy that `HTTPS_PROXY` names, by HTTP or \
+                 SOCKS5"
+            }
+            _ => {
+                "the sandbox has no network; the user can allow a host with `/net allow HOST`, `--net HOST` or `hosts` in \
+                 `[sandbox]` of the config"
+            }
+        };
         return Some((Denial::Network, text.to_owned()));
     }
     let line = lines().find(|line| names(line, FILES))?;
@@ -82,7 +90,7 @@ mod tests {
     #[test]
     fn hint_names_the_setting_for_each_kind_of_refusal() {
         let cases = [
-            ("curl: (6) Could not resolve host: example.com", Denial::Network, "network = true"),
+            ("curl: (6) Could not resolve host: example.com", Denial::Network, "/net allow HOST"),
             (
                 "error: failed to open `/home/u/.cargo/registry/x`: Read-only file system (os error 30)",
                 Denial::Write,
@@ -101,6 +109,8 @@ mod tests {
         for text in ["assertion failed", "", "cat: /w/x: Permission denied"] {
             assert_eq!(hint(text, &policy()), None, "{text}");
         }
+        let proxied = Policy { network: Network::Proxied, ..policy() };
+        assert!(hint("Could not resolve host: x", &proxied).unwrap().1.contains("HTTPS_PROXY"));
         let open = Policy { network: Network::On, ..policy() };
         assert_eq!(hint("Could not resolve host: x", &open), None);
     }

@@ -1,7 +1,9 @@
 //! Starting programs through the helper.
 
 use crate::error::SandboxError;
+use crate::helper::Helper;
 use crate::policy::{Enforcement, Layers, Policy};
+use crate::proxy::ProxySocket;
 use crate::request::{Outcome, Report, Request};
 use crate::seatbelt::profile;
 use std::ffi::{OsStr, OsString};
@@ -13,8 +15,15 @@ pub const HELPER_FAILED: u8 = 125;
 /// Precedes the names of the program's variables in the helper's environment, so that none, such as `LD_PRELOAD`, affects
 /// the helper before it is confined.
 const VARIABLE: &str = "+";
-/// Bytes of the request. Linux limits one argument to 128 KiB.
-const MAX_REQUEST_BYTES: usize = 120 * 1024;
+/// The build of this crate, which a request names: a helper of another one might understand it differently.
+const BUILD: &str = env!("PINION_SANDBOX_BUILD");
+/// Begins the names of the variables that hold the request, in parts. Arguments would be visible to the program and to all
+/// users in `/proc`; the environment of the first process is closed to both.
+const REQUEST: &str = "PINION_SANDBOX_REQUEST_";
+/// Bytes of one part. Linux limits a variable to 128 KiB.
+const PART_BYTES: usize = 100_000;
+/// Bytes of the request. All variables and arguments together may take 2 MiB.
+const MAX_REQUEST_BYTES: usize = 1024 * 1024;
 
 /// A program to start.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +42,7 @@ pub struct Program<'a> {
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// The program that calls [`run_for_parent`].
-    helper: PathBuf,
+    helper: Helper,
     /// Its arguments.
     arguments: Vec<OsString>,
     layers: Layers,
@@ -48,12 +57,15 @@ pub struct Support {
     pub seccomp: bool,
     /// Namespaces, or the reason why they are missing.
     pub namespaces: Result<(), String>,
+    /// A control group limits memory and processes, or the reason why none does.
+    pub group: Result<(), String>,
 }
 
 impl Launcher {
-    /// Uses a helper: a program and its first arguments, after which the request follows.
+    /// Uses a helper: a program and its first arguments, which the program and its arguments follow. It is refused once its
+    /// file has changed.
     pub fn new(helper: PathBuf, arguments: Vec<OsString>) -> Self {
-        Self { helper, arguments, layers: Layers::default() }
+        Self { helper: Helper::new(helper), arguments, layers: Layers::default() }
     }
 
     /// Uses only some layers.
@@ -66,21 +78,47 @@ impl Launcher {
     /// Returns the command that starts a program under a policy. The caller decides on its streams and its process group.
     ///
     /// # Errors
-    /// The policy does not fit into an argument, or names a path that is not text.
+    /// The policy does not fit into an environment, or names a path that is not text.
     pub fn command(&self, program: Program<'_>, policy: &Policy) -> Result<Command, SandboxError> {
         if cfg!(target_os = "macos") {
             return seatbelt(program, policy);
         }
-        let mut command = self.helper(program.directory, policy, false)?;
-        command.arg(program.program).args(program.arguments).current_dir(program.directory);
-        command.envs(program.environment.iter().map(|(name, value)| (format!("{VARIABLE}{name}"), value)));
+        let mut command = self.helper(self.request(program.directory, policy, false))?;
+        set(&mut command, program);
         Ok(command)
+    }
+
+    /// Like [`command`](Self::command), for a program that reaches a proxy of the caller. The policy must say
+    /// [`Proxied`](crate::Network::Proxied), and the layers include namespaces.
+    ///
+    /// # Errors
+    /// As with [`command`](Self::command), or the system has no network namespaces.
+    #[cfg(target_os = "linux")]
+    pub fn proxied(&self, program: Program<'_>, policy: &Policy) -> Result<(Command, ProxySocket), SandboxError> {
+        let failed = |error: std::io::Error| SandboxError::step("create a socket for the proxy", error);
+        let (parents, helpers) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        let mut request = self.request(program.directory, policy, false);
+        request.proxy = Some(std::os::fd::AsRawFd::as_raw_fd(&helpers));
+        let mut command = self.helper(request)?;
+        crate::linux::leave_open(&mut command, helpers);
+        set(&mut command, program);
+        Ok((command, ProxySocket { socket: parents }))
+    }
+
+    /// Fails: only Linux has network namespaces.
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(target_os = "linux"))]
+    pub fn proxied(&self, _program: Program<'_>, _policy: &Policy) -> Result<(Command, ProxySocket), SandboxError> {
+        Err(SandboxError::step("connect a program to a proxy", "only Linux has network namespaces"))
     }
 
     /// Checks which layers work on this machine under a policy, by setting up each without starting a program.
     ///
     /// # Errors
-    /// The helper does not start, or the layers that the policy requires do not work.
+    /// The helper does not start, the layers that the policy requires do not work, or a path of the policy cannot be
+    /// enforced with the layers of the machine.
     pub fn support(&self, policy: &Policy) -> Result<Support, SandboxError> {
         if cfg!(target_os = "macos") {
             profile(policy).map_err(not_text)?;
@@ -88,6 +126,7 @@ impl Launcher {
                 landlock: None,
                 seccomp: false,
                 namespaces: Err("macOS has Seatbelt instead".to_owned()),
+                group: Err("macOS has none".to_owned()),
             });
         }
         let Layers { namespaces, landlock } = self.layers;
@@ -95,13 +134,20 @@ impl Launcher {
         if policy.enforcement == Enforcement::BestEffort {
             candidates.extend([Layers { namespaces, landlock: false }, Layers { namespaces: false, landlock: false }]);
         }
+        // Without the paths of the policy. A file in a stranger's project could otherwise make a layer fail, and programs
+        // would go on without it.
+        let Policy { network, limits, enforcement, .. } = policy.clone();
+        let machine = Policy { network, limits, enforcement, ..Policy::default() };
         let mut missing = (!namespaces).then(|| "not in use".to_owned());
         let mut failure = SandboxError::step("check the sandbox", "no layers are in use");
         for layers in candidates {
-            match self.clone().with_layers(layers).check(policy) {
-                Ok(Report { landlock, seccomp }) => {
+            let launcher = self.clone().with_layers(layers);
+            match launcher.check(&machine) {
+                Ok(_) => {
+                    let Report { landlock, seccomp, no_group } = launcher.check(policy)?;
+                    let group = if no_group.is_empty() { Ok(()) } else { Err(no_group) };
                     let namespaces = if layers.namespaces { Ok(()) } else { Err(missing.unwrap_or_default()) };
-                    return Ok(Support { landlock, seccomp, namespaces });
+                    return Ok(Support { landlock, seccomp, namespaces, group });
                 }
                 Err(error) => failure = error,
             }
@@ -113,7 +159,7 @@ impl Launcher {
 
     fn check(&self, policy: &Policy) -> Result<Report, SandboxError> {
         let failed = |reason: String| SandboxError::step("check the sandbox", reason);
-        let output = self.helper(Path::new("/"), policy, true)?.stdin(Stdio::null()).output();
+        let output = self.helper(self.request(Path::new("/"), policy, true))?.stdin(Stdio::null()).output();
         let output = output.map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
             return Err(SandboxError::Inside(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
@@ -121,17 +167,43 @@ impl Launcher {
         serde_json::from_slice(&output.stderr).map_err(|error| failed(error.to_string()))
     }
 
-    fn helper(&self, directory: &Path, policy: &Policy, only_check: bool) -> Result<Command, SandboxError> {
-        let request =
-            Request { policy: policy.clone(), layers: self.layers, directory: directory.to_owned(), only_check };
+    fn request(&self, directory: &Path, policy: &Policy, only_check: bool) -> Request {
+        Request {
+            build: BUILD.to_owned(),
+            policy: policy.clone(),
+            layers: self.layers,
+            directory: directory.to_owned(),
+            proxy: None,
+            only_check,
+        }
+    }
+
+    fn helper(&self, request: Request) -> Result<Command, SandboxError> {
         let request = serde_json::to_string(&request).map_err(|error| SandboxError::step("name all paths", error))?;
         if request.len() > MAX_REQUEST_BYTES {
             return Err(SandboxError::TooLong { bytes: request.len(), max: MAX_REQUEST_BYTES });
         }
-        let mut command = Command::new(&self.helper);
-        command.args(&self.arguments).arg(request).env_clear();
+        let mut command = Command::new(self.helper.unchanged()?);
+        command.args(&self.arguments).env_clear();
+        command.envs(parts(&request).enumerate().map(|(number, part)| (format!("{REQUEST}{number}"), part)));
         Ok(command)
     }
+}
+
+/// Splits a text into parts that fit into variables.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        rest = after;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// Adds a program to the command of a helper.
+fn set(command: &mut Command, program: Program<'_>) {
+    command.arg(program.program).args(program.arguments).current_dir(program.directory);
+    command.envs(program.environment.iter().map(|(name, value)| (format!("{VARIABLE}{name}"), value)));
 }
 
 /// Returns the command that starts a program under a profile of macOS.
@@ -155,7 +227,8 @@ fn first_line(text: &str) -> String {
 }
 
 /// Performs the work of the helper: confines this process as `arguments` say, and becomes the program or waits for it.
-/// `arguments` are those after the ones that the [`Launcher`] was given. Must be called before anything starts a thread.
+/// `arguments` are those after the ones that the [`Launcher`] was given: the program and its own. Must be called before
+/// anything starts a thread.
 /// `report` writes a message to stderr: of a failure, or the result of a check.
 pub fn run_for_parent(arguments: impl Iterator<Item = OsString>, report: impl FnOnce(&str)) -> ExitCode {
     match run(arguments) {
@@ -173,8 +246,13 @@ pub fn run_for_parent(arguments: impl Iterator<Item = OsString>, report: impl Fn
 
 fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<Outcome, SandboxError> {
     let invalid = |reason: &str| SandboxError::step("read the request", reason);
-    let request = arguments.next().and_then(|request| request.into_string().ok()).ok_or_else(|| invalid("none"))?;
+    let request: String = (0..).map_while(|number| std::env::var(format!("{REQUEST}{number}")).ok()).collect();
     let request: Request = serde_json::from_str(&request).map_err(|error| invalid(&error.to_string()))?;
+    if request.build != BUILD {
+        return Err(invalid(
+            "it is of another build of pinion\nhint: install or build `pinion` and `pinion-sandbox` together",
+        ));
+    }
     let program = match request.only_check {
         true => None,
         false => {
@@ -236,4 +314,17 @@ fn enter(_request: &Request, _program: Option<Command>) -> Result<Outcome, Sandb
         reason: "only Linux and macOS have one".to_owned(),
         remedy: "use WSL 2, or run without a sandbox: `mode = \"off\"` in `[sandbox]`, or `--no-sandbox`",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_request_fit_into_variables() {
+        let text = "a".repeat(PART_BYTES - 1) + &"ä".repeat(PART_BYTES);
+        assert!(parts(&text).all(|part| part.len() <= PART_BYTES));
+        assert_eq!(parts(&text).collect::<String>(), text);
+        assert_eq!(parts("").count(), 0);
+    }
 }

@@ -14,6 +14,12 @@ pub struct Policy {
     pub read_only: Vec<PathBuf>,
     /// Files and directories that programs cannot read.
     pub hidden: Vec<PathBuf>,
+    /// Files and directories that programs can neither read nor change, although they see that they are there. Without
+    /// namespaces, nothing can be created in the directories around them, and nothing is held with
+    /// [`Enforcement::BestEffort`].
+    pub excluded: Vec<PathBuf>,
+    /// Directories in writable ones that keep their names.
+    pub pinned: Vec<PathBuf>,
     /// Paths inside `hidden` that can be read all the same.
     pub visible: Vec<PathBuf>,
     /// The directory that programs see as `/tmp` and `/var/tmp`. Where the system has no mount namespaces, only `TMPDIR`
@@ -34,6 +40,9 @@ pub enum Network {
     /// None. With namespaces, a program still has a loopback device of its own.
     #[default]
     Off,
+    /// None, but what listens at [`PROXY_PORT`](crate::PROXY_PORT) of the loopback device is a proxy of the parent. Needs
+    /// namespaces; without them it is the same as `Off`.
+    Proxied,
     /// The network of the machine.
     On,
 }
@@ -56,6 +65,8 @@ pub enum Enforcement {
 pub struct Limits {
     /// Processes at a time; enforced with namespaces, and not for root.
     pub processes: u64,
+    /// Bytes of memory together, and processes also for root; enforced where the system delegates a control group of version 2.
+    pub memory_bytes: Option<u64>,
     /// Bytes of one file.
     pub file_bytes: Option<u64>,
 }
@@ -63,7 +74,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // A parallel build of a large project has a few hundred processes and threads.
-        Self { processes: 4096, file_bytes: None }
+        Self { processes: 4096, memory_bytes: None, file_bytes: None }
     }
 }
 

@@ -2,9 +2,8 @@
 //! editors and of agents, start-up files of shells.
 //!
 //! Those that exist are mounted read-only. Those that do not exist have nothing to mount over: when the program has ended,
-//! what it created there is moved away ([`Protection`]).
+//! what it created there is moved away ([`Protection`](crate::Protection)).
 
-use crate::policy::Policy;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -14,11 +13,26 @@ const NAMES: &[&str] = &[
     ".pinion",
     ".mcp.json",
     // Other agents.
+    ".aider.conf.yml",
     ".claude",
     ".codex",
     ".cursor",
     ".gemini",
+    ".kiro",
+    ".opencode",
+    ".windsurf",
+    "opencode.json",
+    // What shells, version managers, debuggers and hooks of git run or read when someone enters the directory.
+    ".devcontainer",
+    ".envrc",
+    ".gdbinit",
+    ".husky",
+    ".mise.toml",
+    ".pre-commit-config.yaml",
+    "mise.toml",
     // Editors.
+    ".helix",
+    ".lvimrc",
     ".vscode",
     ".idea",
     ".zed",
@@ -44,8 +58,10 @@ const NAMES: &[&str] = &[
 ];
 /// In the directory of a repository. `commondir` would make git read another config.
 const IN_REPOSITORY: [&str; 5] = ["hooks", "config", "config.worktree", "commondir", "info/attributes"];
-/// Repositories of submodules and worktrees that are protected at most.
+/// Repositories of submodules and worktrees that are protected at most, and directories in which they are looked for.
 const MAX_NESTED: usize = 500;
+/// Repositories directly in a writable directory that are protected at most.
+const MAX_INNER: usize = 50;
 /// Bytes of a file of git that are read.
 const MAX_GIT_BYTES: u64 = 64 * 1024;
 
@@ -79,6 +95,8 @@ impl Repository {
 }
 
 /// Returns the protected paths in a writable directory, whether they exist or not.
+///
+/// Of repositories further inside, only those in its own subdirectories are among them.
 pub fn protected_in(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = NAMES.iter().map(|name| directory.join(name)).collect();
     let git = directory.join(".git");
@@ -87,25 +105,72 @@ pub fn protected_in(directory: &Path) -> Vec<PathBuf> {
         // A pointer to a repository must go on pointing to it.
         Ok(_) => found.push(git),
         // The directory may itself be a repository, as a bare one is.
-        Err(_) if directory.join("HEAD").is_file() && directory.join("objects").is_dir() => {
-            repository(directory, &mut found)
-        }
+        Err(_) if is_repository(directory) => repository(directory, &mut found),
         Err(_) => {}
     }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let inner = directories.map(|entry| entry.path().join(".git"));
+    let inner = inner.filter(|git| fs::symlink_metadata(git).is_ok_and(|metadata| metadata.is_dir()));
+    inner.take(MAX_INNER).for_each(|git| repository(&git, &mut found));
+    // What a link leads to is protected where it lies.
+    let behind = |path: &PathBuf| match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => path.canonicalize().ok().filter(|to| to.starts_with(directory)),
+        _ => None,
+    };
+    let targets: Vec<PathBuf> = found.iter().filter_map(behind).collect();
+    found.extend(targets);
     found
 }
 
+fn is_repository(directory: &Path) -> bool {
+    directory.join("HEAD").is_file() && directory.join("objects").is_dir()
+}
+
 fn repository(git: &Path, found: &mut Vec<PathBuf>) {
-    found.extend(IN_REPOSITORY.iter().map(|name| git.join(name)));
+    settings(git, found);
     found.extend(hooks_path(git));
-    for nested in ["modules", "worktrees"] {
-        for entry in fs::read_dir(git.join(nested)).into_iter().flatten().flatten().take(MAX_NESTED) {
-            found.extend(IN_REPOSITORY.iter().map(|name| entry.path().join(name)));
-            if nested == "worktrees" {
-                found.push(entry.path().join("gitdir"));
+    for submodule in submodules(git) {
+        settings(&submodule, found);
+    }
+    for entry in fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten().take(MAX_NESTED) {
+        settings(&entry.path(), found);
+        found.push(entry.path().join("gitdir"));
+    }
+}
+
+/// Adds the paths in the directory of a repository that decide what git runs.
+fn settings(git: &Path, found: &mut Vec<PathBuf>) {
+    // Where the directory around a file is missing, a link in its place would lead elsewhere.
+    if fs::symlink_metadata(git.join("info")).is_err() {
+        found.push(git.join("info"));
+    }
+    found.extend(IN_REPOSITORY.iter().map(|name| git.join(name)));
+}
+
+/// Returns the repositories of submodules, which lie as deep as the paths of these.
+pub(crate) fn submodules(git: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left, mut seen) = (Vec::new(), vec![git.join("modules")], 0);
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MAX_NESTED {
+                return found;
+            }
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let is_whole = entry.path().join("HEAD").is_file() || entry.path().join("config").is_file();
+            match is_whole {
+                true => {
+                    left.push(entry.path().join("modules"));
+                    found.push(entry.path());
+                }
+                false => left.push(entry.path()),
             }
         }
     }
+    found
 }
 
 /// Returns the directory in the workspace that the repository's config names as that of its hooks.
@@ -118,75 +183,12 @@ fn hooks_path(git: &Path) -> Option<PathBuf> {
     git.parent()?.join(value).canonicalize().ok()
 }
 
-/// Protected paths that did not exist, or were links, before a program ran.
-#[derive(Debug, Default)]
-pub struct Protection {
-    before: Vec<(PathBuf, Option<PathBuf>)>,
-}
-
-impl Protection {
-    /// Remembers the protected paths that cannot be mounted over.
-    pub fn before(policy: &Policy) -> Self {
-        let state = |path: &PathBuf| match fs::symlink_metadata(path) {
-            Err(_) => Some((path.clone(), None)),
-            Ok(metadata) if metadata.is_symlink() => Some((path.clone(), Some(fs::read_link(path).ok()?))),
-            Ok(_) => None,
-        };
-        Self { before: policy.read_only.iter().filter_map(state).collect() }
-    }
-
-    /// Moves what a program created at these paths to a directory, and restores links that it replaced. Returns the
-    /// protected paths with the places to which their content was moved; none for content that could only be removed.
-    pub fn revert(self, to: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
-        let mut reverted = Vec::new();
-        for (path, link) in self.before {
-            let now = fs::symlink_metadata(&path).ok();
-            let is_same = match (&now, &link) {
-                (None, None) => true,
-                (Some(now), Some(link)) => now.is_symlink() && fs::read_link(&path).is_ok_and(|target| target == *link),
-                _ => false,
-            };
-            if is_same {
-                continue;
-            }
-            let moved = now.and_then(|_| move_away(&path, to));
-            if let Some(link) = &link {
-                restore(link, &path);
-            }
-            reverted.push((path, moved));
-        }
-        reverted
-    }
-}
-
-/// Moves a file or directory to a new name in a directory. Removes it if that is on another file system.
-fn move_away(path: &Path, to: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_string_lossy();
-    let _ = fs::create_dir_all(to);
-    let free = (1..1000).map(|number| to.join(format!("removed-{number}-{name}"))).find(|path| !path.exists());
-    if let Some(free) = free.filter(|free| fs::rename(path, free).is_ok()) {
-        return Some(free);
-    }
-    // A link is removed, and not what it leads to.
-    let _ = fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
-    None
-}
-
-#[cfg(unix)]
-fn restore(target: &Path, link: &Path) {
-    // The report names the path in any case.
-    let _ = std::os::unix::fs::symlink(target, link);
-}
-
-#[cfg(not(unix))]
-fn restore(_target: &Path, _link: &Path) {}
-
 fn first_line(path: &Path) -> Option<String> {
     Some(read(path)?.lines().next()?.trim_end().to_owned()).filter(|line| !line.is_empty())
 }
 
 /// Reads a small regular file.
-fn read(path: &Path) -> Option<String> {
+pub(crate) fn read(path: &Path) -> Option<String> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
@@ -197,17 +199,17 @@ fn read(path: &Path) -> Option<String> {
 
 #[cfg(unix)]
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    fn directory() -> (TempDir, PathBuf) {
+    pub(crate) fn directory() -> (TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap();
         (directory, path)
     }
 
-    fn write(path: &Path, text: &str) {
+    pub(crate) fn write(path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
@@ -249,7 +251,7 @@ mod tests {
         let (_directory, root) = directory();
         write(&root.join(".git/config"), "[core]\n\thooksPath = .githooks\n");
         fs::create_dir_all(root.join(".githooks")).unwrap();
-        fs::create_dir_all(root.join(".git/modules/a")).unwrap();
+        write(&root.join(".git/modules/a/HEAD"), "ref: refs/heads/main\n");
         fs::create_dir_all(root.join(".git/worktrees/b")).unwrap();
         let found = protected_in(&root);
         for path in
@@ -261,21 +263,32 @@ mod tests {
     }
 
     #[test]
-    fn created_files_are_moved_away_and_links_restored() {
+    fn repositories_of_deep_submodules_and_of_subdirectories_are_protected() {
+        let (_directory, root) = directory();
+        write(&root.join(".git/modules/libs/foo/HEAD"), "ref: refs/heads/main\n");
+        write(&root.join(".git/modules/libs/foo/modules/bar/HEAD"), "ref: refs/heads/main\n");
+        write(&root.join("sub/.git/HEAD"), "ref: refs/heads/main\n");
+        let found = protected_in(&root);
+        for path in [
+            ".git/modules/libs/foo/config",
+            ".git/modules/libs/foo/modules/bar/hooks",
+            "sub/.git/hooks",
+            "sub/.git/info",
+        ] {
+            assert!(found.contains(&root.join(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn targets_of_links_are_protected_inside_the_directory_only() {
         let (_directory, root) = directory();
         let work = root.join("work");
-        fs::create_dir_all(work.join("config")).unwrap();
-        std::os::unix::fs::symlink("config", work.join(".vscode")).unwrap();
-        let policy = Policy { read_only: protected_in(&work), ..Policy::default() };
-        let protection = Protection::before(&policy);
-        write(&work.join(".mcp.json"), "{}");
-        fs::remove_file(work.join(".vscode")).unwrap();
-        write(&work.join(".vscode/tasks.json"), "x");
-        let reverted = protection.revert(&root.join("away"));
-        assert_eq!(reverted.len(), 2, "{reverted:?}");
-        assert!(!work.join(".mcp.json").exists());
-        assert_eq!(fs::read_link(work.join(".vscode")).unwrap(), Path::new("config"));
-        assert!(reverted.iter().all(|(_, moved)| moved.as_ref().is_some_and(|path| path.exists())));
-        assert!(Protection::before(&policy).revert(&root).is_empty());
+        fs::create_dir_all(work.join("src")).unwrap();
+        fs::create_dir_all(root.join("shared")).unwrap();
+        std::os::unix::fs::symlink("src", work.join(".vscode")).unwrap();
+        std::os::unix::fs::symlink("../shared", work.join(".claude")).unwrap();
+        let found = protected_in(&work);
+        assert!(found.contains(&work.join("src")) && found.contains(&work.join(".vscode")));
+        assert!(!found.contains(&root.join("shared")));
     }
 }

@@ -1,4 +1,4 @@
-//! The text that tells a helper what to do: its only argument before the program's own.
+//! The text that tells a helper what to do, which its environment contains.
 
 use crate::policy::{Layers, Policy};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,14 @@ use std::process::ExitCode;
 /// The work of one helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Request {
+    /// The build of the program that wrote it.
+    pub(crate) build: String,
     pub(crate) policy: Policy,
     pub(crate) layers: Layers,
     /// The working directory of the program.
     pub(crate) directory: PathBuf,
+    /// The descriptor of the socket to the parent, if it runs a proxy for the program.
+    pub(crate) proxy: Option<i32>,
     /// Set up everything, start nothing and report.
     pub(crate) only_check: bool,
 }
@@ -29,4 +33,6 @@ pub(crate) struct Report {
     /// The version of Landlock.
     pub(crate) landlock: Option<u32>,
     pub(crate) seccomp: bool,
+    /// The reason why there is no control group; empty if there is one.
+    pub(crate) no_group: String,
 }

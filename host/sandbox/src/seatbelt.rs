@@ -35,11 +35,17 @@ pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
     for path in &policy.visible {
         rule(&mut text, "allow file-read*", "subpath", path)?;
     }
+    for path in &policy.excluded {
+        rule(&mut text, "deny file-read-data file-write*", "subpath", path)?;
+    }
+    for path in &policy.pinned {
+        rule(&mut text, "deny file-write-unlink", "literal", path)?;
+    }
     // Other programs: no signals, no look into their memory, no requests that start programs elsewhere.
     text.push_str("(deny signal)\n(allow signal (target same-sandbox))\n");
     text.push_str("(deny process-info*)\n(allow process-info* (target same-sandbox))\n");
     text.push_str("(deny mach-priv-task-port)\n(deny appleevent-send)\n(deny lsopen)\n(deny job-creation)\n");
-    if policy.network == Network::Off {
+    if policy.network != Network::On {
         text.push_str("(deny network*)\n(allow network* (local ip \"localhost:*\"))\n");
         text.push_str("(allow network-outbound (remote ip \"localhost:*\"))\n");
         text.push_str("(deny mach-lookup (global-name \"com.apple.dnssd.service\"))\n");

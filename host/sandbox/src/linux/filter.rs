@@ -93,6 +93,20 @@ const IPC: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
+/// Calls that set a mode, with the position of the argument. The system ignores the one of a call that only opens.
+const MODES: &[(i64, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_openat, 3),
+    (libc::SYS_mknodat, 2),
+];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(i64, u8)] =
+    &[(libc::SYS_chmod, 1), (libc::SYS_open, 2), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(i64, u8)] = &[];
+
 /// Calls that only this architecture has.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[i64] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load];
@@ -120,8 +134,8 @@ pub(super) fn apply(channels: Channels) -> Result<(), SandboxError> {
         remedy: "use a kernel with CONFIG_SECCOMP_FILTER, or `mode = \"off\"` in `[sandbox]`, or `--no-sandbox`",
     };
     let errno = |number: i32| SeccompAction::Errno(number.unsigned_abs());
-    // Flags of clone3 are behind a pointer. Programs fall back to clone.
-    let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    // Flags of clone3 and the mode of openat2 are behind pointers. Programs fall back to clone and openat.
+    let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
     let filters =
         [(rules, errno(libc::ENOSYS)), (rules_of(channels).map_err(|e| missing(e.to_string()))?, errno(libc::EPERM))];
     for (rules, action) in filters {
@@ -151,6 +165,11 @@ fn rules_of(channels: Channels) -> Result<Rules, seccompiler::BackendError> {
     };
     rules.insert(libc::SYS_ioctl, pushes()?);
     rules.insert(libc::SYS_socket, sockets(channels)?);
+    // A program with the rights of its owner would have them outside, where other users can start it.
+    let set_user = u64::from(libc::S_ISUID);
+    for (call, mode) in MODES.iter().chain(MODES_HERE) {
+        rules.insert(*call, vec![when(&[(*mode, Is::MaskedEq(set_user), set_user)])?]);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         let same: Vec<(i64, Vec<SeccompRule>)> =

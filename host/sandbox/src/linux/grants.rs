@@ -15,6 +15,8 @@ const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 pub(super) struct Grants {
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
+    /// Directories that can be listed, with everything beneath.
+    pub(super) list: Vec<PathBuf>,
     pub(super) devices: Vec<PathBuf>,
 }
 
@@ -25,6 +27,7 @@ pub(super) fn behind_mounts(policy: &Policy) -> Grants {
     Grants {
         read: vec![PathBuf::from("/")],
         write: policy.writable.iter().cloned().chain(private).collect(),
+        list: Vec::new(),
         devices: DEVICES.iter().chain(&devices).map(PathBuf::from).collect(),
     }
 }
@@ -40,6 +43,15 @@ pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
     // Devices are the user's terminals, and for root its disks.
     let mut hidden: Vec<&Path> = policy.hidden.iter().map(PathBuf::as_path).chain([Path::new("/dev")]).collect();
     let mut grants = Grants { devices: DEVICES.iter().map(PathBuf::from).collect(), ..Grants::default() };
+    if policy.enforcement == Enforcement::Require {
+        // Their names are no secret. Directories around what is hidden stay unlisted.
+        let is_open = |path: &&Path| !hidden.iter().any(|hidden| hidden.starts_with(path));
+        let around = policy.excluded.iter().filter_map(|path| path.ancestors().skip(1).filter(is_open).last());
+        grants.list = around.map(Path::to_owned).collect();
+        grants.list.sort();
+        grants.list.dedup();
+        hidden.extend(policy.excluded.iter().map(PathBuf::as_path));
+    }
     around(Path::new("/"), &hidden, &mut grants.read, &mut entries)?;
     for visible in &policy.visible {
         let inside: Vec<&Path> = hidden.iter().filter(|path| !visible.starts_with(path)).copied().collect();

@@ -1,9 +1,11 @@
 //! The sandbox on Linux.
 
+mod cgroup;
 mod filter;
 mod grants;
 mod mounts;
 mod namespaces;
+mod passing;
 mod rules;
 mod sys;
 
@@ -14,6 +16,7 @@ use filter::Channels;
 use nix::sys::prctl::set_no_new_privs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::geteuid;
+pub(crate) use passing::{leave_open, receive};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -28,18 +31,30 @@ const ROOT_KEEPS: u64 = 0b1111_1011;
 /// A layer that is in use cannot be set up. Nothing has been started.
 pub(crate) fn enter(request: &Request, program: Option<Command>) -> Result<Outcome, SandboxError> {
     sys::close_on_exec().map_err(|error| SandboxError::step("close inherited files", error))?;
+    // Limits that the system does not offer this user are not worth a failure.
+    let group = cgroup::Group::create(&request.policy.limits);
     if request.layers.namespaces {
-        return namespaces::enter(request, program);
+        return namespaces::enter(request, program, group);
     }
-    let report = restrict(request)?;
+    let mut report = restrict(request)?;
     match program {
         Some(mut program) => {
+            // Once the program has ended, a later one removes the group.
+            let _ = group.as_ref().map(cgroup::Group::enter);
             // Returns only if it fails.
             let error = program.exec();
             Err(not_started(&program, &error))
         }
-        None => Ok(Outcome::Checked(report)),
+        None => {
+            report.no_group = removed(group);
+            Ok(Outcome::Checked(report))
+        }
     }
+}
+
+/// Removes a group; returns the reason if there was none.
+fn removed(group: Result<cgroup::Group, String>) -> String {
+    group.map(cgroup::Group::remove).err().unwrap_or_default()
 }
 
 fn not_started(program: &Command, error: &io::Error) -> SandboxError {
@@ -66,7 +81,7 @@ fn restrict(request: &Request) -> Result<Report, SandboxError> {
     };
     // Without namespaces, the sockets and the shared memory of other programs cannot be hidden.
     filter::apply(Channels { internet: has_internet, unix: has_mounts, ipc: has_mounts })?;
-    Ok(Report { landlock, seccomp: true })
+    Ok(Report { landlock, seccomp: true, no_group: String::new() })
 }
 
 /// Sets limits on resources, which can only be lowered from here on.

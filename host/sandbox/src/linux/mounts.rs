@@ -10,6 +10,7 @@ use crate::policy::Policy;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::mount::{MsFlags, mount};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Devices that lead to nothing outside.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// A file that nobody can read, which covers hidden files.
+/// A device that nobody can open, root included, which covers hidden files.
 const COVER: &str = "/dev/.hidden";
 /// The directory of sockets of the system and of the user's session.
 const RUN: &str = "/run";
@@ -58,8 +59,20 @@ struct Place {
 /// Finds the sockets that other processes listen on. Must be called in the network namespace of these.
 pub(super) fn sockets() -> BTreeSet<PathBuf> {
     let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let paths = text.lines().filter_map(|line| line.split_ascii_whitespace().nth(7));
-    paths.filter(|path| path.starts_with('/')).take(MAX_SOCKETS).map(PathBuf::from).collect()
+    bound_paths(&text).take(MAX_SOCKETS).collect()
+}
+
+/// Returns the absolute paths in a table of Unix sockets: the rest of each line behind seven fields and one space.
+fn bound_paths(table: &str) -> impl Iterator<Item = PathBuf> {
+    let path = |line: &str| {
+        let mut rest = line;
+        for _ in 0..7 {
+            let field = rest.trim_start();
+            rest = &field[field.find(char::is_whitespace)?..];
+        }
+        rest.strip_prefix(' ').filter(|path| path.starts_with('/')).map(PathBuf::from)
+    };
+    table.lines().filter_map(path)
 }
 
 /// Builds the tree. Must be called in new user, mount and process namespaces, by the first process of the latter.
@@ -124,6 +137,7 @@ fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
     add(&policy.writable, Change::Write)?;
     add(&policy.visible, Change::Read)?;
     add(&policy.read_only, Change::Read)?;
+    add(&policy.excluded, Change::Hide)?;
     add(&pinned(policy), Change::Pin)?;
     places.sort_by_key(|place| (place.path.components().count(), place.change));
     Ok(places)
@@ -140,6 +154,12 @@ fn pinned(policy: &Policy) -> Vec<PathBuf> {
         };
         pinned.extend(path.ancestors().skip(1).take_while(|ancestor| ancestor != root).map(Path::to_owned));
     }
+    // A directory that is not writable keeps its name anyway, and must not become writable.
+    let is_writable = |path: &&PathBuf| {
+        policy.writable.iter().any(|root| path.starts_with(root) && *path != root)
+            && !policy.read_only.iter().any(|root| path.starts_with(root))
+    };
+    pinned.extend(policy.pinned.iter().filter(is_writable).cloned());
     // A place that is read-only or hidden itself is mounted anyway.
     pinned.into_iter().filter(|path| !policy.read_only.contains(path) && !policy.hidden.contains(path)).collect()
 }
@@ -175,12 +195,13 @@ fn apply(place: &Place, places: &[Place], closed: &mut Vec<PathBuf>) -> Result<(
     }
 }
 
-/// Opens a path of a policy; none if it does not exist or lies where this user sees nothing.
+/// Opens a path of a policy; none if it does not exist, is or leads through a link, or lies where this user sees nothing.
+/// A link cannot be mounted over; what it leads to has a place of its own in the policy.
 fn opened(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
     match openat2(AT_FDCWD, path, how) {
         Ok(opened) => Ok(Some(opened)),
-        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(None),
+        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP) => Ok(None),
         Err(error) => Err(SandboxError::step(format!("open `{}`", path.display()), error.desc())),
     }
 }
@@ -232,6 +253,11 @@ fn devices() -> Result<(), SandboxError> {
     for (name, to) in links {
         symlink(to, Path::new("/dev").join(name)).map_err(failed)?;
     }
+    // The only device that every user may create. A file system of this user opens no device.
+    if mknod(COVER, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0)).is_ok() {
+        return Ok(());
+    }
+    // Kernels before 5.8. Root reads it as empty.
     fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(COVER).map(drop).map_err(failed)
 }
 
@@ -275,4 +301,21 @@ fn descriptor(file: &OwnedFd) -> String {
 
 fn text(path: &Path) -> Result<&str, SandboxError> {
     path.to_str().ok_or_else(|| SandboxError::step(format!("mount `{}`", path.display()), "the path is not text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_sockets_may_contain_spaces() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 18033 /run/a b/s\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 99 @abstract\n\
+                     0000000000000000: 00000003 00000000 00000000 0001 03 123456\n\
+                     0000000000000000: 00000003 00000000 00000000 0001 03     7  /x\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 18034 /run/c\n";
+        let found: Vec<_> = bound_paths(table).collect();
+        assert_eq!(found, [PathBuf::from("/run/a b/s"), PathBuf::from("/run/c")]);
+    }
 }

@@ -5,8 +5,10 @@
 //! the kernel kills everything else in the namespace; it ends with the program, and when the helper is killed.
 
 use crate::error::SandboxError;
-use crate::linux::{mounts, restrict, sys};
+use crate::linux::cgroup::Group;
+use crate::linux::{mounts, passing, removed, restrict, sys};
 use crate::policy::Network;
+use crate::proxy::PROXY_PORT;
 use crate::request::{Outcome, Report, Request};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::{set_dumpable, set_pdeathsig};
@@ -16,6 +18,8 @@ use nix::unistd::{Pid, getegid, geteuid, getpid, pipe2, setsid};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd as _;
 use std::process::{Command, ExitCode};
 
 /// Added to the number of a signal for the exit status, as shells do.
@@ -33,13 +37,17 @@ enum Ended {
 }
 
 /// Runs the program in new namespaces and returns its exit status; without one, only checks.
-pub(super) fn enter(request: &Request, program: Option<Command>) -> Result<Outcome, SandboxError> {
+pub(super) fn enter(
+    request: &Request,
+    program: Option<Command>,
+    group: Result<Group, String>,
+) -> Result<Outcome, SandboxError> {
     let sockets = mounts::sockets();
     let failed = |error: io::Error| SandboxError::step("connect to the first process", error);
     let (mut ended, report) = pipe().map_err(failed)?;
     let (begin, mut began) = pipe().map_err(failed)?;
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
-    if request.policy.network == Network::Off {
+    if request.policy.network != Network::On {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     separate(flags).map_err(|error| SandboxError::Layer {
@@ -50,6 +58,7 @@ pub(super) fn enter(request: &Request, program: Option<Command>) -> Result<Outco
     let Some(inside) = sys::fork().map_err(|error| SandboxError::step("start the first process", error))? else {
         drop((ended, began));
         // The program must not outlive the helper.
+        let _ = group.as_ref().map(Group::enter);
         let outcome = set_pdeathsig(Signal::SIGKILL)
             .map_err(|error| SandboxError::step("end with the helper", error.desc()))
             .and_then(|()| wait_for_helper(begin))
@@ -63,11 +72,12 @@ pub(super) fn enter(request: &Request, program: Option<Command>) -> Result<Outco
     ended.read_to_end(&mut message).map_err(failed)?;
     // It is gone, or about to be.
     let _ = waitpid(Pid::from_raw(inside), None);
+    let no_group = removed(group);
     match serde_json::from_slice(&message) {
         Ok(Ended::Exited(code)) => Ok(Outcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
         Ok(Ended::Signalled(signal)) => Ok(Outcome::Ended(die_by(signal))),
         Ok(Ended::Failed(error)) => Err(SandboxError::Inside(error)),
-        Ok(Ended::Checked(report)) => Ok(Outcome::Checked(report)),
+        Ok(Ended::Checked(report)) => Ok(Outcome::Checked(Report { no_group, ..report })),
         Err(_) => Err(SandboxError::step("run the program", "its first process was killed")),
     }
 }
@@ -156,8 +166,11 @@ fn run_inside(
     // Without a terminal, nothing can be pushed into it.
     setsid().map_err(|error| SandboxError::step("leave the terminal", error.desc()))?;
     mounts::build(&request.policy, sockets)?;
-    if request.policy.network == Network::Off {
+    if request.policy.network != Network::On {
         loopback().map_err(|error| SandboxError::step("start the loopback device", error))?;
+        if let Some(socket) = request.proxy {
+            hand_over_listener(socket).map_err(|error| SandboxError::step("connect to the proxy", error))?;
+        }
     }
     let directory = &request.directory;
     std::env::set_current_dir(directory)
@@ -184,6 +197,12 @@ fn wait_for(program: Pid) -> Ended {
             Ok(_) | Err(_) => {}
         }
     }
+}
+
+/// Creates the socket at which the program finds the proxy, and leaves it to the parent.
+fn hand_over_listener(socket: i32) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))?;
+    passing::send(&passing::inherited(socket), listener.as_fd())
 }
 
 /// Starts the loopback device of a new network namespace, which has number 1.

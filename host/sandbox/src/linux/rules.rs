@@ -38,6 +38,7 @@ pub(super) fn apply(grants: &Grants, tcp: bool, is_alone: bool) -> Result<u32, S
     let device = read | AccessFs::WriteFile | AccessFs::IoctlDev;
     let granted = grants.read.iter().map(|path| (path, read));
     let granted = granted.chain(grants.write.iter().map(|path| (path, all)));
+    let granted = granted.chain(grants.list.iter().map(|path| (path, AccessFs::ReadDir.into())));
     for (path, access) in granted.chain(grants.devices.iter().map(|path| (path, device))) {
         if let Some(rule) = rule(path, access) {
             ruleset = ruleset.add_rule(rule).map_err(failed)?;
