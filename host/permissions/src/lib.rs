@@ -1,0 +1,28 @@
+//! Permissions of shell commands.
+//!
+//! [`shell::parse`] splits a line into its simple commands with the grammar of bash, [`Rules`] say which of them run, and
+//! [`judge()`] decides on the line and explains the decision. Nothing here runs a program, and nothing is decided by the
+//! text of a line: what the parser and a second reading of each word do not agree on is a question to the user.
+
+mod excluded;
+mod hazards;
+mod judge;
+mod offer;
+mod readonly;
+mod repository;
+mod rule;
+mod rules;
+mod scene;
+pub mod shell;
+
+pub use judge::{Judgement, Otherwise, Part, Policy, Reason, Verdict, judge};
+pub use offer::offer;
+pub use readonly::is_secret_name;
+pub use rule::{Rule, RuleError};
+pub use rules::{BUILT_IN_RULES, Effective, Rules, Source};
+pub use scene::{Scene, normal};
+
+#[cfg(test)]
+mod evasions_tests;
+#[cfg(test)]
+mod tests;

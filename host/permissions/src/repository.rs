@@ -1,0 +1,138 @@
+//! Repositories of git in which a command that reads runs no other program.
+//!
+//! Git runs programs that the repository's own files name: in its config, in hooks, and in the repositories of submodules.
+//! Only settings that are known to run nothing are accepted.
+
+use std::fs;
+use std::path::Path;
+
+/// Maximum bytes of a config.
+const MAX_CONFIG: u64 = 64 * 1024;
+/// Maximum bytes of an index.
+const MAX_INDEX: u64 = 64 * 1024 * 1024;
+/// Maximum number of hooks and samples of hooks.
+const MAX_HOOKS: usize = 100;
+/// Sections of a config with the settings in them that run nothing; no names stand for all.
+const SETTINGS: &[(&str, &[&str])] = &[
+    (
+        "core",
+        &[
+            "abbrev",
+            "autocrlf",
+            "bare",
+            "eol",
+            "filemode",
+            "ignorecase",
+            "logallrefupdates",
+            "longpaths",
+            "precomposeunicode",
+            "protecthfs",
+            "protectntfs",
+            "quotepath",
+            "repositoryformatversion",
+            "safecrlf",
+            "symlinks",
+            "untrackedcache",
+        ],
+    ),
+    ("branch", &[]),
+    ("fetch", &["prune"]),
+    ("gc", &["auto"]),
+    ("init", &["defaultbranch"]),
+    ("lfs", &["access", "repositoryformatversion"]),
+    ("pull", &["ff", "rebase"]),
+    ("push", &["autosetupremote", "default"]),
+    ("remote", &["fetch", "prune", "pushurl", "url"]),
+    ("submodule", &["active", "url"]),
+    ("user", &["email", "name", "signingkey"]),
+];
+/// Hooks that run when something is recorded, fetched or sent.
+const HOOKS: &[&str] = &[
+    "applypatch-msg",
+    "commit-msg",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-merge",
+    "post-rewrite",
+    "pre-applypatch",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "prepare-commit-msg",
+];
+
+/// Returns whether git, started in `directory`, finds the workspace's own repository, or none, and runs no program that it
+/// names. `compares_files` is true for commands that look at the files of the workspace, and so into submodules.
+pub(crate) fn is_plain(directory: &Path, workspace: &Path, compares_files: bool) -> bool {
+    let exists = |path: &Path| path.symlink_metadata().is_ok();
+    let is_one = |path: &Path| exists(&path.join(".git")) || exists(&path.join("HEAD"));
+    // A directory with a `HEAD` may be a repository itself.
+    if directory.ancestors().take_while(|path| *path != workspace).any(is_one) || exists(&workspace.join("HEAD")) {
+        return false;
+    }
+    let repository = workspace.join(".git");
+    if !exists(&repository) {
+        // Git looks for one further up.
+        return !workspace.ancestors().skip(1).any(is_one);
+    }
+    repository.symlink_metadata().is_ok_and(|found| found.is_dir())
+        && !exists(&repository.join("commondir"))
+        && !exists(&repository.join("config.worktree"))
+        && are_hooks_apart(&repository.join("hooks"))
+        && is_plain_config(&repository.join("config"))
+        && (!compares_files || !may_have_submodules(&repository))
+}
+
+/// Returns whether no hook runs when git reads, such as `post-index-change`.
+fn are_hooks_apart(hooks: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(hooks) else { return hooks.symlink_metadata().is_err() };
+    let mut number = 0;
+    entries.into_iter().all(|entry| {
+        number += 1;
+        let name = entry.map(|entry| entry.file_name().to_string_lossy().into_owned()).unwrap_or_default();
+        number <= MAX_HOOKS && (name.ends_with(".sample") || HOOKS.contains(&name.as_str()))
+    })
+}
+
+fn is_plain_config(path: &Path) -> bool {
+    let is_file = path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_CONFIG);
+    let Some(text) = is_file.then(|| fs::read_to_string(path).ok()).flatten() else { return false };
+    let mut names: Option<&[&str]> = None;
+    text.to_ascii_lowercase().lines().map(str::trim).all(|line| {
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            return true;
+        }
+        if let Some(header) = line.strip_prefix('[') {
+            let Some(header) = header.strip_suffix(']').filter(|header| !header.contains([']', '\\'])) else {
+                return false;
+            };
+            let section = header.split_whitespace().next().unwrap_or_default();
+            names = SETTINGS.iter().find(|(name, _)| *name == section).map(|(_, names)| *names);
+            return names.is_some();
+        }
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        let is_known = names.is_some_and(|names| names.is_empty() || names.contains(&name.trim()));
+        // A backslash continues a line, and `ext::` in front of an address is a program.
+        is_known && !line.contains('\\') && !value.contains("::")
+    })
+}
+
+/// Returns whether the index may have an entry for another repository, which git looks into with that one's settings.
+fn may_have_submodules(repository: &Path) -> bool {
+    let index = repository.join("index");
+    let size = match index.symlink_metadata() {
+        Ok(found) if found.is_file() => found.len(),
+        Ok(_) => return true,
+        Err(_) => return false,
+    };
+    let is_split = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("sharedindex");
+    let Ok(mut entries) = fs::read_dir(repository) else { return true };
+    if size > MAX_INDEX || entries.any(|entry| entry.map_or(true, is_split)) {
+        return true;
+    }
+    // The mode of such an entry, wherever it is: another number of this value costs a question at most.
+    const MODE: &[u8] = &0o160_000_u32.to_be_bytes();
+    fs::read(index).map_or(true, |bytes| bytes.windows(MODE.len()).any(|window| window == MODE))
+}
