@@ -1,0 +1,151 @@
+//! Differences between two snapshots, for people.
+
+use crate::path::RelPath;
+use crate::store::Store;
+use crate::tree::{Change, Entry, Tree};
+use similar::TextDiff;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Bytes of a file that is compared line by line.
+const MAX_FILE: u64 = 1 << 20;
+/// Time for the comparison of one file. After that, larger parts of it count as changed.
+const MAX_TIME: Duration = Duration::from_millis(200);
+/// Bytes of the link's text that are shown.
+const MAX_TARGET: usize = 1_000;
+
+/// The differences between two snapshots.
+#[derive(Debug, Clone, Default)]
+pub struct Diff {
+    /// Unified diffs of text files, and a line for every other change. Contains the bytes of files and names as they are,
+    /// except for those that are no text.
+    pub text: String,
+    /// Changed paths.
+    pub changes: usize,
+    /// Changed paths that are not in `text`, because it would be too long.
+    pub omitted: usize,
+}
+
+/// The changes that several pieces of work made, without those that others made between them.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// For each path, its entries before the first and after the last change.
+    paths: BTreeMap<RelPath, (Option<Entry>, Option<Entry>)>,
+}
+
+impl Changes {
+    /// Adds the changes from one tree to a later one.
+    pub fn add(&mut self, before: &Tree, after: &Tree) {
+        for change in before.changes(after) {
+            let (_, last) = self.paths.entry(change.path.clone()).or_insert_with(|| (change.before.cloned(), None));
+            *last = change.after.cloned();
+        }
+    }
+
+    /// Iterates over the paths that are not as they were.
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        let changes = self.paths.iter();
+        let changes =
+            changes.map(|(path, (before, after))| Change { path, before: before.as_ref(), after: after.as_ref() });
+        changes.filter(|change| change.before != change.after)
+    }
+}
+
+impl Store {
+    /// Describes changes in at most about `limit` bytes.
+    pub fn diff(&self, changes: &Changes, limit: usize) -> Diff {
+        let mut diff = Diff::default();
+        for change in changes.iter() {
+            diff.changes += 1;
+            if diff.text.len() >= limit {
+                diff.omitted += 1;
+                continue;
+            }
+            let described = self.describe(change);
+            if diff.text.len() + described.len() > limit {
+                diff.omitted += 1;
+                continue;
+            }
+            diff.text.push_str(&described);
+        }
+        diff
+    }
+
+    fn describe(&self, Change { path, before, after }: Change<'_>) -> String {
+        let mut text = String::new();
+        if let (Some(from), Some(to)) = (before.and_then(mode), after.and_then(mode))
+            && from != to
+        {
+            let _ = writeln!(text, "mode of {path}: {from:o} → {to:o}");
+        }
+        match (before, after) {
+            (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) | (None, None) => {}
+            (None, Some(Entry::Directory { .. })) => drop(writeln!(text, "new directory {path}")),
+            (Some(Entry::Directory { .. }), None) => drop(writeln!(text, "removed directory {path}")),
+            (before, after) => self.content(path, before, after, &mut text),
+        }
+        text
+    }
+
+    fn content(&self, path: &RelPath, before: Option<&Entry>, after: Option<&Entry>, text: &mut String) {
+        if digest_of(before) == digest_of(after) && digest_of(before).is_some() {
+            return;
+        }
+        let name = |entry: Option<&Entry>, side: &str| match entry {
+            Some(_) => format!("{side}/{path}"),
+            None => "/dev/null".to_owned(),
+        };
+        let (from, to) = (name(before, "a"), name(after, "b"));
+        let _ = match (self.lines(before), self.lines(after)) {
+            (Some(old), Some(new)) => {
+                let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(old.as_str(), new.as_str());
+                match old == new {
+                    true => writeln!(text, "--- {from}\n+++ {to}"),
+                    false => write!(text, "{}", diff.unified_diff().header(&from, &to)),
+                }
+            }
+            _ => writeln!(text, "--- {from}\n+++ {to}\n{} → {}", kind(before), kind(after)),
+        };
+    }
+
+    /// Returns the text of a file, empty if there is none; none if it is no text.
+    fn lines(&self, entry: Option<&Entry>) -> Option<String> {
+        match entry {
+            None => Some(String::new()),
+            Some(Entry::File { content, .. }) => {
+                let bytes = self.objects.read(*content, MAX_FILE)?;
+                String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+fn mode(entry: &Entry) -> Option<u32> {
+    match entry {
+        Entry::File { mode, .. } | Entry::Directory { mode, .. } => Some(*mode),
+        _ => None,
+    }
+}
+
+fn digest_of(entry: Option<&Entry>) -> Option<crate::Digest> {
+    match entry {
+        Some(Entry::File { content, .. }) => Some(*content),
+        _ => None,
+    }
+}
+
+fn kind(entry: Option<&Entry>) -> String {
+    match entry {
+        None | Some(Entry::Absent) => "nothing".to_owned(),
+        Some(Entry::File { size, .. }) => format!("file of {size} bytes"),
+        Some(Entry::Link { target }) => {
+            let shown = target.get(..MAX_TARGET).unwrap_or(target);
+            format!("link to {}", String::from_utf8_lossy(shown))
+        }
+        Some(Entry::Directory { .. }) => "directory".to_owned(),
+        Some(Entry::Uncovered { reason, size, .. }) => format!("{size} bytes, {reason}"),
+        Some(Entry::Excluded | Entry::Ignored { .. }) => "ignored".to_owned(),
+    }
+}

@@ -1,0 +1,170 @@
+//! The last snapshot, and the facts by which a change of a file since then is noticed.
+
+use crate::excluded::Excluded;
+use crate::limits::Limits;
+use crate::path::RelPath;
+use crate::root::{Root, Stat};
+use crate::sealed;
+use crate::tree::{Digest, Entry, Reason};
+use crate::walk::{Found, What};
+use rustix::fs::{FileType, readlinkat};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The last snapshot. One that is missing or damaged only costs time.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Index {
+    /// [`Index::VERSION`]; an index of another version counts as missing.
+    pub(crate) version: u32,
+    pub(crate) tree: Option<Digest>,
+    /// The inode of the directory.
+    pub(crate) root: u64,
+    /// All entries, in the order of their paths.
+    pub(crate) known: Vec<Known>,
+}
+
+/// An entry of the last snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    pub(crate) path: RelPath,
+    /// The facts about a file whose content is stored; none if it has to be read again in any case.
+    pub(crate) stat: Option<Stat>,
+    /// None for a file that was gone when it was read.
+    pub(crate) entry: Option<Entry>,
+}
+
+impl Known {
+    pub(crate) fn entry(&self) -> Option<(RelPath, Entry)> {
+        Some((self.path.clone(), self.entry.clone()?))
+    }
+
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(self.entry, Some(Entry::File { .. }))
+    }
+
+    /// Returns whether the path is as it was. False in cases that need a closer look.
+    fn is_same(&self, what: &What, limits: &Limits) -> bool {
+        match (what, &self.entry) {
+            (What::File(stat), Some(Entry::File { .. })) => self.stat == Some(*stat) && stat.size <= limits.file_bytes,
+            (What::File(stat), Some(Entry::Uncovered { reason: Reason::LargeFile, size, changed })) => {
+                stat.size > limits.file_bytes && (stat.size, stat.changed) == (*size, *changed)
+            }
+            (What::Link(now), Some(Entry::Link { target })) => now == target,
+            (What::Directory(stat), Some(Entry::Directory { mode, owner })) => {
+                (stat.bits(), stat.foreign_owner()) == (*mode, *owner)
+            }
+            (What::Ignored(stat), Some(Entry::Ignored { size, changed })) => {
+                stat.kind() == FileType::RegularFile && (stat.size, stat.changed) == (*size, *changed)
+            }
+            (What::Ignored(stat), Some(Entry::Excluded)) => stat.kind() != FileType::RegularFile,
+            (What::Protected, Some(Entry::Excluded)) | (What::Absent, Some(Entry::Absent)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Index {
+    /// The number of the format. It is neither 0 nor 1, with which the first format began.
+    pub(crate) const VERSION: u32 = 3;
+
+    pub(crate) fn file(store: &Path) -> PathBuf {
+        store.join("index")
+    }
+
+    pub(crate) fn read(store: &Path) -> Self {
+        let index: Option<Self> = sealed::read(&Self::file(store)).ok().flatten();
+        index.filter(|index| index.version == Self::VERSION).unwrap_or_default()
+    }
+
+    /// Returns whether a path was closed since the last snapshot, which could read what was there. What was closed before is
+    /// left alone, and so is everything before the first snapshot.
+    pub(crate) fn may_open(&self, path: &RelPath) -> bool {
+        let known = self.known.binary_search_by(|known| known.path.cmp(path)).ok().and_then(|at| self.known.get(at));
+        let is_unreadable =
+            |known: &Known| matches!(known.entry, Some(Entry::Uncovered { reason: Reason::Unreadable, .. }));
+        self.tree.is_some() && !known.is_some_and(is_unreadable)
+    }
+
+    /// Returns whether a walk found exactly what the last snapshot has, so that there is nothing to read.
+    pub(crate) fn is_same(&self, found: &[Found], limits: &Limits) -> bool {
+        let is_same = |(found, known): (&Found, &Known)| found.path == known.path && known.is_same(&found.what, limits);
+        found.len() == self.known.len() && found.iter().zip(&self.known).all(is_same)
+    }
+
+    /// Adds files that are ignored now and that the last snapshot covers, because a new ignore rule hides no change, or that
+    /// are in `more`.
+    pub(crate) fn add_covered(
+        &self,
+        root: &Root,
+        excluded: &Excluded,
+        more: &BTreeSet<RelPath>,
+        found: &mut Vec<Found>,
+    ) {
+        let is_covered =
+            |known: &&Known| matches!(known.entry, Some(Entry::File { .. } | Entry::Link { .. } | Entry::Absent));
+        let known = self.known.iter().filter(is_covered).map(|known| (&known.path, false));
+        let mut added = Vec::new();
+        for (path, is_wanted) in known.chain(more.iter().map(|path| (path, true))) {
+            let there = found.binary_search_by(|found| found.path.cmp(path)).ok();
+            let is_hidden = match there {
+                Some(at) => matches!(found[at].what, What::Ignored(_)),
+                None => above(path, found).is_some_and(|what| matches!(what, What::Ignored(_))),
+            };
+            // What is absent now may be ignored when it is created.
+            let is_wanted = is_wanted && there.is_none();
+            if (is_hidden || is_wanted)
+                && !is_protected(path, excluded)
+                && !above(path, found).is_some_and(|what| matches!(what, What::Protected))
+                && let Some(what) = look(root, path)
+            {
+                match there {
+                    // A directory that is ignored contains more than this path.
+                    Some(_) if matches!(what, What::Absent) => {}
+                    Some(at) => found[at].what = what,
+                    None => added.push(Found { path: path.clone(), what }),
+                }
+            }
+        }
+        if !added.is_empty() {
+            found.extend(added);
+            found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+            found.dedup_by(|a, b| a.path == b.path);
+        }
+    }
+}
+
+/// Returns the nearest directory above a path that was found.
+fn above<'a>(path: &RelPath, found: &'a [Found]) -> Option<&'a What> {
+    let mut above = path.parent();
+    while let Some(directory) = above {
+        if let Ok(at) = found.binary_search_by(|found| found.path.cmp(&directory)) {
+            return Some(&found[at].what);
+        }
+        above = directory.parent();
+    }
+    None
+}
+
+fn is_protected(path: &RelPath, excluded: &Excluded) -> bool {
+    let mut part = Some(path.clone());
+    while let Some(here) = part {
+        if here.name() == ".git" || excluded.paths.contains(&here) {
+            return true;
+        }
+        part = here.parent();
+    }
+    false
+}
+
+fn look(root: &Root, path: &RelPath) -> Option<What> {
+    let Some(stat) = root.stat(path).ok()? else { return Some(What::Absent) };
+    match stat.kind() {
+        FileType::RegularFile => Some(What::File(stat)),
+        FileType::Symlink => {
+            let target = readlinkat(root.parent(path).ok()?, path.name(), Vec::new()).ok()?;
+            Some(What::Link(target.into_bytes()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! Snapshots of a directory, and their restoration.
+//!
+//! A [`Store`] keeps snapshots of one directory in a private one. A snapshot is a [`Tree`]: an entry for everything below
+//! the directory that no ignore rule excludes, whether a repository tracks it or not. The contents of files are stored
+//! once each, under their digests. Taking a snapshot costs one look at each file, and the reading of those that changed.
+//!
+//! Undoing work takes the trees before and after it, and the current one. A [`Plan`] changes back what the work changed,
+//! and keeps what somebody else changed since then. [`Store::restore`] carries it out.
+//!
+//! Guarantees:
+//! - What a snapshot does not cover is named in it: [`Tree::uncovered`], [`Entry::Excluded`].
+//! - Nothing outside the directory is read or written, whatever programs do to its links meanwhile.
+//! - A kill at any moment leaves snapshots that are complete or absent, and a restoration that [`Store::recover`]
+//!   completes.
+//! - Processes take turns.
+//!
+//! Not covered: the directory's own mode, extended attributes, times, and hard links, which become files of their own when
+//! they are restored. Owners are restored where the system allows it. A file never gets the bits that give programs the
+//! rights of its owner without that owner.
+//!
+//! ```no_run
+//! use pinion_checkpoints::{Limits, Plan, Step, StepKind, Store};
+//! use std::path::Path;
+//!
+//! let store = Store::new(Path::new("/home/me/checkpoints/project"), Path::new("/home/me/project"), [], Limits::default());
+//! let before = store.snapshot()?;
+//! // Somebody works in the directory.
+//! let after = store.snapshot()?;
+//! let current = store.snapshot()?;
+//! let plan = Plan::new(&[Step { before: before.tree, after: Some(after.tree), kind: StepKind::Whole }], &current.tree, false);
+//! let report = store.restore(&plan, "")?;
+//! # Ok::<(), pinion_checkpoints::Error>(())
+//! ```
+
+#![cfg(unix)]
+
+mod collect;
+mod diff;
+mod error;
+mod excluded;
+mod index;
+mod limits;
+mod objects;
+mod old;
+mod path;
+mod plan;
+mod restore;
+mod root;
+mod rules;
+mod sealed;
+mod store;
+mod tree;
+mod walk;
+mod work;
+
+pub use collect::{Retention, remove_unused};
+pub use diff::{Changes, Diff};
+pub use error::Error;
+pub use limits::Limits;
+pub use path::{InvalidPath, RelPath};
+pub use plan::{Action, Plan, Step, StepKind};
+pub use restore::{Prepared, Report};
+pub use store::{Snapshot, Store};
+pub use tree::{Change, Digest, Entry, Owner, Reason, Tree};

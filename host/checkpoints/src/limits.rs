@@ -1,0 +1,22 @@
+//! Limits of snapshots.
+
+use std::time::Duration;
+
+/// The limits of a snapshot. What exceeds them is named in it, except for the number of files, which prevents it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Files, directories and links.
+    pub files: usize,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of all files together.
+    pub bytes: u64,
+    /// Time for listing, and again for copying.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { files: 200_000, file_bytes: 512 << 20, bytes: 2 << 30, time: Duration::from_secs(5) }
+    }
+}

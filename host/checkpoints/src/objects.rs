@@ -1,0 +1,233 @@
+//! Contents of files, each under the digest of its bytes.
+
+use crate::error::Error;
+use crate::path::RelPath;
+use crate::root::{Root, Stat};
+use crate::tree::{Digest, Entry, Reason};
+use rustix::io::Errno;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tempfile::NamedTempFile;
+
+/// Files up to this size are read into memory.
+const SMALL: u64 = 1 << 20;
+const CHUNK: usize = 256 * 1024;
+/// Reads of a file that changes meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// The contents of the files of a project.
+#[derive(Debug, Clone)]
+pub(crate) struct Objects {
+    directory: PathBuf,
+    temporary: PathBuf,
+}
+
+/// The outcome of copying a file.
+pub(crate) enum Copied {
+    /// A copy exists. The facts are those of the file that was read.
+    Stored(Entry, Stat),
+    /// The file has no copy.
+    Uncovered(Reason),
+    /// The file is gone.
+    Gone,
+}
+
+impl Objects {
+    pub(crate) fn new(store: &Path) -> Self {
+        Self { directory: store.join("objects"), temporary: store.join("tmp") }
+    }
+
+    pub(crate) fn path(&self, content: Digest) -> PathBuf {
+        let name = content.to_string();
+        self.directory.join(&name[..2]).join(&name[2..])
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Copies a file of a tree; with `may_open`, also one that its mode closes.
+    ///
+    /// # Errors
+    /// The copy cannot be written.
+    pub(crate) fn copy(
+        &self,
+        root: &Root,
+        path: &RelPath,
+        may_open: bool,
+        limit: u64,
+        deadline: Instant,
+    ) -> Result<Copied, Error> {
+        for _ in 0..ATTEMPTS {
+            if Instant::now() > deadline {
+                return Ok(Copied::Uncovered(Reason::Time));
+            }
+            let (mut file, stat) = match root.file(path, may_open) {
+                Ok(opened) => opened,
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::INVAL | Errno::NXIO) => {
+                    return Ok(Copied::Gone);
+                }
+                Err(_) => return Ok(Copied::Uncovered(Reason::Unreadable)),
+            };
+            if stat.size > limit {
+                return Ok(Copied::Uncovered(Reason::LargeFile));
+            }
+            let read = match stat.size <= SMALL {
+                true => self.copy_small(&mut file, stat.size)?,
+                false => self.copy_large(&mut file, limit, deadline)?,
+            };
+            let (content, size) = match read {
+                Ok(read) => read,
+                Err(reason) => return Ok(Copied::Uncovered(reason)),
+            };
+            let now = rustix::fs::fstat(&file).map(|stat| Stat::of(&stat));
+            if now == Ok(stat) && size == stat.size {
+                return Ok(Copied::Stored(
+                    Entry::File { mode: stat.bits(), size, content, owner: stat.foreign_owner() },
+                    stat,
+                ));
+            }
+        }
+        Ok(Copied::Uncovered(Reason::Unreadable))
+    }
+
+    fn copy_small(&self, file: &mut File, size: u64) -> Result<Result<(Digest, u64), Reason>, Error> {
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        if file.take(SMALL + 1).read_to_end(&mut bytes).is_err() {
+            return Ok(Err(Reason::Unreadable));
+        }
+        self.write(&bytes).map(|content| Ok((content, bytes.len() as u64)))
+    }
+
+    /// Stores bytes, unless they are there already.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<Digest, Error> {
+        let content = Digest::of(bytes);
+        let path = self.path(content);
+        if fs::metadata(&path).is_ok_and(|there| there.len() == bytes.len() as u64) {
+            return Ok(content);
+        }
+        let stored = || -> io::Result<()> {
+            let mut file = NamedTempFile::new_in(&self.temporary)?;
+            file.write_all(bytes)?;
+            self.keep(file, &path)
+        };
+        stored().map_err(Error::io("write", &path))?;
+        Ok(content)
+    }
+
+    /// Copies a large file: without its blocks where the file system can, else in parts.
+    fn copy_large(
+        &self,
+        file: &mut File,
+        limit: u64,
+        deadline: Instant,
+    ) -> Result<Result<(Digest, u64), Reason>, Error> {
+        let failed = || Error::io("write", &self.temporary);
+        let mut copy = NamedTempFile::new_in(&self.temporary).map_err(|error| failed()(error))?;
+        let is_clone = clone(file, copy.as_file());
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; CHUNK];
+        let mut size = 0_u64;
+        loop {
+            let read = match is_clone {
+                true => copy.as_file_mut().read(&mut buffer),
+                false => file.read(&mut buffer),
+            };
+            let Ok(read) = read else { return Ok(Err(Reason::Unreadable)) };
+            let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { break };
+            hasher.update(part);
+            size += read as u64;
+            if size > limit {
+                return Ok(Err(Reason::LargeFile));
+            }
+            if Instant::now() > deadline {
+                return Ok(Err(Reason::Time));
+            }
+            if !is_clone {
+                copy.write_all(part).map_err(|error| failed()(error))?;
+            }
+        }
+        let content = Digest(*hasher.finalize().as_bytes());
+        let path = self.path(content);
+        if !fs::metadata(&path).is_ok_and(|there| there.len() == size) {
+            self.keep(copy, &path).map_err(Error::io("write", &path))?;
+        }
+        Ok(Ok((content, size)))
+    }
+
+    fn keep(&self, file: NamedTempFile, path: &Path) -> io::Result<()> {
+        match file.persist(path) {
+            Ok(_) => Ok(()),
+            Err(failed) if failed.error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(path))?;
+                failed.file.persist(path)?;
+                Ok(())
+            }
+            Err(failed) => Err(failed.error),
+        }
+    }
+
+    /// Writes a content to an empty file, and checks it.
+    ///
+    /// # Errors
+    /// The content is missing or damaged, or the file cannot be written.
+    pub(crate) fn restore(&self, content: Digest, to: &mut File) -> Result<(), Error> {
+        let path = self.path(content);
+        let mut from = File::open(&path).map_err(Error::io("read", &path))?;
+        let is_clone = clone(&from, to);
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let read = from.read(&mut buffer).map_err(Error::io("read", &path))?;
+            let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { break };
+            hasher.update(part);
+            if !is_clone {
+                to.write_all(part).map_err(Error::io("write the copy of", &path))?;
+            }
+        }
+        match hasher.finalize().as_bytes() == &content.0 {
+            true => Ok(()),
+            false => Err(Error::Damaged(path)),
+        }
+    }
+
+    /// Reads a content, and returns whether it is as it was written. Removes a damaged one, because what has its length
+    /// counts as stored.
+    pub(crate) fn is_sound(&self, content: Digest) -> bool {
+        let path = self.path(content);
+        let found = File::open(&path).and_then(|mut file| digest(&mut file));
+        let is_sound = found.is_ok_and(|(found, _)| found == content);
+        if !is_sound {
+            let _ = fs::remove_file(&path);
+        }
+        is_sound
+    }
+
+    /// Reads a content of at most `limit` bytes; none if it is longer, missing or damaged.
+    pub(crate) fn read(&self, content: Digest, limit: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= limit && Digest::of(&bytes) == content).then_some(bytes)
+    }
+}
+
+/// Makes a file share the blocks of another. Returns whether the file system can.
+#[cfg(target_os = "linux")]
+fn clone(from: &File, to: &File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clone(_from: &File, _to: &File) -> bool {
+    false
+}
+
+/// Returns the digest of what a reader returns.
+pub(crate) fn digest(reader: &mut impl Read) -> io::Result<(Digest, u64)> {
+    let mut hasher = blake3::Hasher::new();
+    let size = io::copy(reader, &mut hasher)?;
+    Ok((Digest(*hasher.finalize().as_bytes()), size))
+}

@@ -1,0 +1,420 @@
+//! The checkpoints of one directory.
+//!
+//! ```text
+//! lock              held while a process works here
+//! index             the last snapshot, with the facts by which a change of a file is noticed
+//! trees/DIGEST      snapshots
+//! objects/XX/...    contents of files
+//! restoration       what a restoration does, while it runs
+//! collected         its time is that of the last removal of old snapshots
+//! tmp/              files that are being written
+//! ```
+
+use crate::error::Error;
+use crate::excluded::Excluded;
+use crate::index::{Index, Known};
+use crate::limits::Limits;
+use crate::objects::{Copied, Objects};
+use crate::old;
+use crate::path::RelPath;
+use crate::root::{Root, Stat};
+use crate::rules::{FILES, Rules};
+use crate::sealed;
+use crate::tree::{Digest, Entry, Reason, Tree};
+use crate::walk::{Found, Opened, What, walk};
+use pinion_exclusions::Finder;
+use rustix::fs::FileType;
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Threads that read and write contents at most.
+const THREADS: usize = 4;
+/// Files at most while undoing.
+const MAX_FILES: usize = 5_000_000;
+/// Time to wait for another process.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// The checkpoints of one directory.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub(crate) directory: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) excluded: Excluded,
+    pub(crate) secrets: Arc<Finder>,
+    pub(crate) limits: Limits,
+    pub(crate) objects: Objects,
+    last: Arc<Mutex<Option<Last>>>,
+}
+
+/// The last snapshot, in memory.
+#[derive(Debug, Clone)]
+struct Last {
+    /// The index file from which it was read, or to which it was written.
+    file: Stat,
+    index: Arc<Index>,
+    tree: Tree,
+}
+
+/// A tree, and the name under which it is stored.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The name.
+    pub id: Digest,
+    /// The state of the directory.
+    pub tree: Tree,
+}
+
+/// The right to work with a store, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "the lock ends with the file")] File);
+
+impl Store {
+    /// Creates a store of the directory `root` in a private `directory`, which is created when it is needed. Leaves
+    /// `excluded` paths alone, by whatever links they are reached; those that are not below `root` have no effect.
+    pub fn new(directory: &Path, root: &Path, excluded: impl IntoIterator<Item = PathBuf>, limits: Limits) -> Self {
+        let excluded = excluded.into_iter().chain([directory.to_owned()]).collect();
+        Self {
+            directory: directory.to_owned(),
+            root: root.to_owned(),
+            excluded: Excluded::new(root, excluded),
+            secrets: Arc::default(),
+            limits,
+            objects: Objects::new(directory),
+            last: Arc::default(),
+        }
+    }
+
+    /// Also leaves alone what the config excludes, so that no secret is copied. Undoing does not restore it.
+    #[must_use]
+    pub fn without(self, secrets: Arc<Finder>) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Returns the same store with limits for undoing, which must not fail because of what the agent created: five million
+    /// files, and a minute.
+    #[must_use]
+    pub fn patient(&self) -> Self {
+        let time = self.limits.time.max(Duration::from_secs(60));
+        Self { limits: Limits { files: MAX_FILES, time, ..self.limits.clone() }, ..self.clone() }
+    }
+
+    /// Returns the directory whose snapshots these are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.directory.join("tmp")
+    }
+
+    pub(crate) fn tree_file(&self, id: Digest) -> PathBuf {
+        self.directory.join("trees").join(id.to_string())
+    }
+
+    /// Waits for other processes that work with the store.
+    ///
+    /// # Errors
+    /// The store cannot be created, or another process takes longer than ten seconds.
+    pub(crate) fn lock(&self) -> Result<Lock, Error> {
+        let path = self.directory.join("lock");
+        let deadline = Instant::now() + WAIT;
+        let file = loop {
+            let file = self.open_lock(&path)?;
+            match file.try_lock() {
+                // Another process may have removed the store, and the lock with it.
+                Ok(()) if file.metadata().is_ok_and(|found| found.nlink() > 0) => break file,
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => return Err(Error::Locked),
+                Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
+            }
+        };
+        // The time of the lock is that of the last use.
+        let _ = file.set_modified(SystemTime::now());
+        // What a killed process left.
+        for left in fs::read_dir(self.temporary()).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(left.path());
+        }
+        Ok(Lock(file))
+    }
+
+    fn open_lock(&self, path: &Path) -> Result<File, Error> {
+        let failed = |error| Error::io("create", &self.directory)(error);
+        for directory in ["objects", "trees", "tmp"] {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(self.directory.join(directory)).map_err(failed)?;
+        }
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+        file.map_err(Error::io("open", path))
+    }
+
+    /// Takes a snapshot. If nothing changed since the last one, this costs one look at each file.
+    ///
+    /// # Errors
+    /// The directory has too many files, the store cannot be written, or a restoration was interrupted.
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.snapshot_covering(&BTreeSet::new())
+    }
+
+    /// Takes a snapshot that also covers paths that are ignored. So do all later ones.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    pub fn snapshot_covering(&self, paths: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
+        let lock = self.lock()?;
+        if self.restoration_file().exists() {
+            return Err(Error::Interrupted);
+        }
+        self.take(&lock, paths)
+    }
+
+    fn take(&self, _: &Lock, more: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
+        let started = SystemTime::now();
+        let root = Root::open(&self.root)?;
+        let inode = root.own_stat().map_err(Error::system("open", &self.root))?.inode;
+        let last = LazyLock::new(|| self.last());
+        let may_open = |path: &RelPath| last.as_ref().is_some_and(|last| last.index.may_open(path));
+        let opened = Opened::new(&root, &may_open);
+        let (left_alone, mut found) = std::thread::scope(|scope| {
+            scope.spawn(|| LazyLock::force(&last).is_some());
+            let left_alone = self.left_alone()?;
+            let found = walk(&root, &left_alone, &opened, &self.limits);
+            Ok::<_, Error>((left_alone, found?))
+        })?;
+        let index = last.as_ref().map_or_else(Arc::default, |last| last.index.clone());
+        index.add_covered(&root, &left_alone, more, &mut found);
+        if let Some((last, id)) = last.as_ref().and_then(|last| Some((last, last.index.tree?)))
+            && index.root == inode
+            && index.is_same(&found, &self.limits)
+            && touch(&self.tree_file(id)).is_ok()
+        {
+            return Ok(Snapshot { id, tree: last.tree.clone() });
+        }
+        let (mut known, work) = self.compare(&index, found);
+        self.copy(&root, &index, work, &mut known, started)?;
+        drop(opened);
+        let tree = known.iter().filter_map(Known::entry).collect::<Tree>().with_root(inode);
+        let id = self.write_tree(&tree)?;
+        let index = Index { version: Index::VERSION, tree: Some(id), root: inode, known };
+        let path = Index::file(&self.directory);
+        sealed::write(&path, &self.temporary(), &index, false).map_err(Error::io("write", &path))?;
+        self.keep(index, tree.clone());
+        Ok(Snapshot { id, tree })
+    }
+
+    /// Returns the last snapshot, from memory if no other process has taken one since.
+    fn last(&self) -> Option<Last> {
+        let file = self.index_stat()?;
+        let kept = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(last) = kept.filter(|last| last.file == file) {
+            return Some(last);
+        }
+        let index = Index::read(&self.directory);
+        let tree = index.known.iter().filter_map(Known::entry).collect::<Tree>().with_root(index.root);
+        self.keep(index, tree)
+    }
+
+    /// Keeps the last snapshot in memory.
+    fn keep(&self, index: Index, tree: Tree) -> Option<Last> {
+        let last = self.index_stat().map(|file| Last { file, index: Arc::new(index), tree });
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&last);
+        last
+    }
+
+    fn index_stat(&self) -> Option<Stat> {
+        Some(Stat::of(&rustix::fs::stat(Index::file(&self.directory)).ok()?))
+    }
+
+    /// Returns the paths that a snapshot leaves alone.
+    fn left_alone(&self) -> Result<Excluded, Error> {
+        let found = self.secrets.look().map_err(|error| Error::NotSearched(error.to_string()))?;
+        Ok(self.excluded.with(&self.root, found.places.iter().map(|place| place.path.clone())))
+    }
+
+    fn write_tree(&self, tree: &Tree) -> Result<Digest, Error> {
+        let encoded = sealed::encode(tree).map_err(Error::io("encode", &self.root))?;
+        let bytes = [old::TREE, &encoded].concat();
+        let id = Digest::of(&bytes);
+        let path = self.tree_file(id);
+        if touch(&path).is_err() {
+            sealed::replace(&path, &self.temporary(), &bytes, false).map_err(Error::io("write", &path))?;
+        }
+        Ok(id)
+    }
+
+    /// Returns whether ignore rules exclude a path, so that a snapshot does not cover it unless it is asked to.
+    pub fn ignores(&self, path: &RelPath) -> bool {
+        let Ok(root) = Root::open(&self.root) else { return false };
+        let mut above: Vec<RelPath> = std::iter::successors(path.parent(), RelPath::parent).collect();
+        above.reverse();
+        let mut rules = Rules::above(&self.root);
+        let mut directory = root.handle();
+        let mut place = None;
+        for here in above.iter().map(Some).chain([None]) {
+            if let Ok(fd) = &directory {
+                rules = rules.of(place, fd, &FILES);
+            }
+            let Some(here) = here else { break };
+            if rules.ignore(here, true) {
+                return true;
+            }
+            (directory, place) = (root.directory(here), Some(here));
+        }
+        rules.ignore(path, false)
+    }
+
+    /// Reads a snapshot.
+    ///
+    /// # Errors
+    /// It was removed, or is damaged.
+    pub fn tree(&self, id: Digest) -> Result<Tree, Error> {
+        let path = self.tree_file(id);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoSuchTree(id)),
+            read => read.map_err(Error::io("read", &path))?,
+        };
+        if Digest::of(&bytes) != id {
+            return Err(Error::Damaged(path));
+        }
+        old::tree(&bytes).ok_or(Error::Damaged(path))
+    }
+
+    /// Takes over what did not change since the last snapshot. Returns the places of the files to copy.
+    fn compare(&self, index: &Index, found: Vec<Found>) -> (Vec<Known>, Vec<usize>) {
+        let mut known: Vec<Known> = Vec::with_capacity(found.len());
+        let mut before = index.known.iter().peekable();
+        let mut work = Vec::new();
+        // Files that have copies keep them: a new large file takes nothing from those.
+        let mut bytes: u64 = 0;
+        let (mut changed, mut new) = (Vec::new(), Vec::new());
+        for Found { path, what } in found {
+            while before.next_if(|known| known.path < path).is_some() {}
+            let last = before.peek().filter(|known| known.path == path);
+            let uncovered =
+                |reason, stat| Known { path: path.clone(), stat: None, entry: Some(uncovered(reason, stat)) };
+            let next = match what {
+                What::File(stat) if stat.size > self.limits.file_bytes => uncovered(Reason::LargeFile, Some(stat)),
+                What::File(stat) => {
+                    let stored = last.filter(|last| last.is_stored());
+                    let same = stored.filter(|last| last.stat == Some(stat));
+                    match (stored, same) {
+                        (_, Some(_)) => bytes = bytes.saturating_add(stat.size),
+                        (Some(_), None) => changed.push(known.len()),
+                        (None, None) => new.push(known.len()),
+                    }
+                    same.map_or_else(|| Known { stat: Some(stat), entry: None, path }, |same| (*same).clone())
+                }
+                What::Special(stat) => uncovered(Reason::Special, Some(stat)),
+                What::Unreadable(stat) => uncovered(Reason::Unreadable, stat),
+                What::Deep(stat) => uncovered(Reason::Depth, Some(stat)),
+                What::Link(target) => Known { path, stat: None, entry: Some(Entry::Link { target }) },
+                What::Directory(stat) => {
+                    let entry = Entry::Directory { mode: stat.bits(), owner: stat.foreign_owner() };
+                    Known { path, stat: None, entry: Some(entry) }
+                }
+                What::Absent => Known { path, stat: None, entry: Some(Entry::Absent) },
+                What::Ignored(stat) if stat.kind() == FileType::RegularFile => {
+                    let entry = Entry::Ignored { size: stat.size, changed: stat.changed };
+                    Known { path, stat: None, entry: Some(entry) }
+                }
+                What::Ignored(_) | What::Protected => Known { path, stat: None, entry: Some(Entry::Excluded) },
+            };
+            known.push(next);
+        }
+        for at in changed.into_iter().chain(new) {
+            let Some(file) = known.get_mut(at) else { continue };
+            let size = file.stat.map_or(0, |stat| stat.size);
+            if bytes.saturating_add(size) > self.limits.bytes {
+                file.entry = Some(uncovered(Reason::LargeTree, file.stat.take()));
+                continue;
+            }
+            bytes = bytes.saturating_add(size);
+            work.push(at);
+        }
+        (known, work)
+    }
+
+    /// Copies the content of files, with a few threads.
+    fn copy(
+        &self,
+        root: &Root,
+        index: &Index,
+        work: Vec<usize>,
+        known: &mut [Known],
+        started: SystemTime,
+    ) -> Result<(), Error> {
+        if work.is_empty() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.limits.time;
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let results = Mutex::new(Vec::with_capacity(work.len()));
+        let failure = Mutex::new(None);
+        let files = &*known;
+        let run = || {
+            let mut done = Vec::new();
+            while let Some(at) = work.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+                let Some(file) = files.get(at).filter(|_| !failed.load(Ordering::Relaxed)) else { break };
+                let may_open = index.may_open(&file.path);
+                match self.objects.copy(root, &file.path, may_open, self.limits.file_bytes, deadline) {
+                    Ok(copied) => done.push((at, copied)),
+                    Err(error) => {
+                        failed.store(true, Ordering::Relaxed);
+                        *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    }
+                }
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(work.len());
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(run)));
+            run();
+        });
+        if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        for (at, copied) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let Some(file) = known.get_mut(at) else { continue };
+            match copied {
+                Copied::Stored(entry, stat) => {
+                    file.stat = Some(stat).filter(|stat| is_settled(stat, started));
+                    file.entry = Some(entry);
+                }
+                Copied::Uncovered(reason) => {
+                    file.entry = Some(uncovered(reason, file.stat));
+                    file.stat = None;
+                }
+                Copied::Gone => *file = Known { stat: None, entry: None, path: file.path.clone() },
+            }
+        }
+        Ok(())
+    }
+}
+
+fn uncovered(reason: Reason, stat: Option<Stat>) -> Entry {
+    let (size, changed) = stat.map_or((0, 0), |stat| (stat.size, stat.changed));
+    Entry::Uncovered { reason, size, changed }
+}
+
+/// Returns whether a change after `started` gives a file another time than it has. The clocks of file systems go in steps:
+/// of at most 10 ms where times have nanoseconds, and of up to 2 s elsewhere.
+fn is_settled(stat: &Stat, started: SystemTime) -> bool {
+    let step = if stat.changed % 1_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
+    let started = started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    stat.changed < i64::try_from(started).unwrap_or(i64::MAX).saturating_sub(step)
+}
+
+/// Makes a file one of now.
+pub(crate) fn touch(path: &Path) -> io::Result<()> {
+    OpenOptions::new().append(true).open(path)?.set_modified(SystemTime::now())
+}

@@ -1,0 +1,296 @@
+//! The state of a directory at one time.
+
+use crate::path::RelPath;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Iter;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A BLAKE3 digest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest(pub(crate) [u8; 32]);
+
+impl Digest {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Parses 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        blake3::Hash::from_bytes(self.0).to_hex().fmt(f)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The user and the group that own a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The number of the user.
+    pub user: u32,
+    /// The number of the group.
+    pub group: u32,
+}
+
+/// One path of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entry {
+    /// A regular file.
+    File {
+        /// The permission bits, at most 0o7777.
+        mode: u32,
+        /// Bytes.
+        size: u64,
+        /// The digest of the content.
+        content: Digest,
+        /// The owner, if it is not the user who took the snapshot, or if the mode gives programs the owner's rights.
+        owner: Option<Owner>,
+    },
+    /// A symbolic link.
+    Link {
+        /// Its text.
+        target: Vec<u8>,
+    },
+    /// A directory.
+    Directory {
+        /// The permission bits, at most 0o7777.
+        mode: u32,
+        /// The owner, as that of a file.
+        owner: Option<Owner>,
+    },
+    /// A path that is left alone with everything in it: an ignored directory, a protected path, or a repository.
+    Excluded,
+    /// A file that has no copy. Its size and times show whether it changed.
+    Uncovered {
+        /// The reason.
+        reason: Reason,
+        /// Bytes.
+        size: u64,
+        /// Time of the last change of its content or attributes, in nanoseconds since 1970.
+        changed: i64,
+    },
+    /// Nothing, at a path that is covered inside a gap.
+    Absent,
+    /// A file that is left alone because a rule ignores it. Its size and times show whether it changed.
+    Ignored {
+        /// Bytes.
+        size: u64,
+        /// Time of the last change of its content or attributes, in nanoseconds since 1970.
+        changed: i64,
+    },
+}
+
+impl Entry {
+    /// Returns whether the path is left alone.
+    pub(crate) fn is_excluded(&self) -> bool {
+        matches!(self, Self::Excluded | Self::Ignored { .. })
+    }
+}
+
+/// The reason why a file has no copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Reason {
+    /// It is larger than the limit for one file.
+    LargeFile,
+    /// The tree is larger than the limit.
+    LargeTree,
+    /// The time for the snapshot was over.
+    Time,
+    /// A socket, a pipe or a device.
+    Special,
+    /// The system refuses to read it, or it kept changing.
+    Unreadable,
+    /// Its copy was removed or damaged.
+    Missing,
+    /// It is ignored, protected, or a repository.
+    Excluded,
+    /// Directories are nested too deeply there.
+    Depth,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LargeFile => "larger than the limit for a file",
+            Self::LargeTree => "beyond the limit for a directory",
+            Self::Time => "not copied in time",
+            Self::Special => "a socket, pipe or device",
+            Self::Unreadable => "not readable",
+            Self::Missing => "its copy is missing",
+            Self::Excluded => "ignored or protected, so it has no copy",
+            Self::Depth => "in too many directories",
+        })
+    }
+}
+
+/// The state of a directory at one time: everything below it, and its gaps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    entries: Arc<BTreeMap<RelPath, Entry>>,
+    /// The inode of the directory; 0 if it is not known. Its device may have another number after a restart.
+    root: u64,
+}
+
+impl FromIterator<(RelPath, Entry)> for Tree {
+    fn from_iter<T: IntoIterator<Item = (RelPath, Entry)>>(entries: T) -> Self {
+        Self { entries: Arc::new(entries.into_iter().collect()), root: 0 }
+    }
+}
+
+impl Tree {
+    pub(crate) fn with_root(self, root: u64) -> Self {
+        Self { root, ..self }
+    }
+
+    pub(crate) fn root(&self) -> u64 {
+        self.root
+    }
+
+    /// Returns whether another tree is one of the same directory, as far as that is known: not of one that has taken its
+    /// place, or to which a link in its place leads.
+    pub fn is_of_same_directory(&self, other: &Self) -> bool {
+        self.root == 0 || other.root == 0 || self.root == other.root
+    }
+
+    /// Returns what is known of a path: its entry or its absence; none if the tree does not cover it.
+    pub fn lookup(&self, path: &RelPath) -> Option<Option<&Entry>> {
+        match self.entries.get(path) {
+            Some(entry) if entry.is_excluded() => None,
+            Some(Entry::Absent) => Some(None),
+            Some(entry) => Some(Some(entry)),
+            None => (!self.is_in_gap(path)).then_some(None),
+        }
+    }
+
+    /// Returns whether a directory above the path is not covered.
+    fn is_in_gap(&self, path: &RelPath) -> bool {
+        let mut above = path.parent();
+        while let Some(directory) = above {
+            if let Some(entry) = self.entries.get(&directory) {
+                return entry.is_excluded() || matches!(entry, Entry::Uncovered { .. });
+            }
+            above = directory.parent();
+        }
+        false
+    }
+
+    pub(crate) fn get(&self, path: &RelPath) -> Option<&Entry> {
+        self.entries.get(path)
+    }
+
+    /// Iterates over all entries, directories before what is in them.
+    pub fn iter(&self) -> Iter<'_, RelPath, Entry> {
+        self.entries.iter()
+    }
+
+    /// Iterates over everything in a directory.
+    pub(crate) fn below<'a>(&'a self, directory: &'a RelPath) -> impl Iterator<Item = (&'a RelPath, &'a Entry)> {
+        let from = (Bound::Included(directory.below()), Bound::Unbounded);
+        self.entries.range(from).take_while(move |(path, _)| path.is_below(directory))
+    }
+
+    /// Returns the files without copies.
+    pub fn uncovered(&self) -> impl Iterator<Item = (&RelPath, Reason)> {
+        self.entries.iter().filter_map(|(path, entry)| match entry {
+            Entry::Uncovered { reason, .. } => Some((path, *reason)),
+            _ => None,
+        })
+    }
+
+    /// Returns the paths that are left alone here, and that are gone or changed in a later tree.
+    pub fn lost<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = &'a RelPath> {
+        let is_lost = |path: &RelPath, entry: &Entry| match (entry, later.entries.get(path)) {
+            (Entry::Ignored { .. }, Some(now @ Entry::Ignored { .. })) => entry != now,
+            _ => entry.is_excluded() && later.lookup(path) == Some(None),
+        };
+        self.entries.iter().filter(move |(path, entry)| is_lost(path, entry)).map(|(path, _)| path)
+    }
+
+    /// Returns whether rules ignore every file in the directory, and there is one.
+    pub fn covers_nothing(&self) -> bool {
+        let is_covered = |entry: &Entry| matches!(entry, Entry::File { .. } | Entry::Link { .. });
+        let is_ignored = |entry: &Entry| matches!(entry, Entry::Ignored { .. });
+        self.entries.values().any(is_ignored) && !self.entries.values().any(is_covered)
+    }
+
+    /// Returns the paths in which this tree and a later one differ, as far as both cover them.
+    pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = Change<'a>> {
+        let gone_or_changed = self.entries.iter().filter_map(move |(path, before)| {
+            let before = match before {
+                entry if entry.is_excluded() => return None,
+                Entry::Absent => None,
+                before => Some(before),
+            };
+            let after = later.lookup(path)?;
+            (before != after).then_some(Change { path, before, after })
+        });
+        let new = later.entries.iter().filter(|(path, _)| !self.entries.contains_key(*path));
+        let new = new.filter_map(move |(path, after)| {
+            let is_there = !after.is_excluded() && *after != Entry::Absent;
+            let is_known = is_there && self.lookup(path)?.is_none();
+            is_known.then_some(Change { path, before: None, after: Some(after) })
+        });
+        gone_or_changed.chain(new)
+    }
+}
+
+/// A difference between two trees.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The path.
+    pub path: &'a RelPath,
+    /// Its entry in the earlier tree.
+    pub before: Option<&'a Entry>,
+    /// Its entry in the later tree.
+    pub after: Option<&'a Entry>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::try_from(Path::new(text)).unwrap()
+    }
+
+    fn file(content: &str) -> Entry {
+        Entry::File { mode: 0o644, size: content.len() as u64, content: Digest::of(content.as_bytes()), owner: None }
+    }
+
+    fn tree(entries: &[(&str, Entry)]) -> Tree {
+        entries.iter().map(|(name, entry)| (path(name), entry.clone())).collect()
+    }
+
+    #[test]
+    fn paths_that_one_tree_does_not_cover_are_no_changes() {
+        let directory = Entry::Directory { mode: 0o755, owner: None };
+        let before = tree(&[("a", file("1")), ("target", Entry::Excluded), ("b", directory.clone())]);
+        let after = tree(&[("a", file("2")), ("target", directory), ("target/x", file("3")), ("b", Entry::Excluded)]);
+        let changed: Vec<_> = before.changes(&after).map(|change| change.path.to_string()).collect();
+        assert_eq!(changed, ["a"]);
+        assert_eq!(after.below(&path("target")).count(), 1);
+    }
+
+    #[test]
+    fn ignored_files_that_changed_or_vanished_are_lost() {
+        let ignored = |changed| Entry::Ignored { size: 1, changed };
+        let before =
+            tree(&[("build", Entry::Excluded), ("kept", ignored(1)), (".env", ignored(1)), ("log", ignored(1))]);
+        let after = tree(&[("kept", ignored(1)), ("log", ignored(2))]);
+        assert_eq!(before.lost(&after).map(ToString::to_string).collect::<Vec<_>>(), [".env", "build", "log"]);
+        assert!(before.covers_nothing() && before.changes(&after).next().is_none());
+    }
+}

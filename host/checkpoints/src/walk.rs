@@ -1,0 +1,322 @@
+//! Lists everything below a directory, with a few threads.
+
+use crate::error::Error;
+use crate::excluded::Excluded;
+use crate::limits::Limits;
+use crate::path::RelPath;
+use crate::root::{Root, Stat, open_directory, set_mode, stat_in};
+use crate::rules::{FILES, Rules};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Dir, FileType, readlinkat};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Threads that list directories. The system spends more time than they do.
+const THREADS: usize = 2;
+/// Levels of directories. Each is an open descriptor while the ones below are listed.
+const MAX_DEPTH: usize = 128;
+
+/// A path that a walk found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) path: RelPath,
+    pub(crate) what: What,
+}
+
+/// The kind of a path that a walk found.
+#[derive(Debug)]
+pub(crate) enum What {
+    File(Stat),
+    Link(Vec<u8>),
+    Directory(Stat),
+    /// Ignored by a rule.
+    Ignored(Stat),
+    /// A protected path, a repository, or another file system.
+    Protected,
+    /// Nothing, at a path that was asked for.
+    Absent,
+    /// A socket, pipe or device.
+    Special(Stat),
+    /// The system does not say what it is, or does not list it.
+    Unreadable(Option<Stat>),
+    /// A directory in too many others.
+    Deep(Stat),
+}
+
+/// A directory that is to be listed.
+struct Task {
+    /// None for the root.
+    path: Option<RelPath>,
+    fd: Opening,
+    rules: Arc<Rules>,
+    depth: usize,
+}
+
+enum Opening {
+    Open(OwnedFd),
+    In(Arc<OwnedFd>),
+}
+
+struct Walk<'a> {
+    excluded: &'a Excluded,
+    opened: &'a Opened<'a>,
+    /// The files that are excluded, by whatever name they are found.
+    identities: BTreeSet<(u64, u64)>,
+    device: u64,
+    limits: &'a Limits,
+    deadline: Instant,
+    found: AtomicUsize,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    tasks: Vec<Task>,
+    /// Tasks that a thread works on.
+    busy: usize,
+    failure: Option<Error>,
+}
+
+/// Directories that their modes close, and that are open for a while. They get their modes back when this is dropped.
+pub(crate) struct Opened<'a> {
+    root: &'a Root,
+    /// Returns whether a directory may be opened.
+    may_open: &'a (dyn Fn(&RelPath) -> bool + Sync),
+    directories: Mutex<Vec<(RelPath, u32)>>,
+}
+
+impl<'a> Opened<'a> {
+    pub(crate) fn new(root: &'a Root, may_open: &'a (dyn Fn(&RelPath) -> bool + Sync)) -> Self {
+        Self { root, may_open, directories: Mutex::default() }
+    }
+
+    /// Opens a directory, if it may be opened.
+    fn open(&self, parent: &OwnedFd, path: &RelPath, stat: &Stat) {
+        let name = path.name().as_encoded_bytes();
+        if stat.is_closed() && (self.may_open)(path) && set_mode(parent, name, stat.bits() | 0o700).is_ok() {
+            let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+            directories.push((path.clone(), stat.bits()));
+        }
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        let directories = self.directories.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Those inside others first.
+        directories.sort();
+        for (path, bits) in directories.iter().rev() {
+            // What is gone in the meantime needs no mode.
+            let _ = self.root.parent(path).and_then(|parent| set_mode(&parent, path.name().as_encoded_bytes(), *bits));
+        }
+    }
+}
+
+/// Lists everything below a root in the order of paths, except what is ignored or `excluded`.
+///
+/// # Errors
+/// There are too many files, the time is over, or the root cannot be read.
+pub(crate) fn walk(
+    root: &Root,
+    excluded: &Excluded,
+    opened: &Opened<'_>,
+    limits: &Limits,
+) -> Result<Vec<Found>, Error> {
+    let failed = |errno| Error::system("open", root.path())(errno);
+    let first = Task {
+        path: None,
+        fd: Opening::Open(root.handle().map_err(failed)?),
+        rules: Rules::above(root.path()),
+        depth: 0,
+    };
+    let walk = Walk {
+        excluded,
+        opened,
+        identities: excluded.identities(),
+        device: root.own_stat().map_err(failed)?.device,
+        limits,
+        deadline: Instant::now() + limits.time,
+        found: AtomicUsize::new(0),
+        queue: Mutex::new(Queue { tasks: vec![first], ..Queue::default() }),
+        wake: Condvar::new(),
+    };
+    let mut found = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(|| walk.work(root.path()))).collect();
+        let mut found = walk.work(root.path());
+        for other in others {
+            found.extend(other.join().unwrap_or_default());
+        }
+        found
+    });
+    if let Some(failure) = walk.lock().failure.take() {
+        return Err(failure);
+    }
+    // Merges what the threads have sorted.
+    found.sort_by(order);
+    found.dedup_by(|a, b| a.path == b.path);
+    Ok(found)
+}
+
+/// Compares by path. A directory is found by its name, and again if it cannot be listed or is a repository, which comes first.
+fn order(a: &Found, b: &Found) -> std::cmp::Ordering {
+    let is_listed = |found: &Found| matches!(found.what, What::Directory(_));
+    a.path.cmp(&b.path).then_with(|| is_listed(a).cmp(&is_listed(b)))
+}
+
+impl Walk<'_> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists directories until there are no more.
+    fn work(&self, root: &Path) -> Vec<Found> {
+        let mut found = Vec::new();
+        let mut queue = self.lock();
+        loop {
+            if queue.failure.is_some() || (queue.tasks.is_empty() && queue.busy == 0) {
+                self.wake.notify_all();
+                drop(queue);
+                found.sort_unstable_by(order);
+                return found;
+            }
+            let Some(task) = queue.tasks.pop() else {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.busy += 1;
+            drop(queue);
+            let listed = self.list(task, root, &mut found);
+            queue = self.lock();
+            queue.busy -= 1;
+            match listed {
+                Ok(tasks) => queue.tasks.extend(tasks),
+                Err(failure) => queue.failure = Some(failure),
+            }
+            self.wake.notify_all();
+        }
+    }
+
+    /// Lists one directory, and returns those in it.
+    fn list(&self, task: Task, root: &Path, found: &mut Vec<Found>) -> Result<Vec<Task>, Error> {
+        if Instant::now() > self.deadline {
+            return Err(Error::TooSlow(self.limits.time.as_secs()));
+        }
+        let opened = match (task.fd, &task.path) {
+            (Opening::Open(fd), _) => Ok(fd),
+            (Opening::In(parent), Some(path)) => open_directory(&parent, path.name().as_encoded_bytes()),
+            (Opening::In(_), None) => Err(Errno::INVAL),
+        };
+        let names = opened.and_then(|fd| Ok((names(&fd)?, fd)));
+        let (names, fd) = match (names, task.path.as_ref()) {
+            (Ok(listed), _) => listed,
+            (Err(error), None) => return Err(Error::system("list", root)(error)),
+            // Deleted in the meantime, or replaced by something that a later walk finds.
+            (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP), Some(_)) => return Ok(Vec::new()),
+            (Err(_), Some(path)) => {
+                found.push(Found { path: path.clone(), what: What::Unreadable(None) });
+                return Ok(Vec::new());
+            }
+        };
+        if is_repository(&fd, &names) {
+            match &task.path {
+                Some(path) => found.push(Found { path: path.clone(), what: What::Protected }),
+                None => {
+                    let paths = names.iter().map(|name| RelPath::join(None, name));
+                    found.extend(paths.map(|path| Found { path, what: What::Protected }));
+                }
+            }
+            return Ok(Vec::new());
+        }
+        let files: Vec<&[u8]> = FILES.into_iter().filter(|file| names.iter().any(|name| name == *file)).collect();
+        let rules = task.rules.of(task.path.as_ref(), &fd, &files);
+        let fd = Arc::new(fd);
+        let mut tasks = Vec::new();
+        for name in names.iter() {
+            let path = RelPath::join(task.path.as_ref(), name);
+            let what = self.look(&fd, name, &path, &rules, task.depth);
+            let Some(what) = what else { continue };
+            if let What::Directory(stat) = &what {
+                self.opened.open(&fd, &path, stat);
+                let (path, rules) = (Some(path.clone()), rules.clone());
+                tasks.push(Task { path, fd: Opening::In(fd.clone()), rules, depth: task.depth + 1 });
+            }
+            found.push(Found { path, what });
+            if self.found.fetch_add(1, Ordering::Relaxed) >= self.limits.files {
+                return Err(Error::TooManyFiles(self.limits.files));
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Returns the kind of a path; none if it is gone.
+    fn look(&self, fd: &OwnedFd, name: &[u8], path: &RelPath, rules: &Rules, depth: usize) -> Option<What> {
+        if name == b".git" || self.excluded.paths.contains(path) {
+            return Some(What::Protected);
+        }
+        let stat = match stat_in(fd, name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return None,
+            Err(_) => return Some(What::Unreadable(None)),
+        };
+        let is_directory = stat.kind() == FileType::Directory;
+        // What another file system has mounted here was there before.
+        if self.identities.contains(&stat.identity()) || (is_directory && stat.device != self.device) {
+            return Some(What::Protected);
+        }
+        // A rule may ignore its own file. Undoing restores the rules.
+        let is_ignored = !FILES.contains(&name) && rules.ignore(path, is_directory);
+        if is_ignored {
+            return Some(What::Ignored(stat));
+        }
+        Some(match stat.kind() {
+            FileType::RegularFile => What::File(stat),
+            FileType::Directory if depth >= MAX_DEPTH => What::Deep(stat),
+            FileType::Directory => What::Directory(stat),
+            FileType::Symlink => match readlinkat(fd, name, Vec::new()) {
+                Ok(target) => What::Link(target.into_bytes()),
+                Err(_) => What::Unreadable(Some(stat)),
+            },
+            _ => What::Special(stat),
+        })
+    }
+}
+
+/// Returns whether a directory is a git repository, by whatever name: undoing would roll back what the user committed.
+fn is_repository(fd: &OwnedFd, names: &Names) -> bool {
+    let parts: [&[u8]; 3] = [b"HEAD", b"objects", b"refs"];
+    let has = |part: &&[u8]| names.iter().any(|name| name == *part);
+    let is_directory = |name: &[u8]| stat_in(fd, name).is_ok_and(|stat| stat.kind() == FileType::Directory);
+    parts.iter().all(has) && parts[1..].iter().all(|name| is_directory(name))
+}
+
+/// The names in a directory, in one piece of memory.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
+    }
+}
+
+fn names(fd: &OwnedFd) -> rustix::io::Result<Names> {
+    let mut names = Names::default();
+    for entry in Dir::read_from(fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            names.bytes.extend_from_slice(name);
+            names.ends.push(names.bytes.len());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,337 @@
+//! Changes the paths of a restoration.
+//!
+//! Each path is compared with the plan just before it is changed, and what was in its place just after: what somebody
+//! changed in the meantime is put back.
+
+use crate::error::Error;
+use crate::objects::digest;
+use crate::path::RelPath;
+use crate::restore::{Planned, Report, Restoration};
+use crate::root::{Root, SET_ID, Stat, open_directory, set_mode, stat_in};
+use crate::store::Store;
+use crate::tree::{Entry, Owner, Reason};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, fstat, mkdirat, openat, readlinkat,
+    renameat, renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use std::fs::File;
+
+/// A restoration at work.
+pub(crate) struct Work<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) root: &'a Root,
+    pub(crate) restoration: &'a Restoration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Progress {
+    Pending,
+    /// The old content is removed.
+    Cleared,
+    /// The old content has another name now.
+    Aside,
+    Done,
+    /// As planned, but for the owner.
+    Unowned,
+    Kept,
+    Failed(String),
+}
+
+impl Work<'_> {
+    pub(crate) fn run(self) -> Report {
+        let changes = &self.restoration.changes;
+        for (number, change) in changes.iter().enumerate() {
+            self.open(change);
+            if let Ok(parent) = self.root.parent(&change.path) {
+                let _ = unlinkat(&parent, self.temporary(number), AtFlags::empty());
+            }
+        }
+        let mut report = Report::default();
+        let mut progress = vec![Progress::Pending; changes.len()];
+        for (at, change) in changes.iter().enumerate().rev() {
+            progress[at] = self.clear(at, change).unwrap_or_else(|error| Progress::Failed(error.to_string()));
+            if progress[at] == Progress::Aside {
+                report.aside.push((change.path.clone(), self.aside(&change.path)));
+                progress[at] = Progress::Cleared;
+            }
+        }
+        for (at, change) in changes.iter().enumerate() {
+            if matches!(progress[at], Progress::Pending | Progress::Cleared) {
+                let is_cleared = progress[at] == Progress::Cleared;
+                progress[at] = self.create(at, change, is_cleared).unwrap_or_else(Progress::Failed);
+            }
+        }
+        for (at, change) in changes.iter().enumerate().rev() {
+            if let (Some(Entry::Directory { mode, owner }), Progress::Done) = (&change.to, &progress[at]) {
+                let set = self.root.directory(&change.path).and_then(|fd| set_attributes(&fd, *mode, *owner));
+                progress[at] = set.unwrap_or_else(|error| Progress::Failed(error.to_string()));
+            }
+        }
+        let planned = changes.iter().zip(progress).filter(|(change, _)| change.from != change.to);
+        for (change, progress) in planned {
+            if progress == Progress::Unowned {
+                report.unowned.push(change.path.clone());
+            }
+            match progress {
+                Progress::Kept => report.kept.push(change.path.clone()),
+                Progress::Failed(cause) => report.failed.push((change.path.clone(), cause)),
+                _ => report.restored.push(change.path.clone()),
+            }
+        }
+        report
+    }
+
+    fn temporary(&self, number: usize) -> String {
+        format!(".pinion-restore-{:016x}-{number}", self.restoration.id)
+    }
+
+    /// Returns the name of what is moved out of the way.
+    fn aside(&self, path: &RelPath) -> RelPath {
+        let name =
+            [path.name().as_encoded_bytes(), format!(".undone-{:016x}", self.restoration.id).as_bytes()].concat();
+        RelPath::join(path.parent().as_ref(), &name)
+    }
+
+    /// Makes a directory that is among the changes readable and writable for a while.
+    fn open(&self, change: &Planned) {
+        if !matches!(change.from, Some(Entry::Directory { .. })) {
+            return;
+        }
+        let Ok(Some(stat)) = self.root.stat(&change.path) else { return };
+        if stat.kind() == FileType::Directory && stat.bits() & 0o700 != 0o700 {
+            let (parent, name) = (self.root.parent(&change.path), change.path.name().as_encoded_bytes());
+            // If this fails, so does the change, which is reported.
+            let _ = parent.and_then(|parent| set_mode(&parent, name, stat.bits() | 0o700));
+        }
+    }
+
+    /// Describes what is at the path of a change. What had no copy is known by its size and time.
+    fn look(&self, change: &Planned) -> rustix::io::Result<Option<Entry>> {
+        if let Some(Entry::Uncovered { size, changed, .. }) = &change.from
+            && let Some(stat) = self.root.stat(&change.path)?
+            && (stat.size, stat.changed) == (*size, *changed)
+        {
+            return Ok(change.from.clone());
+        }
+        observe(self.root, &change.path)
+    }
+
+    /// Removes what has to go before anything is created: everything that gets no other content in place.
+    fn clear(&self, number: usize, change: &Planned) -> rustix::io::Result<Progress> {
+        let now = self.look(change)?;
+        if now == change.to {
+            return Ok(Progress::Done);
+        }
+        let is_replaced = kind(&change.from) != kind(&change.to);
+        if now.is_none() && is_replaced && change.from.is_some() {
+            // A restoration that was interrupted came as far as this.
+            return Ok(if change.to.is_none() { Progress::Done } else { Progress::Cleared });
+        }
+        if !is_same(&now, &change.from) {
+            // The mode of a directory is set at the end.
+            let is_begun = is_same(&now, &change.to);
+            return Ok(if is_begun { Progress::Pending } else { Progress::Kept });
+        }
+        if !is_replaced || change.from.is_none() {
+            return Ok(Progress::Pending);
+        }
+        let parent = self.root.parent(&change.path)?;
+        let name = change.path.name();
+        match change.from {
+            Some(Entry::Uncovered { .. }) => {
+                let aside = self.aside(&change.path);
+                rename_new(&parent, name.as_encoded_bytes(), aside.name().as_encoded_bytes())?;
+                return Ok(Progress::Aside);
+            }
+            Some(Entry::Directory { .. }) => match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+                Ok(()) => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(Progress::Kept),
+                Err(error) => return Err(error),
+            },
+            _ => {
+                let temporary = self.temporary(number);
+                renameat(&parent, name, &parent, temporary.as_str())?;
+                if !self.is_at(change, &temporary, &now) {
+                    rename_new(&parent, temporary.as_bytes(), name.as_encoded_bytes())?;
+                    return Ok(Progress::Kept);
+                }
+                unlinkat(&parent, temporary.as_str(), AtFlags::empty())?;
+            }
+        }
+        Ok(if change.to.is_none() { Progress::Done } else { Progress::Cleared })
+    }
+
+    /// Returns whether the temporary name of a change has this content.
+    fn is_at(&self, change: &Planned, temporary: &str, expected: &Option<Entry>) -> bool {
+        let path = RelPath::join(change.path.parent().as_ref(), temporary.as_bytes());
+        observe(self.root, &path).is_ok_and(|found| found == *expected)
+    }
+
+    fn create(&self, number: usize, change: &Planned, is_cleared: bool) -> Result<Progress, String> {
+        let text = |error: Errno| error.to_string();
+        let now = if is_cleared { None } else { self.look(change).map_err(text)? };
+        let is_expected = is_cleared || is_same(&now, &change.from) || is_same(&now, &change.to);
+        if !is_expected {
+            return Ok(Progress::Kept);
+        }
+        let parent = self.make_parent(&change.path).map_err(text)?;
+        let (name, temporary) = (change.path.name(), self.temporary(number));
+        match &change.to {
+            Some(Entry::Directory { .. }) => match mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
+                Ok(()) => Ok(Progress::Done),
+                Err(Errno::EXIST) if matches!(now, Some(Entry::Directory { .. })) => Ok(Progress::Done),
+                Err(error) => Err(text(error)),
+            },
+            Some(Entry::Link { target }) => {
+                symlinkat(target.as_slice(), &parent, temporary.as_str()).map_err(text)?;
+                self.put(&parent, &temporary, change, &now, Progress::Done).map_err(text)
+            }
+            Some(Entry::File { mode, content, owner, .. }) => {
+                let is_content_there = matches!(&now, Some(Entry::File { content: now, .. }) if now == content);
+                if is_content_there && let Ok((file, _)) = self.root.file(&change.path, true) {
+                    return set_attributes(&file, *mode, *owner).map_err(text);
+                }
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = openat(&parent, temporary.as_str(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
+                let mut file = File::from(file);
+                let written = self.store.objects.restore(*content, &mut file).map_err(|error| with_cause(&error));
+                match written.and_then(|()| set_attributes(&file, *mode, *owner).map_err(text)) {
+                    Ok(done) => self.put(&parent, &temporary, change, &now, done).map_err(text),
+                    Err(error) => {
+                        let _ = unlinkat(&parent, temporary.as_str(), AtFlags::empty());
+                        Err(error)
+                    }
+                }
+            }
+            None => Ok(Progress::Done),
+            Some(_) => Ok(Progress::Kept),
+        }
+    }
+
+    /// Renames what was written beside its place. Replaces nothing where nothing is expected, and nothing that differs from
+    /// what was there `before`.
+    fn put(
+        &self,
+        parent: &OwnedFd,
+        temporary: &str,
+        change: &Planned,
+        before: &Option<Entry>,
+        done: Progress,
+    ) -> rustix::io::Result<Progress> {
+        let name = change.path.name();
+        let exchange = || renameat_with(parent, temporary, parent, name, RenameFlags::EXCHANGE);
+        let put = match before {
+            None => rename_new(parent, temporary.as_bytes(), name.as_encoded_bytes()).map(|()| done),
+            Some(_) => match exchange() {
+                Ok(()) if self.is_at(change, temporary, before) => {
+                    unlinkat(parent, temporary, AtFlags::empty()).map(|()| done)
+                }
+                Ok(()) => exchange().and_then(|()| {
+                    unlinkat(parent, temporary, AtFlags::empty())?;
+                    Ok(Progress::Kept)
+                }),
+                Err(Errno::INVAL | Errno::NOSYS) => renameat(parent, temporary, parent, name).map(|()| done),
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(Errno::EXIST | Errno::NOENT) = put {
+            let _ = unlinkat(parent, temporary, AtFlags::empty());
+            return Ok(Progress::Kept);
+        }
+        if put.is_err() {
+            let _ = unlinkat(parent, temporary, AtFlags::empty());
+        }
+        put
+    }
+
+    /// Opens the directory that contains a path, creating directories that no snapshot covers.
+    fn make_parent(&self, path: &RelPath) -> rustix::io::Result<OwnedFd> {
+        match self.root.parent(path) {
+            Err(Errno::NOENT) => {}
+            opened => return opened,
+        }
+        let Some(parent) = path.parent() else { return Err(Errno::NOENT) };
+        let above = self.make_parent(&parent)?;
+        match mkdirat(&above, parent.name(), Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => open_directory(&above, parent.name().as_encoded_bytes()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Gives a file its owner, then its mode. A file without its owner does not get the bits that give programs its rights:
+/// the one who restores it may have more.
+fn set_attributes(file: &impl AsFd, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Progress> {
+    let stat = Stat::of(&fstat(file)?);
+    let set = |owner: Owner| fchown(file, Some(Uid::from_raw(owner.user)), Some(Gid::from_raw(owner.group)));
+    let is_owned = owner.is_some_and(|owner| stat.owner() == owner || set(owner).is_ok());
+    let is_limited = !is_owned && stat.kind() != FileType::Directory && mode & SET_ID != 0;
+    fchmod(file, mode_of(if is_limited { mode & !SET_ID } else { mode }))?;
+    let is_complete = !is_limited && (is_owned || owner.is_none());
+    Ok(if is_complete { Progress::Done } else { Progress::Unowned })
+}
+
+/// Renames within a directory, and replaces nothing where the file system can tell.
+fn rename_new(parent: &OwnedFd, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
+    match renameat_with(parent, from, parent, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => renameat(parent, from, parent, to),
+        renamed => renamed,
+    }
+}
+
+fn mode_of(bits: u32) -> Mode {
+    // Permission bits fit into the smaller type of some systems.
+    Mode::from_bits_truncate(bits as rustix::fs::RawMode)
+}
+
+fn with_cause(error: &Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
+}
+
+fn kind(entry: &Option<Entry>) -> u8 {
+    match entry {
+        None => 0,
+        Some(Entry::File { .. }) => 1,
+        Some(Entry::Link { .. }) => 2,
+        Some(Entry::Directory { .. }) => 3,
+        Some(_) => 4,
+    }
+}
+
+/// Compares what is there with what should be. A directory may have been made writable for a while, or created and not
+/// have its mode yet.
+fn is_same(now: &Option<Entry>, planned: &Option<Entry>) -> bool {
+    match (now, planned) {
+        (Some(Entry::Directory { mode: now, .. }), Some(Entry::Directory { mode, .. })) => {
+            now == mode || *now == mode | 0o700 || *now == 0o700
+        }
+        _ => now == planned,
+    }
+}
+
+/// Describes what is there.
+fn observe(root: &Root, path: &RelPath) -> rustix::io::Result<Option<Entry>> {
+    let parent = match root.parent(path) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        opened => opened?,
+    };
+    let stat = match stat_in(&parent, path.name().as_encoded_bytes()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        found => found?,
+    };
+    Ok(Some(match stat.kind() {
+        FileType::Directory => Entry::Directory { mode: stat.bits(), owner: stat.foreign_owner() },
+        FileType::Symlink => Entry::Link { target: readlinkat(&parent, path.name(), Vec::new())?.into_bytes() },
+        FileType::RegularFile => match root.file(path, true) {
+            Ok((mut file, stat)) => {
+                let (content, size) = digest(&mut file).map_err(|_| Errno::IO)?;
+                Entry::File { mode: stat.bits(), size, content, owner: stat.foreign_owner() }
+            }
+            Err(_) => Entry::Uncovered { reason: Reason::Unreadable, size: stat.size, changed: stat.changed },
+        },
+        _ => Entry::Uncovered { reason: Reason::Special, size: stat.size, changed: stat.changed },
+    }))
+}

@@ -1,0 +1,17 @@
+//! The checkpoints of real directories.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    unreachable_pub
+)]
+
+mod bounds;
+mod findings;
+mod random;
+mod snapshots;
+mod world;
