@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         self.emit(started).await;
         match verdict {
             Ok(Verdict::Pass) => {}
-            Ok(Verdict::Deny(reason)) => return Some(self.rejected(reason).await),
+            Ok(Verdict::Deny(reason) | Verdict::Ask(reason)) => return Some(self.rejected(reason).await),
             Err(panicked) => return Some(RunEnd::failed(RunErrorKind::Panic, panicked.to_string())),
         }
         self.restart_tracker();
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
             return Next::End(RunEnd::Limit { limit });
         }
         let (turn, trigger) = (self.turns + 1, self.trigger());
-        if let Verdict::Deny(reason) = self.hooks().before_turn(self.context, turn).await {
+        if let Verdict::Deny(reason) | Verdict::Ask(reason) = self.hooks().before_turn(self.context, turn).await {
             return Next::End(self.rejected(reason).await);
         }
         self.turns = turn;

@@ -137,7 +137,7 @@ impl Making {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn any_history_fits_any_budget_and_every_call_keeps_its_result(

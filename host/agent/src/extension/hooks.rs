@@ -7,6 +7,8 @@
 //! `ToolExecutionUpdate` → `after_update` } → `transform_result` → `ToolExecutionEnd` → `after_tool` } → `TurnEnd` →
 //! `on_error`, when there is one → `after_turn` } → `AgentEnd` → `after_loop`
 //!
+//! If `before_tool` asks and the user allows the call, `after_question` follows.
+//!
 //! The hooks from `transform_result` to `after_tool` are called for calls that ran, never for those that were denied,
 //! skipped or invalid.
 //!
@@ -37,6 +39,9 @@ pub enum Verdict {
     Pass,
     /// Deny, with a reason.
     Deny(String),
+    /// Have the user decide on a call, for a reason that the question shows. Denies where there is no call: before a run
+    /// and before a turn.
+    Ask(String),
 }
 
 /// Control flow after a turn.
@@ -96,6 +101,18 @@ pub trait Hooks: Send + Sync {
     fn before_tool<'a>(&'a self, call: &'a ToolCall, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         let _ = (call, token);
         Box::pin(async { Verdict::Pass })
+    }
+
+    /// Called when the user allowed a call about which [`Hooks::before_tool`] of any hook asked, before it runs.
+    /// `reason` is that of the question.
+    fn after_question<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        reason: &'a str,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
+        let _ = (call, reason, token);
+        Box::pin(async {})
     }
 
     /// Called before the watchers get a partial result; returning false hides it. Called from any thread; must not
@@ -179,6 +196,12 @@ impl<'a> HookChain<'a> {
 
     pub(crate) async fn before_tool(self, call: &ToolCall) -> Verdict {
         self.first_denial(|hook| hook.before_tool(call, self.token)).await
+    }
+
+    pub(crate) async fn after_question(self, call: &ToolCall, reason: &str) {
+        for hook in self.hooks {
+            self.notify(|| hook.after_question(call, reason, self.token)).await;
+        }
     }
 
     /// Returns the result that takes the place of the call's own, if any. A hook that fails may have meant to hide
@@ -287,14 +310,17 @@ impl<'a> HookChain<'a> {
     where
         'a: 'h,
     {
+        let mut question = Verdict::Pass;
         for hook in self.hooks {
-            let verdict = self.with_grace(ask(&**hook)).await;
-            let verdict = verdict.unwrap_or_else(|| Verdict::Deny("the run was aborted".to_owned()));
-            if verdict != Verdict::Pass {
-                return verdict;
+            match self.with_grace(ask(&**hook)).await {
+                Some(Verdict::Pass) => {}
+                Some(Verdict::Ask(reason)) if question == Verdict::Pass => question = Verdict::Ask(reason),
+                Some(Verdict::Ask(_)) => {}
+                Some(denial @ Verdict::Deny(_)) => return denial,
+                None => return Verdict::Deny("the run was aborted".to_owned()),
             }
         }
-        Verdict::Pass
+        question
     }
 
     async fn with_grace<T>(self, hook: impl Future<Output = T>) -> Option<T> {

@@ -98,14 +98,23 @@ async fn run(tools: Arc<Versions>, swaps: Vec<Option<Arc<ToolDefinition>>>, answ
 
 async fn run_calls(
     tools: Arc<Versions>,
-    mut swaps: Vec<Option<Arc<ToolDefinition>>>,
+    swaps: Vec<Option<Arc<ToolDefinition>>>,
     answer: Decision,
     count: usize,
+) -> Ended {
+    run_with(tools, swaps, answer, &vec![("act", json!({ "n": null })); count]).await
+}
+
+async fn run_with(
+    tools: Arc<Versions>,
+    mut swaps: Vec<Option<Arc<ToolDefinition>>>,
+    answer: Decision,
+    made: &[(&str, serde_json::Value)],
 ) -> Ended {
     swaps.reverse();
     let approver =
         Arc::new(Swapping { tools: tools.clone(), swaps: Mutex::new(swaps), answer, asked: Mutex::default() });
-    let replies = vec![calls(&vec![("act", json!({ "n": null })); count]), says("done")];
+    let replies = vec![calls(made), says("done")];
     let harness = Setup::new(replies).build();
     harness.agent.configure(|config| {
         config.ports.tools = tools.clone();
@@ -145,6 +154,16 @@ async fn always_is_remembered_for_one_plugin_digest_and_authority() {
     let swaps = vec![Some(version(2, "b", |_| {})), Some(version(3, "a", |_| {}))];
     let ended = run_calls(Versions::of(version(1, "a", |_| {})), swaps, Decision::AllowForSession, 2).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2], vec![3, 3]), "what was allowed comes back");
+}
+
+#[tokio::test]
+async fn always_covers_only_calls_that_reach_the_same() {
+    let tool = version(1, "a", |tool| tool.source.approved_by = ["server".into()].into());
+    let reaching = |server: &str, n: u32| ("act", json!({ "server": server, "n": n }));
+    let made =
+        [reaching("one", 1), reaching("one", 2), reaching("two", 1), reaching("two", 2), ("act", json!({ "n": 1 }))];
+    let ended = run_with(Versions::of(tool), Vec::new(), Decision::AllowForSession, &made).await;
+    assert_eq!((ended.asked.len(), ended.ran.len()), (3, 5));
 }
 
 #[tokio::test]

@@ -300,3 +300,52 @@ async fn turn_that_the_store_fails_ends_with_its_event_and_hooks() {
         assert_eq!(*ends.0.lock().unwrap(), ["on_error Store", usage]);
     }
 }
+
+/// Asks about calls of `write`, and notes what is called.
+#[derive(Default)]
+struct Asks(Mutex<Vec<String>>);
+
+impl Hooks for Asks {
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+        let asks = call.name == "write";
+        Box::pin(async move { if asks { Verdict::Ask("no way back".into()) } else { Verdict::Pass } })
+    }
+
+    fn after_question<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        reason: &'a str,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
+        self.0.lock().unwrap().push(format!("{}: {reason}", call.id));
+        Box::pin(async {})
+    }
+}
+
+impl Approver for Asks {
+    fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+        let notes: Vec<_> = question.notes.iter().map(ToString::to_string).collect();
+        self.0.lock().unwrap().push(format!("asked: {}", notes.join(", ")));
+        let decision = match &*question.call.id {
+            "call-0" => Decision::Allow,
+            _ => Decision::Deny { reason: "not this one".into() },
+        };
+        Box::pin(async { decision })
+    }
+}
+
+#[tokio::test]
+async fn call_that_a_hook_asks_about_runs_only_with_the_users_yes() {
+    let asks = Arc::new(Asks::default());
+    let replies = vec![calls(&[("write", json!({})), ("write", json!({ "n": 2 })), ("look", json!({}))]), says("done")];
+    let setup = Setup::new(replies).tool("write", Act::Answer("written")).tool("look", Act::Answer("seen"));
+    let harness = with_hooks(setup, vec![asks.clone()]);
+    // No mode answers for the user.
+    harness.agent.configure(|config| config.ports.approval = Approval::new(ApprovalMode::All, asks.clone()));
+    assert_eq!(harness.prompt("go").await.text(), "done");
+    let sent = harness.last_request();
+    assert_eq!(sent[2..], ["result call-0: written", "failed call-1: Denied: not this one", "result call-2: seen"]);
+    let noted = asks.0.lock().unwrap();
+    assert_eq!(noted.iter().filter(|line| *line == "asked: no way back").count(), 2, "{noted:?}");
+    assert_eq!(noted.iter().filter(|line| line.starts_with("call-")).collect::<Vec<_>>(), ["call-0: no way back"]);
+}

@@ -1,11 +1,15 @@
 //! Decides whether a call may run, by the authority that the executor enforces, never by the claims of the tool.
 
 use crate::tools::question_time::QuestionTime;
-use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
+use pinion_protocol::approval::{
+    ApprovalMode, Approver, CallRules, Decider, Decision, DeniedCall, NoRules, Question, Ruling,
+};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::{ToolDefinition, ToolSource};
 use pinion_protocol::dialog::{Dialog, DialogAnswer, DialogError, NoUser, UserInterface};
-use pinion_protocol::guard::caught_async;
+use pinion_protocol::guard::{caught, caught_async};
+use pinion_protocol::hook::HookNote;
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,11 +23,12 @@ const MAX_DENIED: usize = 256;
 const MAX_NOTICES: u32 = 60;
 const NOTICE_TIME: Duration = Duration::from_secs(60);
 
-/// The approval mode, and the decisions of this session. Clones share both: sub-agents and branches belong to the
+/// The rules, the approval mode, and the decisions of this session. Clones share them: sub-agents and branches belong to the
 /// session that started them.
 #[derive(Clone)]
 pub struct Approval {
-    mode: ApprovalMode,
+    mode: Arc<Mutex<ApprovalMode>>,
+    rules: Arc<dyn CallRules>,
     approver: Arc<dyn Approver>,
     user: Arc<dyn UserInterface>,
     decided: Arc<Mutex<Decided>>,
@@ -42,7 +47,17 @@ struct Decided {
     notices: HashMap<String, (Instant, u32)>,
 }
 
-/// The subject of an "always": one definition of one tool of one version of a plugin.
+/// The next step of a decision.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The call may run.
+    Nothing(Decider),
+    Answer,
+    /// The call may not run, for this reason.
+    Denied(String, Decider),
+}
+
+/// The subject of an "always": one definition of one tool of one version of a plugin, and what its call reaches.
 #[derive(PartialEq, Eq, Hash)]
 struct Subject {
     plugin: Arc<str>,
@@ -50,12 +65,16 @@ struct Subject {
     definition: Arc<str>,
     tool: String,
     authority: Authority,
+    /// The values of the arguments that say what the call reaches.
+    reach: Vec<Option<String>>,
 }
 
 impl Subject {
-    fn of(tool: &ToolDefinition) -> Self {
-        let ToolSource { plugin, digest, definition, .. } = tool.source.clone();
-        Self { plugin, digest, definition, tool: tool.name.clone(), authority: tool.authority }
+    fn of(question: &Question<'_>) -> Self {
+        let Question { call, tool, .. } = question;
+        let ToolSource { plugin, digest, definition, approved_by, .. } = tool.source.clone();
+        let reach = approved_by.iter().map(|name| call.arguments.get(&**name).map(Value::to_string)).collect();
+        Self { plugin, digest, definition, tool: tool.name.clone(), authority: tool.authority, reach }
     }
 }
 
@@ -63,7 +82,24 @@ impl Approval {
     /// Creates an approval that asks `approver` about the calls that `mode` selects.
     pub fn new(mode: ApprovalMode, approver: Arc<dyn Approver>) -> Self {
         let (decided, question_time, turn) = (Arc::default(), Arc::default(), Arc::default());
-        Self { mode, approver, user: Arc::new(NoUser), decided, question_time, turn }
+        let (mode, rules) = (Arc::new(Mutex::new(mode)), Arc::new(NoRules));
+        Self { mode, rules, approver, user: Arc::new(NoUser), decided, question_time, turn }
+    }
+
+    /// Sets the rules that come before the mode; none by default.
+    #[must_use]
+    pub fn with_rules(self, rules: Arc<dyn CallRules>) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Returns the mode.
+    pub fn mode(&self) -> ApprovalMode {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the mode of all clones, from the next decision on.
+    pub fn set_mode(&self, mode: ApprovalMode) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
     /// Sets who answers the dialogs of plugins; nobody by default.
@@ -104,9 +140,38 @@ impl Approval {
         self.question_time.sleep(time).await;
     }
 
-    /// Returns whether calls of this tool need approval.
-    pub(crate) fn must_ask(&self, tool: &ToolDefinition) -> bool {
-        self.mode.asks(tool.authority) && !self.decided().allowed.contains(&Subject::of(tool))
+    /// Returns what a call needs before it may run. Hooks of plugins can force a question, and cannot prevent a denial.
+    pub(crate) fn need(&self, question: &Question<'_>) -> Need {
+        let (mode, authority) = (self.mode(), question.tool.authority);
+        // Rules that fail allow nothing.
+        let ruling = caught(|| self.rules.ruling(mode, question)).unwrap_or(Ruling::Ask);
+        let by = match ruling {
+            Ruling::Deny { reason } => return Need::Denied(reason, Decider::Rules),
+            Ruling::Ask => return Need::Answer,
+            Ruling::Mode if mode.denies(authority) => {
+                let reason = "the user's approval mode is `plan`, in which calls can only read".to_owned();
+                return Need::Denied(reason, Decider::Mode);
+            }
+            Ruling::Allow => Decider::Rules,
+            Ruling::Mode if !mode.asks(authority) => Decider::Mode,
+            Ruling::Mode if self.decided().allowed.contains(&Subject::of(question)) => Decider::Session,
+            Ruling::Mode => return Need::Answer,
+        };
+        if question.notes.iter().any(HookNote::asks) { Need::Answer } else { Need::Nothing(by) }
+    }
+
+    /// Reports a decision to the rules, and records a denial that is not an answer.
+    pub(crate) fn conclude(&self, question: &Question<'_>, is_allowed: bool, by: Decider) {
+        let reported = caught(|| self.rules.decided(self.mode(), question, is_allowed, by));
+        if let Err(panicked) = reported {
+            tracing::error!(%panicked, "the log of decisions failed");
+        }
+    }
+
+    /// Records a denial by a rule or by the mode.
+    pub(crate) fn refuse(&self, question: &Question<'_>, reason: &str, by: Decider) {
+        self.record(question.tool, reason, false);
+        self.conclude(question, false, by);
     }
 
     /// Waits until no other question of the session is open, in the order of the calls of this method.
@@ -129,9 +194,12 @@ impl Approval {
             tracing::error!(%panicked, "the approver failed");
             Decision::Unanswered { reason: format!("the approver {panicked}") }
         });
+        let is_allowed = matches!(decision, Decision::Allow | Decision::AllowForSession);
+        let is_answered = !matches!(decision, Decision::Unanswered { .. });
+        self.conclude(&question, is_allowed, if is_answered { Decider::User } else { Decider::Nobody });
         match &decision {
             Decision::Allow => {}
-            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(question.tool))),
+            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(&question))),
             Decision::Deny { reason } => self.record(question.tool, reason, false),
             Decision::Unanswered { reason } => self.record(question.tool, reason, true),
         }

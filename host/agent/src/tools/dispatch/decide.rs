@@ -1,8 +1,9 @@
-//! Whether a call may run: known tool and valid arguments, hooks of plugins, the user's approval, the application's hooks.
+//! Decision whether a call may run: known tool and valid arguments, hooks of plugins, the user's approval, the application's hooks.
 
 use super::{Dispatch, Ready};
 use crate::extension::hooks::Verdict;
 use crate::extension::plugin_hooks::HookCaller;
+use crate::tools::approval::{Approval, Need};
 use crate::tools::result::{cut_off, similar};
 use pinion_protocol::approval::{Decision, Question};
 use pinion_protocol::content::ToolCall;
@@ -47,20 +48,20 @@ impl Dispatch<'_> {
     async fn approve(&self, ready: &Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
         let Ready { call, tool, notes } = ready;
         let approval = &self.config.ports.approval;
-        let must_ask = || notes.iter().any(HookNote::asks) || approval.must_ask(tool);
-        if !must_ask() {
-            return Ok(());
+        let question = Question { call, tool, notes };
+        if let Some(decided) = settled(approval, &question) {
+            return decided;
         }
         let Some(turn) = token.run_until_cancelled(approval.turn()).await else { return Ok(()) };
         // The previous answer may already cover this call.
-        if !must_ask() {
-            return Ok(());
+        if let Some(decided) = settled(approval, &question) {
+            return decided;
         }
         let (call_id, name) = (call.id.clone(), tool.name.clone());
         let requested =
             EventKind::ApprovalRequested { call_id: call_id.clone(), tool: name.clone(), authority: tool.authority };
         self.report(requested).await;
-        let (denied, unanswered) = match approval.ask(Question { call, tool, notes }, token, &turn).await {
+        let (denied, unanswered) = match approval.ask(question, token, &turn).await {
             Some(Decision::Allow | Decision::AllowForSession) => (None, None),
             Some(Decision::Deny { reason }) => (Some(ToolError::Denied { tool: name, reason }), None),
             Some(Decision::Unanswered { reason }) => {
@@ -87,12 +88,21 @@ impl Dispatch<'_> {
         Ok(())
     }
 
-    /// Asks the application's hooks, which can deny a call that was approved.
-    async fn ask_hooks(&self, call: &ToolCall) -> Result<(), ToolError> {
-        match self.hooks().before_tool(call).await {
-            Verdict::Deny(reason) => Err(ToolError::Denied { tool: call.name.clone(), reason }),
-            Verdict::Pass => Ok(()),
+    /// Asks the application's hooks, which can deny a call that was approved, or have the user decide on it.
+    async fn ask_hooks(&self, ready: &mut Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
+        let text = match self.hooks().before_tool(&ready.call).await {
+            Verdict::Pass => return Ok(()),
+            Verdict::Deny(reason) => return Err(ToolError::Denied { tool: ready.call.name.clone(), reason }),
+            Verdict::Ask(reason) => reason,
+        };
+        ready.notes.push(HookNote::Application { text: text.clone() });
+        let approved = self.approve(ready, token).await;
+        ready.notes.pop();
+        approved?;
+        if !token.is_cancelled() {
+            self.hooks().after_question(&ready.call, &text).await;
         }
+        Ok(())
     }
 
     /// Decides whether a call may run.
@@ -105,7 +115,7 @@ impl Dispatch<'_> {
         self.check_hooks(&mut ready, token).await?;
         self.approve(&ready, token).await?;
         if !token.is_cancelled() {
-            self.ask_hooks(&ready.call).await?;
+            self.ask_hooks(&mut ready, token).await?;
         }
         match token.is_cancelled() {
             true => Err(ToolError::Cancelled { tool: ready.call.name.clone() }),
@@ -127,7 +137,22 @@ impl Dispatch<'_> {
         if !is_same || !ready.tool.runs_same_code(&decided.tool) {
             self.approve(&ready, token).await?;
         }
-        self.ask_hooks(&ready.call).await?;
+        self.ask_hooks(&mut ready, token).await?;
         Ok(ready)
+    }
+}
+
+/// Decides on a call that needs no answer of the user; `None` if it needs one.
+fn settled(approval: &Approval, question: &Question<'_>) -> Option<Result<(), ToolError>> {
+    match approval.need(question) {
+        Need::Answer => None,
+        Need::Nothing(by) => {
+            approval.conclude(question, true, by);
+            Some(Ok(()))
+        }
+        Need::Denied(reason, by) => {
+            approval.refuse(question, &reason, by);
+            Some(Err(ToolError::Denied { tool: question.tool.name.clone(), reason }))
+        }
     }
 }
