@@ -66,6 +66,35 @@ extern void __wasm_import_pinion_plugin_invoke_tools(uint8_t *);
 __attribute__((__import_module__("pinion:plugin/invoke@0.1.0"), __import_name__("call-tool")))
 extern void __wasm_import_pinion_plugin_invoke_call_tool(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
+// Imported Functions from `pinion:plugin/mcp@0.1.0`
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("servers")))
+extern void __wasm_import_pinion_plugin_mcp_servers(uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("connect")))
+extern void __wasm_import_pinion_plugin_mcp_connect(uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("call-tool")))
+extern void __wasm_import_pinion_plugin_mcp_call_tool(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("get-prompt")))
+extern void __wasm_import_pinion_plugin_mcp_get_prompt(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("list-resources")))
+extern void __wasm_import_pinion_plugin_mcp_list_resources(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("list-resource-templates")))
+extern void __wasm_import_pinion_plugin_mcp_list_resource_templates(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("read-resource")))
+extern void __wasm_import_pinion_plugin_mcp_read_resource(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("complete")))
+extern void __wasm_import_pinion_plugin_mcp_complete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pinion:plugin/mcp@0.1.0"), __import_name__("keep")))
+extern void __wasm_import_pinion_plugin_mcp_keep(uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `pinion:plugin/model@0.1.0`
 
 __attribute__((__import_module__("pinion:plugin/model@0.1.0"), __import_name__("complete")))
@@ -1230,6 +1259,148 @@ void pinion_plugin_invoke_result_tool_output_tool_error_free(pinion_plugin_invok
     pinion_plugin_invoke_tool_output_free(&ptr->val.ok);
   } else {
     pinion_plugin_invoke_tool_error_free(&ptr->val.err);
+  }
+}
+
+void pinion_plugin_mcp_json_free(pinion_plugin_mcp_json_t *ptr) {
+  pinion_plugin_types_json_free(ptr);
+}
+
+void pinion_plugin_mcp_server_tool_free(pinion_plugin_mcp_server_tool_t *ptr) {
+  plugin_string_free(&ptr->name);
+  pinion_plugin_mcp_json_free(&ptr->definition);
+  plugin_string_free(&ptr->digest);
+}
+
+void pinion_plugin_mcp_server_prompt_free(pinion_plugin_mcp_server_prompt_t *ptr) {
+  plugin_string_free(&ptr->name);
+  pinion_plugin_mcp_json_free(&ptr->definition);
+}
+
+void pinion_plugin_mcp_list_server_tool_free(pinion_plugin_mcp_list_server_tool_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pinion_plugin_mcp_server_tool_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pinion_plugin_mcp_server_tool_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pinion_plugin_mcp_list_server_prompt_free(pinion_plugin_mcp_list_server_prompt_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pinion_plugin_mcp_server_prompt_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pinion_plugin_mcp_server_prompt_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pinion_plugin_mcp_option_json_free(pinion_plugin_mcp_option_json_t *ptr) {
+  if (ptr->is_some) {
+    pinion_plugin_mcp_json_free(&ptr->val);
+  }
+}
+
+void pinion_plugin_mcp_server_free(pinion_plugin_mcp_server_t *ptr) {
+  plugin_string_free(&ptr->name);
+  plugin_string_free(&ptr->identity);
+  plugin_option_string_free(&ptr->problem);
+  plugin_option_string_free(&ptr->instructions);
+  plugin_option_string_free(&ptr->protocol);
+  pinion_plugin_mcp_list_server_tool_free(&ptr->tools);
+  pinion_plugin_mcp_list_server_prompt_free(&ptr->prompts);
+  plugin_string_free(&ptr->digest);
+  pinion_plugin_mcp_option_json_free(&ptr->extra);
+}
+
+void pinion_plugin_mcp_failure_free(pinion_plugin_mcp_failure_t *ptr) {
+  plugin_string_free(&ptr->message);
+}
+
+void pinion_plugin_mcp_server_error_free(pinion_plugin_mcp_server_error_t *ptr) {
+  plugin_string_free(&ptr->message);
+  pinion_plugin_mcp_option_json_free(&ptr->data);
+}
+
+void pinion_plugin_mcp_mcp_error_free(pinion_plugin_mcp_mcp_error_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      plugin_string_free(&ptr->val.denied);
+      break;
+    }
+    case 1: {
+      plugin_string_free(&ptr->val.not_found);
+      break;
+    }
+    case 2: {
+      plugin_string_free(&ptr->val.invalid);
+      break;
+    }
+    case 3: {
+      plugin_string_free(&ptr->val.disabled);
+      break;
+    }
+    case 4: {
+      plugin_string_free(&ptr->val.login_required);
+      break;
+    }
+    case 5: {
+      break;
+    }
+    case 6: {
+      pinion_plugin_mcp_failure_free(&ptr->val.timed_out);
+      break;
+    }
+    case 7: {
+      pinion_plugin_mcp_failure_free(&ptr->val.cancelled);
+      break;
+    }
+    case 8: {
+      pinion_plugin_mcp_server_error_free(&ptr->val.server);
+      break;
+    }
+    case 9: {
+      pinion_plugin_mcp_failure_free(&ptr->val.failed);
+      break;
+    }
+  }
+}
+
+void pinion_plugin_mcp_list_server_free(pinion_plugin_mcp_list_server_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pinion_plugin_mcp_server_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pinion_plugin_mcp_server_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pinion_plugin_mcp_result_void_mcp_error_free(pinion_plugin_mcp_result_void_mcp_error_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    pinion_plugin_mcp_mcp_error_free(&ptr->val.err);
+  }
+}
+
+void pinion_plugin_mcp_result_json_mcp_error_free(pinion_plugin_mcp_result_json_mcp_error_t *ptr) {
+  if (!ptr->is_err) {
+    pinion_plugin_mcp_json_free(&ptr->val.ok);
+  } else {
+    pinion_plugin_mcp_mcp_error_free(&ptr->val.err);
+  }
+}
+
+void pinion_plugin_mcp_result_string_string_free(pinion_plugin_mcp_result_string_string_t *ptr) {
+  if (!ptr->is_err) {
+    plugin_string_free(&ptr->val.ok);
+  } else {
+    plugin_string_free(&ptr->val.err);
   }
 }
 
@@ -3307,6 +3478,769 @@ bool pinion_plugin_invoke_call_tool(plugin_string_t *name, pinion_plugin_invoke_
         (pinion_plugin_types_display_t) variant4,
         (pinion_plugin_types_option_json_t) option5,
       };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+void pinion_plugin_mcp_servers(pinion_plugin_mcp_list_server_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_servers(ptr);
+  *ret = (pinion_plugin_mcp_list_server_t) { (pinion_plugin_mcp_server_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_connect((uint8_t *) (*server).ptr, (*server).len, ptr);
+  pinion_plugin_mcp_result_void_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option.is_some = false;
+              break;
+            }
+            case 1: {
+              option.is_some = true;
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  pinion_plugin_mcp_option_json_t extra;
+  extra.is_some = maybe_extra != NULL;if (maybe_extra) {
+    extra.val = *maybe_extra;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((extra).is_some) {
+    const pinion_plugin_mcp_json_t *payload0 = &(extra).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_call_tool((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*arguments).ptr, (*arguments).len, option, option1, option2, ptr);
+  pinion_plugin_mcp_result_json_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option3;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option3.is_some = false;
+              break;
+            }
+            case 1: {
+              option3.is_some = true;
+              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option3,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_get_prompt((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*arguments).ptr, (*arguments).len, ptr);
+  pinion_plugin_mcp_result_json_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option.is_some = false;
+              break;
+            }
+            case 1: {
+              option.is_some = true;
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  plugin_option_string_t cursor;
+  cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
+    cursor.val = *maybe_cursor;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((cursor).is_some) {
+    const plugin_string_t *payload0 = &(cursor).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_list_resources((uint8_t *) (*server).ptr, (*server).len, option, option1, option2, ptr);
+  pinion_plugin_mcp_result_json_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option3;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option3.is_some = false;
+              break;
+            }
+            case 1: {
+              option3.is_some = true;
+              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option3,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  plugin_option_string_t cursor;
+  cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
+    cursor.val = *maybe_cursor;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((cursor).is_some) {
+    const plugin_string_t *payload0 = &(cursor).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_list_resource_templates((uint8_t *) (*server).ptr, (*server).len, option, option1, option2, ptr);
+  pinion_plugin_mcp_result_json_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option3;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option3.is_some = false;
+              break;
+            }
+            case 1: {
+              option3.is_some = true;
+              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option3,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_read_resource(plugin_string_t *server, plugin_string_t *uri, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_read_resource((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*uri).ptr, (*uri).len, ptr);
+  pinion_plugin_mcp_result_json_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option.is_some = false;
+              break;
+            }
+            case 1: {
+              option.is_some = true;
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_complete(plugin_string_t *server, pinion_plugin_mcp_json_t *reference, pinion_plugin_mcp_json_t *argument, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_complete((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*reference).ptr, (*reference).len, (uint8_t *) (*argument).ptr, (*argument).len, ptr);
+  pinion_plugin_mcp_result_json_mcp_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      pinion_plugin_mcp_mcp_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          break;
+        }
+        case 6: {
+          variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 7: {
+          variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+        case 8: {
+          pinion_plugin_mcp_option_json_t option;
+          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+            case 0: {
+              option.is_some = false;
+              break;
+            }
+            case 1: {
+              option.is_some = true;
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.server = (pinion_plugin_mcp_server_error_t) {
+            (int64_t) *((int64_t*) (ptr + 16)),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (pinion_plugin_mcp_option_json_t) option,
+          };
+          break;
+        }
+        case 9: {
+          variant.val.failed = (pinion_plugin_mcp_failure_t) {
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool pinion_plugin_mcp_keep(plugin_string_t *text, plugin_string_t *ret, plugin_string_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(3*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_mcp_keep((uint8_t *) (*text).ptr, (*text).len, ptr);
+  pinion_plugin_mcp_result_string_string_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
   }

@@ -693,6 +693,155 @@ typedef struct {
   } val;
 } pinion_plugin_invoke_result_tool_output_tool_error_t;
 
+typedef pinion_plugin_types_json_t pinion_plugin_mcp_json_t;
+
+typedef uint8_t pinion_plugin_mcp_server_state_t;
+
+// Switched off by the user.
+#define PINION_PLUGIN_MCP_SERVER_STATE_DISABLED 0
+// Not running; the first request starts it.
+#define PINION_PLUGIN_MCP_SERVER_STATE_IDLE 1
+#define PINION_PLUGIN_MCP_SERVER_STATE_STARTING 2
+#define PINION_PLUGIN_MCP_SERVER_STATE_READY 3
+// It did not start, or broke down; `problem` says why. The next request tries again.
+#define PINION_PLUGIN_MCP_SERVER_STATE_FAILED 4
+// The user has to log in; `problem` names the command.
+#define PINION_PLUGIN_MCP_SERVER_STATE_LOGIN_REQUIRED 5
+
+// A tool of a server.
+typedef struct pinion_plugin_mcp_server_tool_t {
+  plugin_string_t   name;
+  // The tool as the server describes it: `description`, `inputSchema`, `annotations` and so on.
+  pinion_plugin_mcp_json_t   definition;
+  // Whether the user left it switched on.
+  bool   enabled;
+  // A digest of `definition`.
+  plugin_string_t   digest;
+} pinion_plugin_mcp_server_tool_t;
+
+// A prompt of a server.
+typedef struct pinion_plugin_mcp_server_prompt_t {
+  plugin_string_t   name;
+  // The prompt as the server describes it.
+  pinion_plugin_mcp_json_t   definition;
+} pinion_plugin_mcp_server_prompt_t;
+
+typedef struct {
+  pinion_plugin_mcp_server_tool_t *ptr;
+  size_t len;
+} pinion_plugin_mcp_list_server_tool_t;
+
+typedef struct {
+  pinion_plugin_mcp_server_prompt_t *ptr;
+  size_t len;
+} pinion_plugin_mcp_list_server_prompt_t;
+
+typedef struct {
+  bool is_some;
+  pinion_plugin_mcp_json_t val;
+} pinion_plugin_mcp_option_json_t;
+
+// A configured server. What it offers is what it said last, here or in an earlier process.
+typedef struct pinion_plugin_mcp_server_t {
+  // The name in the user's config.
+  plugin_string_t   name;
+  // A digest of how the server is started or reached.
+  plugin_string_t   identity;
+  pinion_plugin_mcp_server_state_t   state;
+  // For people: why it does not work, and what to do.
+  plugin_option_string_t   problem;
+  // What the server says about its use; at most 64 KiB.
+  plugin_option_string_t   instructions;
+  // The version of the protocol, once it is known.
+  plugin_option_string_t   protocol;
+  // At most 4,096. Those whose definitions do not fit into 16 MiB, for all servers together, are left out.
+  pinion_plugin_mcp_list_server_tool_t   tools;
+  // At most 1,024.
+  pinion_plugin_mcp_list_server_prompt_t   prompts;
+  bool   has_resources;
+  // A digest of `identity` and of the tools that are switched on.
+  plugin_string_t   digest;
+  // False until the server has said what it offers for the first time.
+  bool   is_known;
+  // A JSON object with further facts; ignore unknown members.
+  pinion_plugin_mcp_option_json_t   extra;
+} pinion_plugin_mcp_server_t;
+
+// A failure, and whether the server may have received the request.
+typedef struct pinion_plugin_mcp_failure_t {
+  plugin_string_t   message;
+  bool   request_sent;
+} pinion_plugin_mcp_failure_t;
+
+// An error that a server returned.
+typedef struct pinion_plugin_mcp_server_error_t {
+  // The code of JSON-RPC.
+  int64_t   code;
+  plugin_string_t   message;
+  pinion_plugin_mcp_option_json_t   data;
+} pinion_plugin_mcp_server_error_t;
+
+typedef struct pinion_plugin_mcp_mcp_error_t {
+  uint8_t tag;
+  union {
+    plugin_string_t     denied;
+    plugin_string_t     not_found;
+    plugin_string_t     invalid;
+    plugin_string_t     disabled;
+    plugin_string_t     login_required;
+    uint32_t     too_large;
+    pinion_plugin_mcp_failure_t     timed_out;
+    pinion_plugin_mcp_failure_t     cancelled;
+    pinion_plugin_mcp_server_error_t     server;
+    pinion_plugin_mcp_failure_t     failed;
+  } val;
+} pinion_plugin_mcp_mcp_error_t;
+
+// Not granted; the text says how the user can grant it.
+#define PINION_PLUGIN_MCP_MCP_ERROR_DENIED 0
+// There is no such server; the text names it.
+#define PINION_PLUGIN_MCP_MCP_ERROR_NOT_FOUND 1
+// The request is malformed.
+#define PINION_PLUGIN_MCP_MCP_ERROR_INVALID 2
+// The user switched the server or the tool off.
+#define PINION_PLUGIN_MCP_MCP_ERROR_DISABLED 3
+// The user has to log in; the text names the command.
+#define PINION_PLUGIN_MCP_MCP_ERROR_LOGIN_REQUIRED 4
+// The result exceeds this number of bytes.
+#define PINION_PLUGIN_MCP_MCP_ERROR_TOO_LARGE 5
+#define PINION_PLUGIN_MCP_MCP_ERROR_TIMED_OUT 6
+#define PINION_PLUGIN_MCP_MCP_ERROR_CANCELLED 7
+#define PINION_PLUGIN_MCP_MCP_ERROR_SERVER 8
+#define PINION_PLUGIN_MCP_MCP_ERROR_FAILED 9
+
+typedef struct {
+  pinion_plugin_mcp_server_t *ptr;
+  size_t len;
+} pinion_plugin_mcp_list_server_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    pinion_plugin_mcp_mcp_error_t err;
+  } val;
+} pinion_plugin_mcp_result_void_mcp_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    pinion_plugin_mcp_json_t ok;
+    pinion_plugin_mcp_mcp_error_t err;
+  } val;
+} pinion_plugin_mcp_result_json_mcp_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    plugin_string_t ok;
+    plugin_string_t err;
+  } val;
+} pinion_plugin_mcp_result_string_string_t;
+
 typedef pinion_plugin_types_json_t pinion_plugin_model_json_t;
 
 typedef pinion_plugin_types_content_t pinion_plugin_model_content_t;
@@ -1411,6 +1560,27 @@ extern void pinion_plugin_invoke_tools(pinion_plugin_invoke_list_callable_t *ret
 // user or a hook denies it.
 extern bool pinion_plugin_invoke_call_tool(plugin_string_t *name, pinion_plugin_invoke_json_t *input, pinion_plugin_invoke_tool_output_t *ret, pinion_plugin_invoke_tool_error_t *err);
 
+// Imported Functions from `pinion:plugin/mcp@0.1.0`
+// Lists the servers that the grant covers, without starting any. Empty without the grant. In a call, it needs what
+// requests need. A plugin that exports `offers` is asked again when the list has changed.
+extern void pinion_plugin_mcp_servers(pinion_plugin_mcp_list_server_t *ret);
+// Starts or reaches a server, and waits until it has said what it offers.
+extern bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_error_t *err);
+// Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
+// not know are ignored. Progress of the server is shown as that of the call.
+extern bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+// Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
+extern bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+// Lists resources: a page that begins at `cursor`.
+extern bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+extern bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+extern bool pinion_plugin_mcp_read_resource(plugin_string_t *server, plugin_string_t *uri, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+// Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them.
+extern bool pinion_plugin_mcp_complete(plugin_string_t *server, pinion_plugin_mcp_json_t *reference, pinion_plugin_mcp_json_t *argument, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+// Writes a text that is too long for a result to a new file, and returns its absolute path, for the model to read. The file
+// has at most 64 MiB, which count as bytes written by the call, and is removed when others need its room.
+extern bool pinion_plugin_mcp_keep(plugin_string_t *text, plugin_string_t *ret, plugin_string_t *err);
+
 // Imported Functions from `pinion:plugin/model@0.1.0`
 // Sends one request, without tools, and waits for the answer.
 extern bool pinion_plugin_model_complete(pinion_plugin_model_completion_request_t *request, pinion_plugin_model_completion_t *ret, pinion_plugin_model_model_error_t *err);
@@ -1688,6 +1858,34 @@ void pinion_plugin_invoke_callable_free(pinion_plugin_invoke_callable_t *ptr);
 void pinion_plugin_invoke_list_callable_free(pinion_plugin_invoke_list_callable_t *ptr);
 
 void pinion_plugin_invoke_result_tool_output_tool_error_free(pinion_plugin_invoke_result_tool_output_tool_error_t *ptr);
+
+void pinion_plugin_mcp_json_free(pinion_plugin_mcp_json_t *ptr);
+
+void pinion_plugin_mcp_server_tool_free(pinion_plugin_mcp_server_tool_t *ptr);
+
+void pinion_plugin_mcp_server_prompt_free(pinion_plugin_mcp_server_prompt_t *ptr);
+
+void pinion_plugin_mcp_list_server_tool_free(pinion_plugin_mcp_list_server_tool_t *ptr);
+
+void pinion_plugin_mcp_list_server_prompt_free(pinion_plugin_mcp_list_server_prompt_t *ptr);
+
+void pinion_plugin_mcp_option_json_free(pinion_plugin_mcp_option_json_t *ptr);
+
+void pinion_plugin_mcp_server_free(pinion_plugin_mcp_server_t *ptr);
+
+void pinion_plugin_mcp_failure_free(pinion_plugin_mcp_failure_t *ptr);
+
+void pinion_plugin_mcp_server_error_free(pinion_plugin_mcp_server_error_t *ptr);
+
+void pinion_plugin_mcp_mcp_error_free(pinion_plugin_mcp_mcp_error_t *ptr);
+
+void pinion_plugin_mcp_list_server_free(pinion_plugin_mcp_list_server_t *ptr);
+
+void pinion_plugin_mcp_result_void_mcp_error_free(pinion_plugin_mcp_result_void_mcp_error_t *ptr);
+
+void pinion_plugin_mcp_result_json_mcp_error_free(pinion_plugin_mcp_result_json_mcp_error_t *ptr);
+
+void pinion_plugin_mcp_result_string_string_free(pinion_plugin_mcp_result_string_string_t *ptr);
 
 void pinion_plugin_model_json_free(pinion_plugin_model_json_t *ptr);
 

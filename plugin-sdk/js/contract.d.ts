@@ -432,6 +432,215 @@ declare module 'pinion:plugin/log@0.1.0' {
    */
   export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 }
+declare module 'pinion:plugin/mcp@0.1.0' {
+  /**
+   * Lists the servers that the grant covers, without starting any. Empty without the grant. In a call, it needs what
+   * requests need. A plugin that exports `offers` is asked again when the list has changed.
+   */
+  export function servers(): Array<Server>;
+  /**
+   * Starts or reaches a server, and waits until it has said what it offers.
+   */
+  export function connect(server: string): void;
+  /**
+   * Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
+   * not know are ignored. Progress of the server is shown as that of the call.
+   */
+  export function callTool(server: string, name: string, arguments: Json, extra: Json | undefined): Json;
+  /**
+   * Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
+   */
+  export function getPrompt(server: string, name: string, arguments: Json): Json;
+  /**
+   * Lists resources: a page that begins at `cursor`.
+   */
+  export function listResources(server: string, cursor: string | undefined): Json;
+  export function listResourceTemplates(server: string, cursor: string | undefined): Json;
+  export function readResource(server: string, uri: string): Json;
+  /**
+   * Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them.
+   */
+  export function complete(server: string, reference: Json, argument: Json): Json;
+  /**
+   * Writes a text that is too long for a result to a new file, and returns its absolute path, for the model to read. The file
+   * has at most 64 MiB, which count as bytes written by the call, and is removed when others need its room.
+   */
+  export function keep(text: string): string;
+  export type Json = import('pinion:plugin/types@0.1.0').Json;
+  /**
+   * # Variants
+   *
+   * ## `"disabled"`
+   *
+   * Switched off by the user.
+   * ## `"idle"`
+   *
+   * Not running; the first request starts it.
+   * ## `"starting"`
+   *
+   * ## `"ready"`
+   *
+   * ## `"failed"`
+   *
+   * It did not start, or broke down; `problem` says why. The next request tries again.
+   * ## `"login-required"`
+   *
+   * The user has to log in; `problem` names the command.
+   */
+  export type ServerState = 'disabled' | 'idle' | 'starting' | 'ready' | 'failed' | 'login-required';
+  /**
+   * A tool of a server.
+   */
+  export interface ServerTool {
+    name: string,
+    /**
+     * The tool as the server describes it: `description`, `inputSchema`, `annotations` and so on.
+     */
+    definition: Json,
+    /**
+     * Whether the user left it switched on.
+     */
+    enabled: boolean,
+    /**
+     * A digest of `definition`.
+     */
+    digest: string,
+  }
+  /**
+   * A prompt of a server.
+   */
+  export interface ServerPrompt {
+    name: string,
+    /**
+     * The prompt as the server describes it.
+     */
+    definition: Json,
+  }
+  /**
+   * A configured server. What it offers is what it said last, here or in an earlier process.
+   */
+  export interface Server {
+    /**
+     * The name in the user's config.
+     */
+    name: string,
+    /**
+     * A digest of how the server is started or reached.
+     */
+    identity: string,
+    state: ServerState,
+    /**
+     * For people: why it does not work, and what to do.
+     */
+    problem?: string,
+    /**
+     * What the server says about its use; at most 64 KiB.
+     */
+    instructions?: string,
+    /**
+     * The version of the protocol, once it is known.
+     */
+    protocol?: string,
+    /**
+     * At most 4,096. Those whose definitions do not fit into 16 MiB, for all servers together, are left out.
+     */
+    tools: Array<ServerTool>,
+    /**
+     * At most 1,024.
+     */
+    prompts: Array<ServerPrompt>,
+    hasResources: boolean,
+    /**
+     * A digest of `identity` and of the tools that are switched on.
+     */
+    digest: string,
+    /**
+     * False until the server has said what it offers for the first time.
+     */
+    isKnown: boolean,
+    /**
+     * A JSON object with further facts; ignore unknown members.
+     */
+    extra?: Json,
+  }
+  /**
+   * A failure, and whether the server may have received the request.
+   */
+  export interface Failure {
+    message: string,
+    requestSent: boolean,
+  }
+  /**
+   * An error that a server returned.
+   */
+  export interface ServerError {
+    /**
+     * The code of JSON-RPC.
+     */
+    code: number | bigint,
+    message: string,
+    data?: Json,
+  }
+  export type McpError = McpErrorDenied | McpErrorNotFound | McpErrorInvalid | McpErrorDisabled | McpErrorLoginRequired | McpErrorTooLarge | McpErrorTimedOut | McpErrorCancelled | McpErrorServer | McpErrorFailed;
+  /**
+   * Not granted; the text says how the user can grant it.
+   */
+  export interface McpErrorDenied {
+    tag: 'denied',
+    val: string,
+  }
+  /**
+   * There is no such server; the text names it.
+   */
+  export interface McpErrorNotFound {
+    tag: 'not-found',
+    val: string,
+  }
+  /**
+   * The request is malformed.
+   */
+  export interface McpErrorInvalid {
+    tag: 'invalid',
+    val: string,
+  }
+  /**
+   * The user switched the server or the tool off.
+   */
+  export interface McpErrorDisabled {
+    tag: 'disabled',
+    val: string,
+  }
+  /**
+   * The user has to log in; the text names the command.
+   */
+  export interface McpErrorLoginRequired {
+    tag: 'login-required',
+    val: string,
+  }
+  /**
+   * The result exceeds this number of bytes.
+   */
+  export interface McpErrorTooLarge {
+    tag: 'too-large',
+    val: number,
+  }
+  export interface McpErrorTimedOut {
+    tag: 'timed-out',
+    val: Failure,
+  }
+  export interface McpErrorCancelled {
+    tag: 'cancelled',
+    val: Failure,
+  }
+  export interface McpErrorServer {
+    tag: 'server',
+    val: ServerError,
+  }
+  export interface McpErrorFailed {
+    tag: 'failed',
+    val: Failure,
+  }
+}
 declare module 'pinion:plugin/model@0.1.0' {
   /**
    * Sends one request, without tools, and waits for the answer.

@@ -17,7 +17,7 @@ use crate::hooks::{
     AfterToolCall, BeforeCompaction, BeforePrompt, BeforeToolCall, Compaction, PromptVerdict, SessionEvents, ToolCall,
     Verdict,
 };
-use crate::{Call, Error, Plugin, State, config};
+use crate::{Call, Error, Offer, Plugin, State, config};
 use std::marker::PhantomData;
 
 /// Implements the contract's exports for a plugin type. Used only by [`crate::export!`].
@@ -38,13 +38,14 @@ impl<P: Plugin> wit_tools::Guest for Adapter<P> {
     }
 
     fn call_tool(context: CallContext, name: String, input: String) -> Result<ToolOutput, ToolError> {
-        let tools = P::tools();
-        let tool = tools.iter().find(|tool| tool.name == name);
+        let workspace = context.workspace.clone();
+        let call = Call::new(context);
+        let tool = P::tool(&name, &call);
         let tool = tool.ok_or_else(|| Error::NotFound(format!("no tool `{name}` in this plugin")))?;
         if tool.uses_files() {
-            enter(&context.workspace);
+            enter(&workspace);
         }
-        tool.run(&input, &Call::new(context))?.into_result()
+        tool.run(&input, &call)?.into_result()
     }
 }
 
@@ -81,10 +82,11 @@ impl<P: Plugin> wit_lifecycle::Guest for Adapter<P> {
 
 impl<P: Plugin> wit_offers::Guest for Adapter<P> {
     fn list() -> Result<wit_offers::Offer, String> {
+        let Offer { tools, commands, instructions } = P::offer()?;
         Ok(wit_offers::Offer {
-            tools: P::tools().iter().map(|tool| tool.definition()).collect(),
-            commands: P::commands().iter().map(|command| command.definition()).collect(),
-            instructions: P::instructions(),
+            tools: tools.iter().map(|tool| tool.definition()).collect(),
+            commands: commands.iter().map(|command| command.definition()).collect(),
+            instructions,
         })
     }
 }

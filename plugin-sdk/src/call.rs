@@ -2,6 +2,7 @@
 
 use crate::bindings::imports::pinion::plugin::types;
 use crate::{Error, Output, Result};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// One call of a tool or command.
@@ -47,6 +48,12 @@ impl Call {
             host::require_granted(&path)?;
         }
         Ok(path.into())
+    }
+
+    /// Returns the value that the tool was offered with, see [`Tool::route`](crate::Tool::route).
+    pub fn route(&self) -> Option<Value> {
+        let extra: Value = serde_json::from_str(self.context.extra.as_deref()?).ok()?;
+        extra.get("route").cloned()
     }
 
     /// Returns the call's time limit in milliseconds, counted from its start.

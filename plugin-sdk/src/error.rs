@@ -1,7 +1,7 @@
 //! Errors of tools, designed to be returned with `?`.
 
 use crate::bindings::imports::pinion::plugin::{agents, model, process, session, storage, types, ui, workspace};
-use crate::http;
+use crate::{http, mcp};
 use std::any::Any;
 use std::fmt::Display;
 use std::io;
@@ -149,6 +149,9 @@ impl Error {
         }
         if let Some(error) = error.downcast_ref::<http::HttpError>() {
             return Some(http::convert(error));
+        }
+        if let Some(error) = error.downcast_ref::<mcp::McpError>() {
+            return Some(mcp::convert(error));
         }
         let error = error.downcast_ref::<process::ProcessError>()?;
         Some(match error {

@@ -31,7 +31,7 @@
 //! granted, it is the working directory of commands and of tools that declare [`Tool::reads`] or [`Tool::writes`]. [`Call::path`] resolves a path that the model
 //! wrote. The host's functions beyond WASI are in modules: [`workspace`] for bulk work on files, [`process`] and
 //! [`child_process`] for programs, [`http`], [`storage`], [`secrets`], [`settings`], [`ui`] for the user, [`model`],
-//! [`agents`] and [`invoke`] for other tools, [`session`] for the conversation, [`catalog`] and [`log`]. Most need a
+//! [`agents`] and [`invoke`] for other tools, [`mcp`] for MCP servers, [`session`] for the conversation, [`catalog`] and [`log`]. Most need a
 //! capability; their calls fail with `denied` until the user grants it.
 //!
 //! A plugin's tests call its tools through [`testing`], natively and without a host.
@@ -65,6 +65,7 @@ mod error;
 pub mod export;
 pub mod hooks;
 pub mod http;
+pub mod mcp;
 mod output;
 mod schema;
 pub mod storage;
@@ -99,11 +100,17 @@ pub mod prelude {
 pub trait Plugin: 'static {
     /// Returns the tools, in the order in which the model sees them.
     ///
-    /// The host calls this once per load and once per tool call, so it must be cheap and must not access files. A plugin of
-    /// lifetime `session` that exports `offers` may return other tools later, once it has called [`offers_host::changed`]; their
-    /// effects are limited to those of the tools that it returned when it was loaded.
+    /// The host calls this once per load and once per tool call, so it must be cheap and must not access files. A plugin that
+    /// exports `offers` may return other tools later, once it has called [`offers_host::changed`], or from
+    /// [`Plugin::offer`]; their effects are limited to those of the tools that it returned when it was loaded.
     fn tools() -> Vec<Tool> {
         Vec::new()
+    }
+
+    /// Returns the tool that a call names. The default looks in [`Plugin::tools`]; a plugin with many tools can find one faster,
+    /// for example by [`Call::route`].
+    fn tool(name: &str, _call: &Call) -> Option<Tool> {
+        Self::tools().into_iter().find(|tool| tool.name == name)
     }
 
     /// Returns the slash commands. Called as often as [`Plugin::tools`].
@@ -114,6 +121,15 @@ pub trait Plugin: 'static {
     /// Returns sentences for the system prompt, if `offers` is exported; at most 8 KiB.
     fn instructions() -> Option<String> {
         None
+    }
+
+    /// Returns what the plugin offers while it is loaded, if `offers` is exported. Called with the plugin's grants, and again
+    /// after [`offers_host::changed`]. The default is the three lists above.
+    ///
+    /// # Errors
+    /// The offer before stays; the user sees the message.
+    fn offer() -> Result<Offer, String> {
+        Ok(Offer { tools: Self::tools(), commands: Self::commands(), instructions: Self::instructions() })
     }
 
     /// Prepares a new instance; runs before anything else if `lifecycle` is exported. [`config()`] is available.
@@ -131,6 +147,17 @@ pub trait Plugin: 'static {
     fn self_test() -> Result<(), String> {
         Ok(())
     }
+}
+
+/// Tools and commands that a plugin offers while it is loaded, in place of those of its load.
+#[derive(Default)]
+pub struct Offer {
+    /// At most 1,024 tools.
+    pub tools: Vec<Tool>,
+    /// At most 1,024 commands.
+    pub commands: Vec<Command>,
+    /// Sentences for the system prompt; at most 8 KiB.
+    pub instructions: Option<String>,
 }
 
 /// State that a plugin of lifetime `session` passes to its next generation on reload, if it exports `state`.

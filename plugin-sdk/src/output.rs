@@ -32,6 +32,13 @@ impl Output {
         self
     }
 
+    /// Appends an image part.
+    #[must_use]
+    pub fn with_image(mut self, media_type: impl Into<String>, data: Vec<u8>) -> Self {
+        self.content.push(Content::Image(Image { media_type: media_type.into(), data }));
+        self
+    }
+
     /// Sets JSON for logs and the UI; the model never sees it.
     #[must_use]
     pub fn details(mut self, value: impl Serialize) -> Self {

@@ -64,10 +64,10 @@ pub fn tools<P: Plugin>() -> Vec<ToolDefinition> {
 /// # Errors
 /// The tool's error, or [`Error::NotFound`] if the plugin has no tool of this name.
 pub fn call_tool<P: Plugin>(name: &str, input: Value) -> Result<Reply> {
-    let tools = P::tools();
-    let tool = tools.iter().find(|tool| tool.name == name);
+    let call = call();
+    let tool = P::tool(name, &call);
     let tool = tool.ok_or_else(|| Error::NotFound(format!("no tool `{name}` in this plugin")))?;
-    let output = tool.run(&input.to_string(), &call());
+    let output = tool.run(&input.to_string(), &call);
     CHECKS_LEFT.set(None);
     Ok(output?.into())
 }

@@ -14,10 +14,12 @@ pub struct Tool {
     pub(crate) name: String,
     label: String,
     description: String,
-    input_schema: fn() -> Value,
+    input_schema: Box<dyn Fn() -> String>,
     guidelines: Vec<String>,
     effects: Effects,
     execution: Execution,
+    /// Members that records of the contract have no field for, as JSON, each with a comma after it.
+    extra: String,
     run: Run,
 }
 
@@ -40,16 +42,40 @@ impl Tool {
             let input = serde_json::from_str(json).map_err(Error::invalid_input)?;
             run(input, call).map(Into::into)
         };
-        let name = name.into();
+        let schema = || schema_of::<A>().to_string();
+        Self::of(name.into(), description.into(), Box::new(schema), Box::new(run))
+    }
+
+    /// Creates a tool whose schema is not known when the plugin is compiled. `input_schema` is a JSON Schema of an object, as
+    /// JSON text; the host has checked the arguments against it.
+    pub fn with_schema<O>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: impl Into<String>,
+        run: impl Fn(Value, &Call) -> Result<O> + 'static,
+    ) -> Self
+    where
+        O: Into<Output>,
+    {
+        let run = move |json: &str, call: &Call| {
+            let input = serde_json::from_str(json).map_err(Error::invalid_input)?;
+            run(input, call).map(Into::into)
+        };
+        let schema = input_schema.into();
+        Self::of(name.into(), description.into(), Box::new(move || schema.clone()), Box::new(run))
+    }
+
+    fn of(name: String, description: String, input_schema: Box<dyn Fn() -> String>, run: Run) -> Self {
         Self {
             label: name.replace(['_', '-'], " "),
             name,
-            description: description.into(),
-            input_schema: schema_of::<A>,
+            description,
+            input_schema,
             guidelines: Vec::new(),
             effects: Effects::empty(),
             execution: Execution::Parallel,
-            run: Box::new(run),
+            extra: String::new(),
+            run,
         }
     }
 
@@ -116,6 +142,29 @@ impl Tool {
         self
     }
 
+    /// Binds approvals to a text of at most 64 KiB, such as a digest of what the tool stands for: when it changes, the user is
+    /// asked again. Only for tools in an offer.
+    #[must_use]
+    pub fn bound_to(mut self, text: impl Into<String>) -> Self {
+        self.add("bound-to", &Value::String(text.into()));
+        self
+    }
+
+    /// Names at most 4 arguments that say what a call reaches: an approval for the session covers only calls with the same
+    /// values of these.
+    #[must_use]
+    pub fn approved_by(mut self, arguments: &[&str]) -> Self {
+        self.add("approved-by", &arguments.into());
+        self
+    }
+
+    /// Gives each call a JSON value of at most 4 KiB, which [`Call::route`] returns. Only for tools in an offer.
+    #[must_use]
+    pub fn route(mut self, route: Value) -> Self {
+        self.add("route", &route);
+        self
+    }
+
     pub(crate) fn uses_files(&self) -> bool {
         self.effects.intersects(Effects::READS | Effects::WRITES)
     }
@@ -125,12 +174,21 @@ impl Tool {
             name: self.name.clone(),
             label: self.label.clone(),
             description: self.description.clone(),
-            input_schema: (self.input_schema)().to_string(),
+            input_schema: (self.input_schema)(),
             guidelines: self.guidelines.clone(),
             effects: self.effects,
             execution: self.execution,
-            extra: None,
+            extra: self.extra(),
         }
+    }
+
+    fn add(&mut self, name: &str, value: &Value) {
+        self.extra.push_str(&format!("\"{name}\":{value},"));
+    }
+
+    fn extra(&self) -> Option<String> {
+        let members = self.extra.strip_suffix(',')?;
+        Some(["{", members, "}"].concat())
     }
 
     pub(crate) fn run(&self, input: &str, call: &Call) -> Result<Output> {

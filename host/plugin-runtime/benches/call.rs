@@ -8,6 +8,8 @@
 mod bare;
 #[path = "call/guests.rs"]
 mod guests;
+#[path = "call/servers.rs"]
+mod servers;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use guests::{Plugins, guest};
@@ -61,6 +63,17 @@ fn one_call(c: &mut Criterion) {
         });
     });
     group.finish();
+}
+
+/// A call of a tool of an MCP server that answers at once: what the bridge and the runtime add to the server's own time.
+fn bridged_call(c: &mut Criterion) {
+    let tokio = tokio();
+    let servers = Arc::new(servers::Immediate::new());
+    let plugins = tokio.block_on(Plugins::load_with_servers(guests::builtin("mcp"), Some(servers)));
+    let arguments = json!({ "message": "x".repeat(1000) });
+    c.bench_function("call 1 KB/of an MCP server, through bridge and port", |b| {
+        b.iter(|| tokio.block_on(plugins.call("bench__echo", arguments.clone())));
+    });
 }
 
 fn loading(c: &mut Criterion) {
@@ -140,5 +153,5 @@ fn fuel(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_call, loading, reloading, fuel);
+criterion_group!(benches, one_call, bridged_call, loading, reloading, fuel);
 criterion_main!(benches);

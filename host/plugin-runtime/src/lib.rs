@@ -27,16 +27,17 @@ mod shared;
 
 pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
-    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, ModelEntry, ModelGrant,
-    NoSecrets, PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant,
-    SessionAccess, StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms,
-    shell_word,
+    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, McpCall, McpFailure, McpGrant,
+    McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTool, ModelEntry, ModelGrant, NoSecrets, PluginStorage,
+    ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant, SessionAccess,
+    StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms, shell_word,
 };
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;
 pub use host::confinement::{AfterProgram, ConfinedProgram, Confinement, PlainProgram};
 pub use host::guard::{guard_for_parent, guard_programs};
+pub use host::process::ProgramGroup;
 pub use host::workspace::list_files;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};

@@ -137,9 +137,6 @@ pub enum ManifestError {
         /// The limit.
         limit: u64,
     },
-    /// Tools that change, without an instance that knows them.
-    #[error("exports `offers`, and its instances end with each call\nhint: declare the lifetime `session`")]
-    OffersWithoutSession,
     /// No function to call.
     #[error("exports no tools, commands, hooks or `lifecycle` of `pinion:plugin@{API_VERSION}`")]
     NoExports,
@@ -162,9 +159,6 @@ impl Inspection {
         let exports = Exports::among(&sections.exports);
         if exports == (Exports { state: exports.state, ..Exports::default() }) {
             return Err(ManifestError::NoExports);
-        }
-        if exports.offers && manifest.lifetime != Lifetime::Session {
-            return Err(ManifestError::OffersWithoutSession);
         }
         Ok(Self { manifest, imports: sections.imports, exports })
     }

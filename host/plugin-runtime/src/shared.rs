@@ -3,6 +3,7 @@
 use crate::calls::state::State;
 use crate::capability::Surroundings;
 use crate::capability::files::roots::Workspace;
+use crate::capability::mcp::port::{McpServers, NoServers};
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::engine::{Engine, EngineError, pagemap};
@@ -19,6 +20,7 @@ use crate::loading::compiler::Compiler;
 use crate::paths::protected::{HostDirectories, Protected};
 use crate::policy::PluginPolicy;
 use pinion_egress::Client;
+use pinion_exclusions::Finder;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use wasmtime::component::Linker;
@@ -38,8 +40,12 @@ pub struct RuntimeConfig {
     pub compiler: Option<Compiler>,
     /// Directories of the application itself, which no plugin may use.
     pub host: HostDirectories,
+    /// Files that no plugin reads or changes.
+    pub exclusions: Arc<Finder>,
     /// Confines the programs that plugins start; none runs them as they are.
     pub confinement: Option<Arc<dyn Confinement>>,
+    /// MCP servers that plugins with the capability `mcp` may use; none without.
+    pub mcp: Option<Arc<dyn McpServers>>,
     /// Facts about the host that plugins with the capability `catalog` may see.
     pub info: Arc<dyn HostInfo>,
 }
@@ -64,6 +70,7 @@ pub(crate) struct Shared {
     /// Sends the requests of all plugins.
     pub(crate) client: Client,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
+    pub(crate) mcp: Arc<dyn McpServers>,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -78,7 +85,7 @@ impl Shared {
     ) -> Self {
         let EngineCore { engine, linker, limits } = core;
         let workspace = Workspace::new(&config.workspace);
-        let protected = Arc::new(Protected::new(&config.host, workspace.real()));
+        let protected = Arc::new(Protected::new(&config.host, workspace.real(), config.exclusions));
         Self {
             linker,
             cache: config.cache.and_then(|(directory, key)| Cache::open(&directory, &key)),
@@ -96,6 +103,7 @@ impl Shared {
             stores: Arc::default(),
             client,
             confinement: config.confinement,
+            mcp: config.mcp.unwrap_or_else(|| Arc::new(NoServers)),
             plugins,
             engine,
         }

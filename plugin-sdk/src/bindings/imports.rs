@@ -3758,6 +3758,1850 @@ pub mod pinion {
 
     }
 
+    /// Servers of the Model Context Protocol (MCP) that the user configured. Needs the grant `mcp`, which may name the servers,
+    /// and, in tools, the effect `executes` together with `network`.
+    ///
+    /// The host starts servers, connects, logs in and retries. Requests and results are those of the protocol, as JSON. A result
+    /// has at most 4 MiB. Everything that a server says, its name for a tool included, is text of a stranger: it may contain
+    /// control characters, and its hints may be wrong.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod mcp {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum ServerState {
+        /// Switched off by the user.
+        Disabled,
+        /// Not running; the first request starts it.
+        Idle,
+        Starting,
+        Ready,
+        /// It did not start, or broke down; `problem` says why. The next request tries again.
+        Failed,
+        /// The user has to log in; `problem` names the command.
+        LoginRequired,
+      }
+      impl ::core::fmt::Debug for ServerState {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            ServerState::Disabled => {
+              f.debug_tuple("ServerState::Disabled").finish()
+            }
+            ServerState::Idle => {
+              f.debug_tuple("ServerState::Idle").finish()
+            }
+            ServerState::Starting => {
+              f.debug_tuple("ServerState::Starting").finish()
+            }
+            ServerState::Ready => {
+              f.debug_tuple("ServerState::Ready").finish()
+            }
+            ServerState::Failed => {
+              f.debug_tuple("ServerState::Failed").finish()
+            }
+            ServerState::LoginRequired => {
+              f.debug_tuple("ServerState::LoginRequired").finish()
+            }
+          }
+        }
+      }
+
+      impl ServerState{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> ServerState{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => ServerState::Disabled,
+            1 => ServerState::Idle,
+            2 => ServerState::Starting,
+            3 => ServerState::Ready,
+            4 => ServerState::Failed,
+            5 => ServerState::LoginRequired,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      /// A tool of a server.
+      #[derive(Clone)]
+      pub struct ServerTool {
+        pub name: _rt::String,
+        /// The tool as the server describes it: `description`, `inputSchema`, `annotations` and so on.
+        pub definition: Json,
+        /// Whether the user left it switched on.
+        pub enabled: bool,
+        /// A digest of `definition`.
+        pub digest: _rt::String,
+      }
+      impl ::core::fmt::Debug for ServerTool {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("ServerTool").field("name", &self.name).field("definition", &self.definition).field("enabled", &self.enabled).field("digest", &self.digest).finish()
+        }
+      }
+      /// A prompt of a server.
+      #[derive(Clone)]
+      pub struct ServerPrompt {
+        pub name: _rt::String,
+        /// The prompt as the server describes it.
+        pub definition: Json,
+      }
+      impl ::core::fmt::Debug for ServerPrompt {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("ServerPrompt").field("name", &self.name).field("definition", &self.definition).finish()
+        }
+      }
+      /// A configured server. What it offers is what it said last, here or in an earlier process.
+      #[derive(Clone)]
+      pub struct Server {
+        /// The name in the user's config.
+        pub name: _rt::String,
+        /// A digest of how the server is started or reached.
+        pub identity: _rt::String,
+        pub state: ServerState,
+        /// For people: why it does not work, and what to do.
+        pub problem: Option<_rt::String>,
+        /// What the server says about its use; at most 64 KiB.
+        pub instructions: Option<_rt::String>,
+        /// The version of the protocol, once it is known.
+        pub protocol: Option<_rt::String>,
+        /// At most 4,096. Those whose definitions do not fit into 16 MiB, for all servers together, are left out.
+        pub tools: _rt::Vec::<ServerTool>,
+        /// At most 1,024.
+        pub prompts: _rt::Vec::<ServerPrompt>,
+        pub has_resources: bool,
+        /// A digest of `identity` and of the tools that are switched on.
+        pub digest: _rt::String,
+        /// False until the server has said what it offers for the first time.
+        pub is_known: bool,
+        /// A JSON object with further facts; ignore unknown members.
+        pub extra: Option<Json>,
+      }
+      impl ::core::fmt::Debug for Server {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Server").field("name", &self.name).field("identity", &self.identity).field("state", &self.state).field("problem", &self.problem).field("instructions", &self.instructions).field("protocol", &self.protocol).field("tools", &self.tools).field("prompts", &self.prompts).field("has-resources", &self.has_resources).field("digest", &self.digest).field("is-known", &self.is_known).field("extra", &self.extra).finish()
+        }
+      }
+      /// A failure, and whether the server may have received the request.
+      #[derive(Clone)]
+      pub struct Failure {
+        pub message: _rt::String,
+        pub request_sent: bool,
+      }
+      impl ::core::fmt::Debug for Failure {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Failure").field("message", &self.message).field("request-sent", &self.request_sent).finish()
+        }
+      }
+      /// An error that a server returned.
+      #[derive(Clone)]
+      pub struct ServerError {
+        /// The code of JSON-RPC.
+        pub code: i64,
+        pub message: _rt::String,
+        pub data: Option<Json>,
+      }
+      impl ::core::fmt::Debug for ServerError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("ServerError").field("code", &self.code).field("message", &self.message).field("data", &self.data).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum McpError {
+        /// Not granted; the text says how the user can grant it.
+        Denied(_rt::String),
+        /// There is no such server; the text names it.
+        NotFound(_rt::String),
+        /// The request is malformed.
+        Invalid(_rt::String),
+        /// The user switched the server or the tool off.
+        Disabled(_rt::String),
+        /// The user has to log in; the text names the command.
+        LoginRequired(_rt::String),
+        /// The result exceeds this number of bytes.
+        TooLarge(u32),
+        TimedOut(Failure),
+        Cancelled(Failure),
+        Server(ServerError),
+        Failed(Failure),
+      }
+      impl ::core::fmt::Debug for McpError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            McpError::Denied(e) => {
+              f.debug_tuple("McpError::Denied").field(e).finish()
+            }
+            McpError::NotFound(e) => {
+              f.debug_tuple("McpError::NotFound").field(e).finish()
+            }
+            McpError::Invalid(e) => {
+              f.debug_tuple("McpError::Invalid").field(e).finish()
+            }
+            McpError::Disabled(e) => {
+              f.debug_tuple("McpError::Disabled").field(e).finish()
+            }
+            McpError::LoginRequired(e) => {
+              f.debug_tuple("McpError::LoginRequired").field(e).finish()
+            }
+            McpError::TooLarge(e) => {
+              f.debug_tuple("McpError::TooLarge").field(e).finish()
+            }
+            McpError::TimedOut(e) => {
+              f.debug_tuple("McpError::TimedOut").field(e).finish()
+            }
+            McpError::Cancelled(e) => {
+              f.debug_tuple("McpError::Cancelled").field(e).finish()
+            }
+            McpError::Server(e) => {
+              f.debug_tuple("McpError::Server").field(e).finish()
+            }
+            McpError::Failed(e) => {
+              f.debug_tuple("McpError::Failed").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for McpError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for McpError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// Lists the servers that the grant covers, without starting any. Empty without the grant. In a call, it needs what
+      /// requests need. A plugin that exports `offers` is asked again when the list has changed.
+      #[allow(async_fn_in_trait)]
+      pub fn servers() -> _rt::Vec::<Server>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "servers"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base54 = l2;
+          let len54 = l3;
+          let mut result54 = _rt::Vec::with_capacity(len54);
+          for i in 0..len54 {
+            let base = base54.add(i * (25*::core::mem::size_of::<*const u8>()));
+            let e54 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len9 = l8;
+              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+              let l10 = i32::from(*base.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l11 = i32::from(*base.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l15 = i32::from(*base.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l19 = i32::from(*base.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l23 = *base.add(14*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l24 = *base.add(15*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let base35 = l23;
+              let len35 = l24;
+              let mut result35 = _rt::Vec::with_capacity(len35);
+              for i in 0..len35 {
+                let base = base35.add(i * (7*::core::mem::size_of::<*const u8>()));
+                let e35 = {
+                  let l25 = *base.add(0).cast::<*mut u8>();
+                  let l26 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len27 = l26;
+                  let bytes27 = _rt::Vec::from_raw_parts(l25.cast(), len27, len27);
+                  let l28 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l29 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len30 = l29;
+                  let bytes30 = _rt::Vec::from_raw_parts(l28.cast(), len30, len30);
+                  let l31 = i32::from(*base.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let l32 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l33 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len34 = l33;
+                  let bytes34 = _rt::Vec::from_raw_parts(l32.cast(), len34, len34);
+
+                  ServerTool{
+                    name: _rt::string_lift(bytes27),
+                    definition: _rt::string_lift(bytes30),
+                    enabled: _rt::bool_lift(l31 as u8),
+                    digest: _rt::string_lift(bytes34),
+                  }
+                };
+                result35.push(e35);
+              }
+              _rt::cabi_dealloc(base35, len35 * (7*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+              let l36 = *base.add(16*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l37 = *base.add(17*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let base44 = l36;
+              let len44 = l37;
+              let mut result44 = _rt::Vec::with_capacity(len44);
+              for i in 0..len44 {
+                let base = base44.add(i * (4*::core::mem::size_of::<*const u8>()));
+                let e44 = {
+                  let l38 = *base.add(0).cast::<*mut u8>();
+                  let l39 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len40 = l39;
+                  let bytes40 = _rt::Vec::from_raw_parts(l38.cast(), len40, len40);
+                  let l41 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l42 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len43 = l42;
+                  let bytes43 = _rt::Vec::from_raw_parts(l41.cast(), len43, len43);
+
+                  ServerPrompt{
+                    name: _rt::string_lift(bytes40),
+                    definition: _rt::string_lift(bytes43),
+                  }
+                };
+                result44.push(e44);
+              }
+              _rt::cabi_dealloc(base44, len44 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+              let l45 = i32::from(*base.add(18*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l46 = *base.add(19*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l47 = *base.add(20*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len48 = l47;
+              let bytes48 = _rt::Vec::from_raw_parts(l46.cast(), len48, len48);
+              let l49 = i32::from(*base.add(21*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l50 = i32::from(*base.add(22*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+              Server{
+                name: _rt::string_lift(bytes6),
+                identity: _rt::string_lift(bytes9),
+                state: ServerState::_lift(l10 as u8),
+                problem: match l11 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l12 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l13 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len14 = l13;
+                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                      _rt::string_lift(bytes14)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                },
+                instructions: match l15 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l16 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l17 = *base.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len18 = l17;
+                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                      _rt::string_lift(bytes18)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                },
+                protocol: match l19 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l20 = *base.add(12*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l21 = *base.add(13*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len22 = l21;
+                      let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+
+                      _rt::string_lift(bytes22)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                },
+                tools: result35,
+                prompts: result44,
+                has_resources: _rt::bool_lift(l45 as u8),
+                digest: _rt::string_lift(bytes48),
+                is_known: _rt::bool_lift(l49 as u8),
+                extra: match l50 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l51 = *base.add(23*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l52 = *base.add(24*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len53 = l52;
+                      let bytes53 = _rt::Vec::from_raw_parts(l51.cast(), len53, len53);
+
+                      _rt::string_lift(bytes53)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                },
+              }
+            };
+            result54.push(e54);
+          }
+          _rt::cabi_dealloc(base54, len54 * (25*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result55 = result54;
+          result55
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Starts or reaches a server, and waits until it has said what it offers.
+      #[allow(async_fn_in_trait)]
+      pub fn connect(server: &str,) -> Result<(),McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "connect"]
+            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result42 = match l3 {
+            0 => {
+              let e = ();
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l4 = i32::from(*ptr1.add(8).cast::<u8>());
+                let v41 = match l4 {
+                  0 => {
+                    let e41 = {
+                      let l5 = *ptr1.add(16).cast::<*mut u8>();
+                      let l6 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len7 = l6;
+                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                      _rt::string_lift(bytes7)
+                    };
+                    McpError::Denied(e41)
+                  }
+                  1 => {
+                    let e41 = {
+                      let l8 = *ptr1.add(16).cast::<*mut u8>();
+                      let l9 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    McpError::NotFound(e41)
+                  }
+                  2 => {
+                    let e41 = {
+                      let l11 = *ptr1.add(16).cast::<*mut u8>();
+                      let l12 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    McpError::Invalid(e41)
+                  }
+                  3 => {
+                    let e41 = {
+                      let l14 = *ptr1.add(16).cast::<*mut u8>();
+                      let l15 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len16 = l15;
+                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                      _rt::string_lift(bytes16)
+                    };
+                    McpError::Disabled(e41)
+                  }
+                  4 => {
+                    let e41 = {
+                      let l17 = *ptr1.add(16).cast::<*mut u8>();
+                      let l18 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len19 = l18;
+                      let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                      _rt::string_lift(bytes19)
+                    };
+                    McpError::LoginRequired(e41)
+                  }
+                  5 => {
+                    let e41 = {
+                      let l20 = *ptr1.add(16).cast::<i32>();
+
+                      l20 as u32
+                    };
+                    McpError::TooLarge(e41)
+                  }
+                  6 => {
+                    let e41 = {
+                      let l21 = *ptr1.add(16).cast::<*mut u8>();
+                      let l22 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len23 = l22;
+                      let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+                      let l24 = i32::from(*ptr1.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes23),
+                        request_sent: _rt::bool_lift(l24 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e41)
+                  }
+                  7 => {
+                    let e41 = {
+                      let l25 = *ptr1.add(16).cast::<*mut u8>();
+                      let l26 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len27 = l26;
+                      let bytes27 = _rt::Vec::from_raw_parts(l25.cast(), len27, len27);
+                      let l28 = i32::from(*ptr1.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes27),
+                        request_sent: _rt::bool_lift(l28 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e41)
+                  }
+                  8 => {
+                    let e41 = {
+                      let l29 = *ptr1.add(16).cast::<i64>();
+                      let l30 = *ptr1.add(24).cast::<*mut u8>();
+                      let l31 = *ptr1.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+                      let l33 = i32::from(*ptr1.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l29,
+                        message: _rt::string_lift(bytes32),
+                        data: match l33 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l34 = *ptr1.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l35 = *ptr1.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len36 = l35;
+                              let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                              _rt::string_lift(bytes36)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e41)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e41 = {
+                      let l37 = *ptr1.add(16).cast::<*mut u8>();
+                      let l38 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len39 = l38;
+                      let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
+                      let l40 = i32::from(*ptr1.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes39),
+                        request_sent: _rt::bool_lift(l40 as u8),
+                      }
+                    };
+                    McpError::Failed(e41)
+                  }
+                };
+
+                v41
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result42
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
+      /// not know are ignored. Progress of the server is shown as that of the call.
+      #[allow(async_fn_in_trait)]
+      pub fn call_tool(server: &str,name: &str,arguments: &str,extra: Option<&str>,) -> Result<Json,McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = name;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let vec2 = arguments;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          let (result4_0,result4_1,result4_2,) = match extra {
+            Some(e) => {
+              let vec3 = e;
+              let ptr3 = vec3.as_ptr().cast::<u8>();
+              let len3 = vec3.len();
+
+              (1i32, ptr3.cast_mut(), len3)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr5 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "call-tool"]
+            fn wit_import6(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import6(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import6(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2.cast_mut(), len2, result4_0, result4_1, result4_2, ptr5);
+          let l7 = i32::from(*ptr5.add(0).cast::<u8>());
+          let result49 = match l7 {
+            0 => {
+              let e = {
+                let l8 = *ptr5.add(8).cast::<*mut u8>();
+                let l9 = *ptr5.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len10 = l9;
+                let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                _rt::string_lift(bytes10)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l11 = i32::from(*ptr5.add(8).cast::<u8>());
+                let v48 = match l11 {
+                  0 => {
+                    let e48 = {
+                      let l12 = *ptr5.add(16).cast::<*mut u8>();
+                      let l13 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len14 = l13;
+                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                      _rt::string_lift(bytes14)
+                    };
+                    McpError::Denied(e48)
+                  }
+                  1 => {
+                    let e48 = {
+                      let l15 = *ptr5.add(16).cast::<*mut u8>();
+                      let l16 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len17 = l16;
+                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                      _rt::string_lift(bytes17)
+                    };
+                    McpError::NotFound(e48)
+                  }
+                  2 => {
+                    let e48 = {
+                      let l18 = *ptr5.add(16).cast::<*mut u8>();
+                      let l19 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len20 = l19;
+                      let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                      _rt::string_lift(bytes20)
+                    };
+                    McpError::Invalid(e48)
+                  }
+                  3 => {
+                    let e48 = {
+                      let l21 = *ptr5.add(16).cast::<*mut u8>();
+                      let l22 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len23 = l22;
+                      let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+
+                      _rt::string_lift(bytes23)
+                    };
+                    McpError::Disabled(e48)
+                  }
+                  4 => {
+                    let e48 = {
+                      let l24 = *ptr5.add(16).cast::<*mut u8>();
+                      let l25 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len26 = l25;
+                      let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
+
+                      _rt::string_lift(bytes26)
+                    };
+                    McpError::LoginRequired(e48)
+                  }
+                  5 => {
+                    let e48 = {
+                      let l27 = *ptr5.add(16).cast::<i32>();
+
+                      l27 as u32
+                    };
+                    McpError::TooLarge(e48)
+                  }
+                  6 => {
+                    let e48 = {
+                      let l28 = *ptr5.add(16).cast::<*mut u8>();
+                      let l29 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len30 = l29;
+                      let bytes30 = _rt::Vec::from_raw_parts(l28.cast(), len30, len30);
+                      let l31 = i32::from(*ptr5.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes30),
+                        request_sent: _rt::bool_lift(l31 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e48)
+                  }
+                  7 => {
+                    let e48 = {
+                      let l32 = *ptr5.add(16).cast::<*mut u8>();
+                      let l33 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len34 = l33;
+                      let bytes34 = _rt::Vec::from_raw_parts(l32.cast(), len34, len34);
+                      let l35 = i32::from(*ptr5.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes34),
+                        request_sent: _rt::bool_lift(l35 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e48)
+                  }
+                  8 => {
+                    let e48 = {
+                      let l36 = *ptr5.add(16).cast::<i64>();
+                      let l37 = *ptr5.add(24).cast::<*mut u8>();
+                      let l38 = *ptr5.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len39 = l38;
+                      let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
+                      let l40 = i32::from(*ptr5.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l36,
+                        message: _rt::string_lift(bytes39),
+                        data: match l40 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l41 = *ptr5.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l42 = *ptr5.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len43 = l42;
+                              let bytes43 = _rt::Vec::from_raw_parts(l41.cast(), len43, len43);
+
+                              _rt::string_lift(bytes43)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e48)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e48 = {
+                      let l44 = *ptr5.add(16).cast::<*mut u8>();
+                      let l45 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len46 = l45;
+                      let bytes46 = _rt::Vec::from_raw_parts(l44.cast(), len46, len46);
+                      let l47 = i32::from(*ptr5.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes46),
+                        request_sent: _rt::bool_lift(l47 as u8),
+                      }
+                    };
+                    McpError::Failed(e48)
+                  }
+                };
+
+                v48
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result49
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
+      #[allow(async_fn_in_trait)]
+      pub fn get_prompt(server: &str,name: &str,arguments: &str,) -> Result<Json,McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = name;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let vec2 = arguments;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "get-prompt"]
+            fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import4(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2.cast_mut(), len2, ptr3);
+          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+          let result47 = match l5 {
+            0 => {
+              let e = {
+                let l6 = *ptr3.add(8).cast::<*mut u8>();
+                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len8 = l7;
+                let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                _rt::string_lift(bytes8)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let v46 = match l9 {
+                  0 => {
+                    let e46 = {
+                      let l10 = *ptr3.add(16).cast::<*mut u8>();
+                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      _rt::string_lift(bytes12)
+                    };
+                    McpError::Denied(e46)
+                  }
+                  1 => {
+                    let e46 = {
+                      let l13 = *ptr3.add(16).cast::<*mut u8>();
+                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len15 = l14;
+                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                      _rt::string_lift(bytes15)
+                    };
+                    McpError::NotFound(e46)
+                  }
+                  2 => {
+                    let e46 = {
+                      let l16 = *ptr3.add(16).cast::<*mut u8>();
+                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len18 = l17;
+                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                      _rt::string_lift(bytes18)
+                    };
+                    McpError::Invalid(e46)
+                  }
+                  3 => {
+                    let e46 = {
+                      let l19 = *ptr3.add(16).cast::<*mut u8>();
+                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len21 = l20;
+                      let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+
+                      _rt::string_lift(bytes21)
+                    };
+                    McpError::Disabled(e46)
+                  }
+                  4 => {
+                    let e46 = {
+                      let l22 = *ptr3.add(16).cast::<*mut u8>();
+                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len24 = l23;
+                      let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+
+                      _rt::string_lift(bytes24)
+                    };
+                    McpError::LoginRequired(e46)
+                  }
+                  5 => {
+                    let e46 = {
+                      let l25 = *ptr3.add(16).cast::<i32>();
+
+                      l25 as u32
+                    };
+                    McpError::TooLarge(e46)
+                  }
+                  6 => {
+                    let e46 = {
+                      let l26 = *ptr3.add(16).cast::<*mut u8>();
+                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len28 = l27;
+                      let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
+                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes28),
+                        request_sent: _rt::bool_lift(l29 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e46)
+                  }
+                  7 => {
+                    let e46 = {
+                      let l30 = *ptr3.add(16).cast::<*mut u8>();
+                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes32),
+                        request_sent: _rt::bool_lift(l33 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e46)
+                  }
+                  8 => {
+                    let e46 = {
+                      let l34 = *ptr3.add(16).cast::<i64>();
+                      let l35 = *ptr3.add(24).cast::<*mut u8>();
+                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len37 = l36;
+                      let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
+                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l34,
+                        message: _rt::string_lift(bytes37),
+                        data: match l38 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len41 = l40;
+                              let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
+
+                              _rt::string_lift(bytes41)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e46)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e46 = {
+                      let l42 = *ptr3.add(16).cast::<*mut u8>();
+                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len44 = l43;
+                      let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
+                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes44),
+                        request_sent: _rt::bool_lift(l45 as u8),
+                      }
+                    };
+                    McpError::Failed(e46)
+                  }
+                };
+
+                v46
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result47
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Lists resources: a page that begins at `cursor`.
+      #[allow(async_fn_in_trait)]
+      pub fn list_resources(server: &str,cursor: Option<&str>,) -> Result<Json,McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let (result2_0,result2_1,result2_2,) = match cursor {
+            Some(e) => {
+              let vec1 = e;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+
+              (1i32, ptr1.cast_mut(), len1)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "list-resources"]
+            fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import4(ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, ptr3);
+          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+          let result47 = match l5 {
+            0 => {
+              let e = {
+                let l6 = *ptr3.add(8).cast::<*mut u8>();
+                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len8 = l7;
+                let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                _rt::string_lift(bytes8)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let v46 = match l9 {
+                  0 => {
+                    let e46 = {
+                      let l10 = *ptr3.add(16).cast::<*mut u8>();
+                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      _rt::string_lift(bytes12)
+                    };
+                    McpError::Denied(e46)
+                  }
+                  1 => {
+                    let e46 = {
+                      let l13 = *ptr3.add(16).cast::<*mut u8>();
+                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len15 = l14;
+                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                      _rt::string_lift(bytes15)
+                    };
+                    McpError::NotFound(e46)
+                  }
+                  2 => {
+                    let e46 = {
+                      let l16 = *ptr3.add(16).cast::<*mut u8>();
+                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len18 = l17;
+                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                      _rt::string_lift(bytes18)
+                    };
+                    McpError::Invalid(e46)
+                  }
+                  3 => {
+                    let e46 = {
+                      let l19 = *ptr3.add(16).cast::<*mut u8>();
+                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len21 = l20;
+                      let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+
+                      _rt::string_lift(bytes21)
+                    };
+                    McpError::Disabled(e46)
+                  }
+                  4 => {
+                    let e46 = {
+                      let l22 = *ptr3.add(16).cast::<*mut u8>();
+                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len24 = l23;
+                      let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+
+                      _rt::string_lift(bytes24)
+                    };
+                    McpError::LoginRequired(e46)
+                  }
+                  5 => {
+                    let e46 = {
+                      let l25 = *ptr3.add(16).cast::<i32>();
+
+                      l25 as u32
+                    };
+                    McpError::TooLarge(e46)
+                  }
+                  6 => {
+                    let e46 = {
+                      let l26 = *ptr3.add(16).cast::<*mut u8>();
+                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len28 = l27;
+                      let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
+                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes28),
+                        request_sent: _rt::bool_lift(l29 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e46)
+                  }
+                  7 => {
+                    let e46 = {
+                      let l30 = *ptr3.add(16).cast::<*mut u8>();
+                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes32),
+                        request_sent: _rt::bool_lift(l33 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e46)
+                  }
+                  8 => {
+                    let e46 = {
+                      let l34 = *ptr3.add(16).cast::<i64>();
+                      let l35 = *ptr3.add(24).cast::<*mut u8>();
+                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len37 = l36;
+                      let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
+                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l34,
+                        message: _rt::string_lift(bytes37),
+                        data: match l38 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len41 = l40;
+                              let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
+
+                              _rt::string_lift(bytes41)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e46)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e46 = {
+                      let l42 = *ptr3.add(16).cast::<*mut u8>();
+                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len44 = l43;
+                      let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
+                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes44),
+                        request_sent: _rt::bool_lift(l45 as u8),
+                      }
+                    };
+                    McpError::Failed(e46)
+                  }
+                };
+
+                v46
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result47
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn list_resource_templates(server: &str,cursor: Option<&str>,) -> Result<Json,McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let (result2_0,result2_1,result2_2,) = match cursor {
+            Some(e) => {
+              let vec1 = e;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+
+              (1i32, ptr1.cast_mut(), len1)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "list-resource-templates"]
+            fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import4(ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, ptr3);
+          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+          let result47 = match l5 {
+            0 => {
+              let e = {
+                let l6 = *ptr3.add(8).cast::<*mut u8>();
+                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len8 = l7;
+                let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                _rt::string_lift(bytes8)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let v46 = match l9 {
+                  0 => {
+                    let e46 = {
+                      let l10 = *ptr3.add(16).cast::<*mut u8>();
+                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      _rt::string_lift(bytes12)
+                    };
+                    McpError::Denied(e46)
+                  }
+                  1 => {
+                    let e46 = {
+                      let l13 = *ptr3.add(16).cast::<*mut u8>();
+                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len15 = l14;
+                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                      _rt::string_lift(bytes15)
+                    };
+                    McpError::NotFound(e46)
+                  }
+                  2 => {
+                    let e46 = {
+                      let l16 = *ptr3.add(16).cast::<*mut u8>();
+                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len18 = l17;
+                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                      _rt::string_lift(bytes18)
+                    };
+                    McpError::Invalid(e46)
+                  }
+                  3 => {
+                    let e46 = {
+                      let l19 = *ptr3.add(16).cast::<*mut u8>();
+                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len21 = l20;
+                      let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+
+                      _rt::string_lift(bytes21)
+                    };
+                    McpError::Disabled(e46)
+                  }
+                  4 => {
+                    let e46 = {
+                      let l22 = *ptr3.add(16).cast::<*mut u8>();
+                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len24 = l23;
+                      let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+
+                      _rt::string_lift(bytes24)
+                    };
+                    McpError::LoginRequired(e46)
+                  }
+                  5 => {
+                    let e46 = {
+                      let l25 = *ptr3.add(16).cast::<i32>();
+
+                      l25 as u32
+                    };
+                    McpError::TooLarge(e46)
+                  }
+                  6 => {
+                    let e46 = {
+                      let l26 = *ptr3.add(16).cast::<*mut u8>();
+                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len28 = l27;
+                      let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
+                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes28),
+                        request_sent: _rt::bool_lift(l29 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e46)
+                  }
+                  7 => {
+                    let e46 = {
+                      let l30 = *ptr3.add(16).cast::<*mut u8>();
+                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes32),
+                        request_sent: _rt::bool_lift(l33 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e46)
+                  }
+                  8 => {
+                    let e46 = {
+                      let l34 = *ptr3.add(16).cast::<i64>();
+                      let l35 = *ptr3.add(24).cast::<*mut u8>();
+                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len37 = l36;
+                      let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
+                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l34,
+                        message: _rt::string_lift(bytes37),
+                        data: match l38 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len41 = l40;
+                              let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
+
+                              _rt::string_lift(bytes41)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e46)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e46 = {
+                      let l42 = *ptr3.add(16).cast::<*mut u8>();
+                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len44 = l43;
+                      let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
+                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes44),
+                        request_sent: _rt::bool_lift(l45 as u8),
+                      }
+                    };
+                    McpError::Failed(e46)
+                  }
+                };
+
+                v46
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result47
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn read_resource(server: &str,uri: &str,) -> Result<Json,McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = uri;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "read-resource"]
+            fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+          let result46 = match l4 {
+            0 => {
+              let e = {
+                let l5 = *ptr2.add(8).cast::<*mut u8>();
+                let l6 = *ptr2.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len7 = l6;
+                let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                _rt::string_lift(bytes7)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l8 = i32::from(*ptr2.add(8).cast::<u8>());
+                let v45 = match l8 {
+                  0 => {
+                    let e45 = {
+                      let l9 = *ptr2.add(16).cast::<*mut u8>();
+                      let l10 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len11 = l10;
+                      let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                      _rt::string_lift(bytes11)
+                    };
+                    McpError::Denied(e45)
+                  }
+                  1 => {
+                    let e45 = {
+                      let l12 = *ptr2.add(16).cast::<*mut u8>();
+                      let l13 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len14 = l13;
+                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                      _rt::string_lift(bytes14)
+                    };
+                    McpError::NotFound(e45)
+                  }
+                  2 => {
+                    let e45 = {
+                      let l15 = *ptr2.add(16).cast::<*mut u8>();
+                      let l16 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len17 = l16;
+                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                      _rt::string_lift(bytes17)
+                    };
+                    McpError::Invalid(e45)
+                  }
+                  3 => {
+                    let e45 = {
+                      let l18 = *ptr2.add(16).cast::<*mut u8>();
+                      let l19 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len20 = l19;
+                      let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                      _rt::string_lift(bytes20)
+                    };
+                    McpError::Disabled(e45)
+                  }
+                  4 => {
+                    let e45 = {
+                      let l21 = *ptr2.add(16).cast::<*mut u8>();
+                      let l22 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len23 = l22;
+                      let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+
+                      _rt::string_lift(bytes23)
+                    };
+                    McpError::LoginRequired(e45)
+                  }
+                  5 => {
+                    let e45 = {
+                      let l24 = *ptr2.add(16).cast::<i32>();
+
+                      l24 as u32
+                    };
+                    McpError::TooLarge(e45)
+                  }
+                  6 => {
+                    let e45 = {
+                      let l25 = *ptr2.add(16).cast::<*mut u8>();
+                      let l26 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len27 = l26;
+                      let bytes27 = _rt::Vec::from_raw_parts(l25.cast(), len27, len27);
+                      let l28 = i32::from(*ptr2.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes27),
+                        request_sent: _rt::bool_lift(l28 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e45)
+                  }
+                  7 => {
+                    let e45 = {
+                      let l29 = *ptr2.add(16).cast::<*mut u8>();
+                      let l30 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len31 = l30;
+                      let bytes31 = _rt::Vec::from_raw_parts(l29.cast(), len31, len31);
+                      let l32 = i32::from(*ptr2.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes31),
+                        request_sent: _rt::bool_lift(l32 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e45)
+                  }
+                  8 => {
+                    let e45 = {
+                      let l33 = *ptr2.add(16).cast::<i64>();
+                      let l34 = *ptr2.add(24).cast::<*mut u8>();
+                      let l35 = *ptr2.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len36 = l35;
+                      let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+                      let l37 = i32::from(*ptr2.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l33,
+                        message: _rt::string_lift(bytes36),
+                        data: match l37 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l38 = *ptr2.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l39 = *ptr2.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len40 = l39;
+                              let bytes40 = _rt::Vec::from_raw_parts(l38.cast(), len40, len40);
+
+                              _rt::string_lift(bytes40)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e45)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e45 = {
+                      let l41 = *ptr2.add(16).cast::<*mut u8>();
+                      let l42 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len43 = l42;
+                      let bytes43 = _rt::Vec::from_raw_parts(l41.cast(), len43, len43);
+                      let l44 = i32::from(*ptr2.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes43),
+                        request_sent: _rt::bool_lift(l44 as u8),
+                      }
+                    };
+                    McpError::Failed(e45)
+                  }
+                };
+
+                v45
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result46
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them.
+      #[allow(async_fn_in_trait)]
+      pub fn complete(server: &str,reference: &str,argument: &str,) -> Result<Json,McpError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = server;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = reference;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let vec2 = argument;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "complete"]
+            fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import4(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2.cast_mut(), len2, ptr3);
+          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+          let result47 = match l5 {
+            0 => {
+              let e = {
+                let l6 = *ptr3.add(8).cast::<*mut u8>();
+                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len8 = l7;
+                let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                _rt::string_lift(bytes8)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let v46 = match l9 {
+                  0 => {
+                    let e46 = {
+                      let l10 = *ptr3.add(16).cast::<*mut u8>();
+                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      _rt::string_lift(bytes12)
+                    };
+                    McpError::Denied(e46)
+                  }
+                  1 => {
+                    let e46 = {
+                      let l13 = *ptr3.add(16).cast::<*mut u8>();
+                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len15 = l14;
+                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                      _rt::string_lift(bytes15)
+                    };
+                    McpError::NotFound(e46)
+                  }
+                  2 => {
+                    let e46 = {
+                      let l16 = *ptr3.add(16).cast::<*mut u8>();
+                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len18 = l17;
+                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                      _rt::string_lift(bytes18)
+                    };
+                    McpError::Invalid(e46)
+                  }
+                  3 => {
+                    let e46 = {
+                      let l19 = *ptr3.add(16).cast::<*mut u8>();
+                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len21 = l20;
+                      let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+
+                      _rt::string_lift(bytes21)
+                    };
+                    McpError::Disabled(e46)
+                  }
+                  4 => {
+                    let e46 = {
+                      let l22 = *ptr3.add(16).cast::<*mut u8>();
+                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len24 = l23;
+                      let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+
+                      _rt::string_lift(bytes24)
+                    };
+                    McpError::LoginRequired(e46)
+                  }
+                  5 => {
+                    let e46 = {
+                      let l25 = *ptr3.add(16).cast::<i32>();
+
+                      l25 as u32
+                    };
+                    McpError::TooLarge(e46)
+                  }
+                  6 => {
+                    let e46 = {
+                      let l26 = *ptr3.add(16).cast::<*mut u8>();
+                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len28 = l27;
+                      let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
+                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes28),
+                        request_sent: _rt::bool_lift(l29 as u8),
+                      }
+                    };
+                    McpError::TimedOut(e46)
+                  }
+                  7 => {
+                    let e46 = {
+                      let l30 = *ptr3.add(16).cast::<*mut u8>();
+                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes32),
+                        request_sent: _rt::bool_lift(l33 as u8),
+                      }
+                    };
+                    McpError::Cancelled(e46)
+                  }
+                  8 => {
+                    let e46 = {
+                      let l34 = *ptr3.add(16).cast::<i64>();
+                      let l35 = *ptr3.add(24).cast::<*mut u8>();
+                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len37 = l36;
+                      let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
+                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      ServerError{
+                        code: l34,
+                        message: _rt::string_lift(bytes37),
+                        data: match l38 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len41 = l40;
+                              let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
+
+                              _rt::string_lift(bytes41)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                      }
+                    };
+                    McpError::Server(e46)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 9, "invalid enum discriminant");
+                    let e46 = {
+                      let l42 = *ptr3.add(16).cast::<*mut u8>();
+                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len44 = l43;
+                      let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
+                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes44),
+                        request_sent: _rt::bool_lift(l45 as u8),
+                      }
+                    };
+                    McpError::Failed(e46)
+                  }
+                };
+
+                v46
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result47
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Writes a text that is too long for a result to a new file, and returns its absolute path, for the model to read. The file
+      /// has at most 64 MiB, which count as bytes written by the call, and is removed when others need its room.
+      #[allow(async_fn_in_trait)]
+      pub fn keep(text: &str,) -> Result<_rt::String,_rt::String>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 3*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 3*::core::mem::size_of::<*const u8>()]);
+          let vec0 = text;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/mcp@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "keep"]
+            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result10 = match l3 {
+            0 => {
+              let e = {
+                let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len6 = l5;
+                let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                _rt::string_lift(bytes6)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l7 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len9 = l8;
+                let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+
+                _rt::string_lift(bytes9)
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result10
+        }
+      }
+
+    }
+
     /// Completions by a model. Needs the grant `model` and the effect `delegates`. Works only during a tool call. Their usage counts
     /// as the agent's, and they share its limits.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -8028,8 +9872,8 @@ pub mod pinion {
     #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 6643] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf52\x01A\x02\x01A+\x01\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 7546] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfc9\x01A\x02\x01A-\x01\
 B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08executes\x07netw\
 ork\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08parallel\x0a\
 sequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-types\x04data\x06\
@@ -8105,40 +9949,60 @@ messages\x0crequest-sent\x7f\x04\0\x07failure\x03\0\x0c\x01q\x06\x06denied\x01s\
 \x03\x02\x01\x0b\x04\0\x0atool-error\x03\0\x04\x01r\x03\x04names\x0bdescriptions\
 \x0cinput-schema\x01\x04\0\x08callable\x03\0\x06\x01p\x07\x01@\0\0\x08\x04\0\x05\
 tools\x01\x09\x01j\x01\x03\x01\x05\x01@\x02\x04names\x05input\x01\0\x0a\x04\0\x09\
-call-tool\x01\x0b\x03\0\x1apinion:plugin/invoke@0.1.0\x05\x0c\x02\x03\0\0\x07con\
-tent\x01B\x15\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0d\x04\0\
-\x07content\x03\0\x02\x01m\x02\x04user\x09assistant\x04\0\x04role\x03\0\x04\x01p\
-\x03\x01r\x02\x04role\x05\x07content\x06\x04\0\x07message\x03\0\x07\x01ks\x01p\x08\
-\x01k\x01\x01r\x06\x06system\x09\x08messages\x0a\x05model\x09\x0amax-tokensy\x06\
-schema\x0b\x05extra\x0b\x04\0\x12completion-request\x03\0\x0c\x01r\x04\x04texts\x05\
-models\x0cinput-tokensy\x0doutput-tokensy\x04\0\x0acompletion\x03\0\x0e\x01q\x05\
-\x06denied\x01s\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x09cancelled\0\0\x06\
-failed\x01s\0\x04\0\x0bmodel-error\x03\0\x10\x01j\x01\x0f\x01\x11\x01@\x01\x07re\
-quest\x0d\0\x12\x04\0\x08complete\x01\x13\x03\0\x19pinion:plugin/model@0.1.0\x05\
-\x0e\x01B\x02\x01@\0\x01\0\x04\0\x07changed\x01\0\x03\0\x1fpinion:plugin/offers-\
-host@0.1.0\x05\x0f\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\x03has\x01\0\x03\0\x1b\
-pinion:plugin/secrets@0.1.0\x05\x10\x01B\x14\x02\x03\x02\x01\x01\x04\0\x04json\x03\
-\0\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01q\x03\x06denied\x01\
-s\0\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\0\x04\x01ks\x01p\x03\
-\x01j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\x04\0\x07entries\x01\
-\x09\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06append\x01\x0b\x01j\x01\
-\x06\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\x05\x01@\x01\x05titl\
-es\0\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/session@0.1.0\x05\x11\
-\x01B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\x01\x04\0\x07curren\
-t\x01\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x12\x01B\x19\x01m\x03\x06plu\
-gin\x09workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01r\x02\x05value\x02\x07\
-versiony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\0\x07invalid\x01s\0\x0e\
-quota-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0dstorage-error\x03\0\x05\
-\x01k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x08\x04\0\x03get\x01\
-\x09\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05value\x02\0\x0a\x04\0\x03\
-set\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expected\x0c\x05value\x02\0\x0a\
-\x04\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x0e\x04\
-\0\x06remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\x01@\x04\x05scope\x01\x06p\
-refixs\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\x13\x03\0\x1bpinion:plugin\
-/storage@0.1.0\x05\x13\x01B+\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\x04\
-info\x07warning\x05error\x04\0\x08severity\x03\0\x02\x01q\x05\x06denied\x01s\0\x08\
-headless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x04\0\x08ui-err\
-or\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06accent\x07success\x07warning\x05\
+call-tool\x01\x0b\x03\0\x1apinion:plugin/invoke@0.1.0\x05\x0c\x01B)\x02\x03\x02\x01\
+\x01\x04\0\x04json\x03\0\0\x01m\x06\x08disabled\x04idle\x08starting\x05ready\x06\
+failed\x0elogin-required\x04\0\x0cserver-state\x03\0\x02\x01r\x04\x04names\x0ade\
+finition\x01\x07enabled\x7f\x06digests\x04\0\x0bserver-tool\x03\0\x04\x01r\x02\x04\
+names\x0adefinition\x01\x04\0\x0dserver-prompt\x03\0\x06\x01ks\x01p\x05\x01p\x07\
+\x01k\x01\x01r\x0c\x04names\x08identitys\x05state\x03\x07problem\x08\x0cinstruct\
+ions\x08\x08protocol\x08\x05tools\x09\x07prompts\x0a\x0dhas-resources\x7f\x06dig\
+ests\x08is-known\x7f\x05extra\x0b\x04\0\x06server\x03\0\x0c\x01r\x02\x07messages\
+\x0crequest-sent\x7f\x04\0\x07failure\x03\0\x0e\x01r\x03\x04codex\x07messages\x04\
+data\x0b\x04\0\x0cserver-error\x03\0\x10\x01q\x0a\x06denied\x01s\0\x09not-found\x01\
+s\0\x07invalid\x01s\0\x08disabled\x01s\0\x0elogin-required\x01s\0\x09too-large\x01\
+y\0\x09timed-out\x01\x0f\0\x09cancelled\x01\x0f\0\x06server\x01\x11\0\x06failed\x01\
+\x0f\0\x04\0\x09mcp-error\x03\0\x12\x01p\x0d\x01@\0\0\x14\x04\0\x07servers\x01\x15\
+\x01j\0\x01\x13\x01@\x01\x06servers\0\x16\x04\0\x07connect\x01\x17\x01j\x01\x01\x01\
+\x13\x01@\x04\x06servers\x04names\x09arguments\x01\x05extra\x0b\0\x18\x04\0\x09c\
+all-tool\x01\x19\x01@\x03\x06servers\x04names\x09arguments\x01\0\x18\x04\0\x0age\
+t-prompt\x01\x1a\x01@\x02\x06servers\x06cursor\x08\0\x18\x04\0\x0elist-resources\
+\x01\x1b\x04\0\x17list-resource-templates\x01\x1b\x01@\x02\x06servers\x03uris\0\x18\
+\x04\0\x0dread-resource\x01\x1c\x01@\x03\x06servers\x09reference\x01\x08argument\
+\x01\0\x18\x04\0\x08complete\x01\x1d\x01j\x01s\x01s\x01@\x01\x04texts\0\x1e\x04\0\
+\x04keep\x01\x1f\x03\0\x17pinion:plugin/mcp@0.1.0\x05\x0d\x02\x03\0\0\x07content\
+\x01B\x15\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0e\x04\0\x07\
+content\x03\0\x02\x01m\x02\x04user\x09assistant\x04\0\x04role\x03\0\x04\x01p\x03\
+\x01r\x02\x04role\x05\x07content\x06\x04\0\x07message\x03\0\x07\x01ks\x01p\x08\x01\
+k\x01\x01r\x06\x06system\x09\x08messages\x0a\x05model\x09\x0amax-tokensy\x06sche\
+ma\x0b\x05extra\x0b\x04\0\x12completion-request\x03\0\x0c\x01r\x04\x04texts\x05m\
+odels\x0cinput-tokensy\x0doutput-tokensy\x04\0\x0acompletion\x03\0\x0e\x01q\x05\x06\
+denied\x01s\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x09cancelled\0\0\x06fa\
+iled\x01s\0\x04\0\x0bmodel-error\x03\0\x10\x01j\x01\x0f\x01\x11\x01@\x01\x07requ\
+est\x0d\0\x12\x04\0\x08complete\x01\x13\x03\0\x19pinion:plugin/model@0.1.0\x05\x0f\
+\x01B\x02\x01@\0\x01\0\x04\0\x07changed\x01\0\x03\0\x1fpinion:plugin/offers-host\
+@0.1.0\x05\x10\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\x03has\x01\0\x03\0\x1bpini\
+on:plugin/secrets@0.1.0\x05\x11\x01B\x14\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\
+\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01q\x03\x06denied\x01s\0\
+\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\0\x04\x01ks\x01p\x03\x01\
+j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\x04\0\x07entries\x01\x09\
+\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06append\x01\x0b\x01j\x01\x06\
+\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\x05\x01@\x01\x05titles\0\
+\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/session@0.1.0\x05\x12\x01\
+B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\x01\x04\0\x07current\x01\
+\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x13\x01B\x19\x01m\x03\x06plugin\x09\
+workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01r\x02\x05value\x02\x07versi\
+ony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\0\x07invalid\x01s\0\x0equo\
+ta-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0dstorage-error\x03\0\x05\x01\
+k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x08\x04\0\x03get\x01\x09\
+\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05value\x02\0\x0a\x04\0\x03set\
+\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expected\x0c\x05value\x02\0\x0a\x04\
+\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x0e\x04\0\x06\
+remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\x01@\x04\x05scope\x01\x06prefixs\
+\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\x13\x03\0\x1bpinion:plugin/stora\
+ge@0.1.0\x05\x14\x01B+\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\x04inf\
+o\x07warning\x05error\x04\0\x08severity\x03\0\x02\x01q\x05\x06denied\x01s\0\x08h\
+eadless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x04\0\x08ui-erro\
+r\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06accent\x07success\x07warning\x05\
 error\x04\0\x05style\x03\0\x06\x01r\x02\x04texts\x05style\x07\x04\0\x04span\x03\0\
 \x08\x01ps\x01p\x0a\x01r\x02\x06header\x0a\x04rows\x0b\x04\0\x05table\x03\0\x0c\x01\
 ky\x01r\x03\x05labels\x04doney\x05total\x0e\x04\0\x03bar\x03\0\x0f\x01p\x09\x01p\
@@ -8151,7 +10015,7 @@ erity\x03\x07messages\x01\0\x04\0\x06notify\x01\x15\x01ks\x01@\x01\x04text\x16\x
 ions\x07options\x0a\0\x1d\x04\0\x06select\x01\x1e\x01j\x01s\x01\x05\x01@\x02\x08\
 questions\x07initial\x16\0\x1f\x04\0\x05input\x01\x20\x01j\x01\x01\x01\x05\x01@\x02\
 \x08questions\x06schema\x01\0!\x04\0\x04form\x01\"\x03\0\x16pinion:plugin/ui@0.1\
-.0\x05\x14\x01B2\x01m\x04\x04file\x09directory\x07symlink\x05other\x04\0\x04kind\
+.0\x05\x15\x01B2\x01m\x04\x04file\x09directory\x07symlink\x05other\x04\0\x04kind\
 \x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0bmodified-msw\x04\0\x05entry\x03\
 \0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\x05types\x04\x09max-depth\x05\x06\
 hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\
@@ -8172,13 +10036,13 @@ paths\x06offsetw\x05limity\0\x1e\x04\0\x09read-file\x01\x1f\x04\0\x09read-text\x
 @\x03\x04paths\x07content\x17\x08expected#\0$\x04\0\x11replace-unchanged\x01%\x01\
 j\x01\x0a\x01\x16\x01@\x01\x07options\x07\0&\x04\0\x04walk\x01'\x01j\x01\x14\x01\
 \x16\x01@\x02\x05where\x07\x04what\x0c\0(\x04\0\x06search\x01)\x03\0\x1dpinion:p\
-lugin/workspace@0.1.0\x05\x15\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04war\
+lugin/workspace@0.1.0\x05\x16\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04war\
 n\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
-log\x01\x02\x03\0\x17pinion:plugin/log@0.1.0\x05\x16\x01B\x07\x02\x03\x02\x01\x0d\
+log\x01\x02\x03\0\x17pinion:plugin/log@0.1.0\x05\x17\x01B\x07\x02\x03\x02\x01\x0e\
 \x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
 p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x17\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x18\x04\0\x1bpinion:plugin/imports@0.1.0\x04\
+in/progress@0.1.0\x05\x18\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x19\x04\0\x1bpinion:plugin/imports@0.1.0\x04\
 \0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dw\
 it-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 

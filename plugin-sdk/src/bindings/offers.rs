@@ -13,10 +13,16 @@ use crate::bindings::imports::pinion::plugin::types as __with_name0;
 pub mod exports {
   pub mod pinion {
     pub mod plugin {
-      /// Tools and commands that change while a plugin runs. Only for plugins of lifetime `session`.
+      /// Tools and commands that change while a plugin is loaded.
       ///
       /// The list replaces those of `tools.list-tools` and `commands.list-commands`, which describe the plugin while it does not
       /// run, and may be empty. Calls arrive through `tools.call-tool` and `commands.run-command`.
+      ///
+      /// A tool may have these members in `tool-definition.extra`: `bound-to`, a text of at most 64 KiB that approvals of the tool
+      /// depend on, in addition to its definition; `approved-by`, a list of at most 4 names of arguments that say what a call
+      /// reaches, so that an approval for the session covers only calls with the same values; and `route`, any JSON of at most
+      /// 4 KiB, which each call of the tool gets back as the member `route` of `call-context.extra`. A change of one of them is a
+      /// change of the tool.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod offers {
         #[used]
@@ -306,8 +312,9 @@ pub mod exports {
               }
             } }
             pub trait Guest {
-              /// Called on the running instance, with the plugin's grants and within 10 s: once after the plugin is loaded, and after
-              /// `offers-host.changed`.
+              /// Called with the plugin's grants and within 10 s: once after the plugin is loaded, after `offers-host.changed`, and, if the
+              /// plugin has the grant `mcp`, when the list of servers has changed. A plugin of lifetime `session` is asked on its running
+              /// instance, any other on a fresh one.
               ///
               /// The host validates the list like those of a load and replaces the previous one as a whole; an invalid one, or an error,
               /// leaves it in place and is reported to the user. The model sees the new list with its next request. A tool or command

@@ -131,7 +131,7 @@ impl Conversation {
 #[derive(Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Conversation>, pub(crate) InCall);
 
-/// Whether a tool call is running, which drawings need, or a slash command.
+/// Kind of call that is running: a tool call, which drawings need, or a slash command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InCall {
     Tool,

@@ -179,8 +179,10 @@ impl Plugin {
             engine_limits: None,
             compiler: None,
             host: HostDirectories { private: vec![root.join("host")], handed_out: Vec::new() },
+            exclusions: Arc::default(),
             info: Arc::new(NoInfo),
             confinement: None,
+            mcp: None,
         };
         let runtime = Runtime::with_client(config, listener.client.clone(), |_| {});
         let runtime = Arc::new(runtime.map_err(|error| TestError::new(format!("the engine does not start: {error}")))?);

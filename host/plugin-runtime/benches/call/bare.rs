@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use wasmtime::component::{Component, InstancePre, Linker, ResourceTable};
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, InstancePre, Linker, ResourceTable, ResourceType};
 use wasmtime::{
     Config, Enabled, Engine, Instance, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store, TypedFunc,
 };
@@ -57,11 +58,21 @@ impl Bare {
         }
         let mut config = config();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-        let engine = Engine::new(&config).unwrap();
+        Self::on(&Engine::new(&config).unwrap(), file, workspace)
+    }
+
+    /// Another component on the engine of this one.
+    #[allow(dead_code, reason = "for one of the benches that include this file")]
+    pub(crate) fn beside(&self, file: &Path) -> Self {
+        Self::on(&self.engine, file, &self.workspace)
+    }
+
+    fn on(engine: &Engine, file: &Path, workspace: &Path) -> Self {
+        let engine = engine.clone();
         let component = Component::from_file(&engine, file).unwrap();
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
-        linker.define_unknown_imports_as_traps(&component).unwrap();
+        trap_functions_of_the_host(&mut linker, &component);
         let pre = linker.instantiate_pre(&component).unwrap();
         Self { indices: GuestIndices::new(&pre).unwrap(), engine, pre, workspace: workspace.to_owned() }
     }
@@ -82,6 +93,13 @@ impl Bare {
     }
 
     pub(crate) async fn call_and_keep(&self, arguments: &str) -> Store<State> {
+        let (store, text) = self.tool_call("echo", arguments).await;
+        assert_eq!(text.len(), 1000);
+        store
+    }
+
+    /// Calls a tool on a fresh instance. Returns its store and the first text of the result.
+    pub(crate) async fn tool_call(&self, tool: &str, arguments: &str) -> (Store<State>, String) {
         let mut builder = WasiCtxBuilder::new();
         builder.allow_blocking_current_thread(true);
         builder.preopened_dir(&self.workspace, self.workspace.to_string_lossy(), FsPerms::ReadOnly).unwrap();
@@ -98,10 +116,30 @@ impl Bare {
             deadline_ms: 120_000,
             extra: None,
         };
-        let output = guest.call_call_tool(&mut store, &context, "echo", &arguments.to_owned()).await.unwrap().unwrap();
-        let Content::Text(text) = &output.content[0] else { panic!("no text") };
-        assert_eq!(text.len(), 1000);
-        store
+        let output = guest.call_call_tool(&mut store, &context, tool, &arguments.to_owned()).await.unwrap().unwrap();
+        let Some(Content::Text(text)) = output.content.into_iter().next() else { panic!("no text") };
+        (store, text)
+    }
+}
+
+/// Defines the functions of the host as traps. Those of WASI are in the linker, if in another patch version.
+fn trap_functions_of_the_host(linker: &mut Linker<State>, component: &Component) {
+    let engine = component.engine();
+    let imports = component.component_type();
+    for (name, import) in imports.imports(engine).filter(|(name, _)| name.starts_with("pinion:")) {
+        let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
+        let mut linked = linker.instance(name).unwrap();
+        for (name, export) in interface.exports(engine) {
+            match export.ty {
+                ComponentItem::ComponentFunc(_) => {
+                    linked.func_new(name, |_, _, _, _| wasmtime::bail!("the bench has no host")).unwrap();
+                }
+                ComponentItem::Resource(_) => {
+                    linked.resource(name, ResourceType::host::<()>(), |_, _| Ok(())).unwrap();
+                }
+                _ => {}
+            }
+        }
     }
 }
 

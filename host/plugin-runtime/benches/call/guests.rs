@@ -1,10 +1,13 @@
 //! A runtime with the guests of the tests.
 
 use pinion_plugin_runtime::{
-    Access, CacheKey, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source,
+    Access, CacheKey, Grants, HostDirectories, McpGrant, McpServers, NoInfo, PluginSettings, Runtime, RuntimeConfig,
+    Source,
 };
-use pinion_protocol::{Authority, Content, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
-use serde_json::Value;
+use pinion_protocol::{
+    Authority, Content, ToolDefinition, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +21,13 @@ pub(crate) fn guest(name: &str) -> PathBuf {
     let file = directory.join(format!("{name}.wasm"));
     assert!(file.is_file(), "no `{}`: run `tests/build-guests.sh`", file.display());
     file
+}
+
+/// A built-in plugin, as it was built for the tests.
+pub(crate) fn builtin(name: &str) -> PathBuf {
+    let directory = std::env::var_os("PINION_DIST")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins/dist"), PathBuf::from);
+    directory.join(format!("{name}.wasm"))
 }
 
 /// Appends a custom section that makes the component `length` bytes long.
@@ -74,37 +84,48 @@ impl Plugins {
     }
 
     pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
-        Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache).await
+        Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache, None).await
     }
 
     pub(crate) async fn load_files(files: Vec<PathBuf>, cache: &Path) -> Self {
-        Self::of(files.into_iter().map(Source::file).collect(), cache).await
+        Self::of(files.into_iter().map(Source::file).collect(), cache, None).await
     }
 
     pub(crate) async fn load_file(file: PathBuf) -> Self {
+        Self::load_with_servers(file, None).await
+    }
+
+    pub(crate) async fn load_with_servers(file: PathBuf, servers: Option<Arc<dyn McpServers>>) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let mut plugins = Self::of(vec![Source::file(file)], cache.path()).await;
+        let mut plugins = Self::of(vec![Source::file(file)], cache.path(), servers).await;
         plugins._cache = Some(cache);
         plugins
     }
 
-    async fn of(sources: Vec<Source>, cache: &Path) -> Self {
+    async fn of(sources: Vec<Source>, cache: &Path, servers: Option<Arc<dyn McpServers>>) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let files = BTreeMap::from([(workspace.path().to_owned(), Access::Read)]);
-        let settings = PluginSettings { grants: Grants { files, ..Grants::default() }, ..PluginSettings::default() };
+        let settings = PluginSettings {
+            grants: Grants { files, mcp: Some(McpGrant::default()), ..Grants::default() },
+            ..PluginSettings::default()
+        };
         let config = RuntimeConfig {
             host: HostDirectories::default(),
+            exclusions: Arc::default(),
             workspace: workspace.path().to_owned(),
             cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
-            policy: Arc::new(BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone())))),
+            policy: Arc::new(BTreeMap::from(["echo", "fs", "mcp"].map(|name| (name.to_owned(), settings.clone())))),
             engine_limits: None,
             compiler: None,
             confinement: None,
+            mcp: servers,
             info: Arc::new(NoInfo),
         };
         let runtime = Runtime::new(config, |_| {}).unwrap();
         let expected = sources.len();
+        runtime.begin_offers();
         runtime.add(sources).await;
+        runtime.offers_settled().await;
         assert_eq!(runtime.plugins().len(), expected, "{:?}", runtime.problems());
         Self { runtime, workspace, _cache: None }
     }
@@ -132,12 +153,45 @@ impl Plugins {
         }
     }
 
+    /// Calls a tool of a name that no plugin offers: the cost of the lookup.
+    #[allow(dead_code, reason = "for one of the benches that include this file")]
+    pub(crate) async fn look_up(&self, missing: &Arc<ToolDefinition>) {
+        let invocation = self.invocation_of(missing.clone(), &Value::Null);
+        assert!(self.runtime.call(invocation, &Silent).await.result.is_err());
+    }
+
+    #[allow(dead_code, reason = "for one of the benches that include this file")]
+    pub(crate) fn missing(&self) -> Arc<ToolDefinition> {
+        let definition = self.runtime.definitions()[0].clone();
+        Arc::new(ToolDefinition { name: "missing".to_owned(), ..ToolDefinition::clone(&definition) })
+    }
+
+    /// Calls a tool, whose definition is known as it is to an agent.
+    #[allow(dead_code, reason = "for one of the benches that include this file")]
+    pub(crate) async fn call_of(&self, tool: &Arc<ToolDefinition>) -> String {
+        let reply = self.runtime.call(self.invocation_of(tool.clone(), &json!({})), &Silent).await;
+        match reply.result.unwrap().content.into_iter().next() {
+            Some(Content::Text { text }) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[allow(dead_code, reason = "for one of the benches that include this file")]
+    pub(crate) fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        self.runtime.definitions()
+    }
+
     fn invocation(&self, tool: &str, arguments: &Value) -> ToolInvocation {
+        let tool = self.runtime.definitions().into_iter().find(|offered| offered.name == tool).unwrap();
+        self.invocation_of(tool, arguments)
+    }
+
+    fn invocation_of(&self, tool: Arc<ToolDefinition>, arguments: &Value) -> ToolInvocation {
         ToolInvocation {
             call_id: "c".into(),
             session_id: "s".into(),
             loop_id: "l".into(),
-            tool: self.runtime.definitions().into_iter().find(|offered| offered.name == tool).unwrap(),
+            tool,
             arguments: arguments.clone(),
             at_most: Authority::ALL,
             agents: None,

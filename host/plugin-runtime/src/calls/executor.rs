@@ -55,7 +55,10 @@ impl ToolExecutor for Runtime {
                 services: call.services.clone(),
             };
             let job = CallTool {
-                context: self.call_context(&loaded, call.call_id.clone(), call.session_id.to_string()),
+                context: CallContext {
+                    extra: loaded.get(tool).route.as_ref().map(|route| format!("{{\"route\":{route}}}")),
+                    ..self.call_context(&loaded, call.call_id.clone(), call.session_id.to_string())
+                },
                 name: name.clone(),
                 input: call.arguments.to_string(),
                 declared: loaded.get(tool).effects,
@@ -159,9 +162,10 @@ impl Job for CallTool {
         live.state().spend_output(bytes)?;
         let state = live.state();
         let files = &state.account.capabilities.files;
-        let why = match (files.lacked_handles, files.looked_in_vain) {
-            (true, _) => Some(NO_HANDLES.to_owned()),
-            (_, true) => state.call.authority.why_no_files(&self.name, self.declared),
+        let why = match (&files.excluded, files.lacked_handles, files.looked_in_vain) {
+            (Some(denied), ..) => Some(denied.to_string()),
+            (_, true, _) => Some(NO_HANDLES.to_owned()),
+            (_, _, true) => state.call.authority.why_no_files(&self.name, self.declared),
             _ => None,
         };
         Ok(Some(answer.map_err(|error| explained(error, why))))

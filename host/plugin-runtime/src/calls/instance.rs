@@ -4,6 +4,9 @@
 //! must not take a worker with it. There it runs as a future: a clock makes the guest yield every few milliseconds, and
 //! between two yields the host checks the deadline, the cancellation and whether anyone still waits. The result is handed
 //! over before the store is torn down, which costs as much as the call.
+//!
+//! A plugin whose grants only let it wait for others runs where its caller does, because waking threads would cost more than
+//! its own work. It moves to a thread of the pool once it has computed for [`MAX_HERE`].
 
 use crate::calls::deadline::{Clock, Deadline, Stopped};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
@@ -16,8 +19,9 @@ use crate::limits::permits::Waits;
 use crate::loading::program::{Exported, Program};
 use crate::shared::Shared;
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -31,6 +35,8 @@ use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Li
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time that the caller of a lone call spins: about what it takes to wake the thread of the call, and the call itself.
 const SPIN: Duration = Duration::from_micros(80);
+/// Computing time after which a call leaves the thread of its caller.
+const MAX_HERE: Duration = Duration::from_millis(5);
 
 /// An instance, ready to be called.
 pub(crate) struct Live<'a> {
@@ -190,6 +196,9 @@ pub(crate) async fn run_with<J: Job>(
     let Setup { session, authority, progress, agents, services, .. } = setup;
     let call =
         CallState { session, authority, deadline: deadline.clone(), progress, agents, services, may_invoke: true };
+    if program.authority.only_waits() {
+        return run_here(permit, shared, program, call, &deadline, job).await;
+    }
     let is_quiet = || shared.engine.is_quiet();
     hand_over(program, &deadline, is_quiet, |answer, abandoned| {
         let (runtime, deadline) = (Handle::current(), deadline.clone());
@@ -198,20 +207,79 @@ pub(crate) async fn run_with<J: Job>(
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let _running = shared.engine.running();
-            let mut store = store(&shared, &program, call);
-            let result = runtime.block_on(async {
-                let guest = async {
-                    let mut live = Live::new(&mut store, &program).await?;
-                    live.run(job).await
-                };
-                let result = deadline.run(&abandoned, guest).await;
-                store.data_mut().end_requests().await;
-                result
-            });
+            let (finished, _store) = runtime.block_on(work(&shared, &program, call, &deadline, &abandoned, job));
             // Fails when the caller has gone.
-            let _ = answer.send(finish(&shared, &program, &mut store, result));
+            let _ = answer.send(finished);
         });
     })
+    .await
+}
+
+/// Runs a job on a fresh instance, which is not torn down yet.
+async fn work<J: Job>(
+    shared: &Shared,
+    program: &Program,
+    call: CallState,
+    deadline: &Deadline,
+    abandoned: &CancellationToken,
+    job: J,
+) -> (Finished<J::Answer>, Store<State>) {
+    let mut store = store(shared, program, call);
+    let guest = async {
+        let mut live = Live::new(&mut store, program).await?;
+        live.run(job).await
+    };
+    let result = deadline.run(abandoned, guest).await;
+    store.data_mut().end_requests().await;
+    (finish(shared, program, &mut store, result), store)
+}
+
+/// Runs a job where its caller runs, and elsewhere once it has computed for [`MAX_HERE`]. Dropping this future drops the
+/// instance.
+async fn run_here<J: Job>(
+    permit: impl Send + 'static,
+    shared: &Arc<Shared>,
+    program: &Arc<Program>,
+    call: CallState,
+    deadline: &Deadline,
+    job: J,
+) -> Finished<J::Answer> {
+    let mut working = Box::pin({
+        let (shared, program, deadline) = (shared.clone(), program.clone(), deadline.clone());
+        async move {
+            let _permit = permit;
+            let _running = shared.engine.running();
+            work(&shared, &program, call, &deadline, &CancellationToken::new(), job).await
+        }
+    });
+    let mut used = Duration::ZERO;
+    let here = poll_fn(|context| {
+        let begun = Instant::now();
+        let polled = working.as_mut().poll(context);
+        used += begun.elapsed();
+        match polled {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if used > MAX_HERE => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    if let Some((finished, store)) = here.await {
+        tokio::task::spawn_blocking(move || drop(store));
+        return finished;
+    }
+    hand_over(
+        program,
+        deadline,
+        || false,
+        |answer, abandoned| {
+            let runtime = Handle::current();
+            tokio::task::spawn_blocking(move || {
+                if let Some((finished, _store)) = runtime.block_on(abandoned.run_until_cancelled(working)) {
+                    let _ = answer.send(finished);
+                }
+            });
+        },
+    )
     .await
 }
 
@@ -271,6 +339,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         changed: program.changed.clone(),
         client: shared.client.clone(),
         confinement: shared.confinement.clone(),
+        mcp: shared.mcp.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

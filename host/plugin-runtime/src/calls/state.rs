@@ -5,6 +5,7 @@ use crate::calls::limiter::Limiter;
 use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
 use crate::capability::http::wasi::WasiRequests;
+use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::errors::fault::Exceeded;
@@ -54,6 +55,7 @@ pub(crate) struct State {
     pub(crate) client: Client,
     /// Confines the programs of the call.
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
+    pub(crate) mcp: Arc<dyn McpServers>,
     pub(crate) stderr: Stderr,
     /// Notified when the guest would list other tools or commands.
     pub(crate) changed: Arc<Notify>,
@@ -75,6 +77,7 @@ pub(crate) struct InstanceParts {
     pub(crate) changed: Arc<Notify>,
     pub(crate) client: Client,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
+    pub(crate) mcp: Arc<dyn McpServers>,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -124,6 +127,7 @@ impl State {
             changed,
             client,
             confinement,
+            mcp,
             plugins,
         } = from;
         let stderr = Stderr::new(plugin.clone());
@@ -156,6 +160,7 @@ impl State {
             stores,
             client,
             confinement,
+            mcp,
             stderr,
             changed,
             limits,

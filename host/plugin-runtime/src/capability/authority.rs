@@ -1,7 +1,9 @@
 //! The authority of plugins and their calls: the one check that every import makes before it acts.
 
+use super::definition::Capability as _;
 use super::files::place::FileAuthority;
 use super::files::roots::Workspace;
+use super::mcp::Mcp;
 use super::table::{Asks, Granted, Grants, Missing};
 use crate::limits::descriptors::Share;
 use crate::loading::identity::Identity;
@@ -29,6 +31,7 @@ pub(crate) struct PluginAuthority {
     descriptors: Arc<Share>,
     /// The command that grants it more, where the config does not.
     hint: Option<String>,
+    only_waits: bool,
 }
 
 /// The authority facts that all plugins of a runtime share.
@@ -70,6 +73,8 @@ impl PluginAuthority {
         descriptors: Arc<Share>,
     ) -> Self {
         let grants = grants.clone().cut_to(asks);
+        let only_waits =
+            Mcp::held(&grants.mcp).is_some() && Grants { mcp: None, ..grants.clone() } == Grants::default();
         Self {
             plugin: plugin.to_owned(),
             asks: asks.clone(),
@@ -78,12 +83,18 @@ impl PluginAuthority {
             identity: Identity::default(),
             descriptors,
             hint: None,
+            only_waits,
         }
     }
 
     /// Sets the command that grants the plugin more, which hints name instead of the config.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
+    }
+
+    /// Returns whether its calls block no thread: nothing was granted but servers, for which they wait.
+    pub(crate) fn only_waits(&self) -> bool {
+        self.only_waits
     }
 
     /// Sets the owner of stored values. Without one, nothing is stored.

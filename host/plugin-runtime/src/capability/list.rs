@@ -16,6 +16,7 @@ macro_rules! with_capabilities {
             storage: Storage, "Values that it keeps.";
             secrets: Secrets, "Secrets that it may use.";
             http: Http, "Servers to which it may send requests.";
+            mcp: Mcp, "MCP servers that it may use.";
             hooks: Hooks, "Calls before and after what the agent does.";
             #[cfg(test)] echo: Echo, "A capability of the unit tests.";
         }

@@ -142,7 +142,10 @@ fn config(limits: &EngineLimits) -> Config {
         .max_wasm_stack(limits.stack_bytes)
         // The host's own frames run on the same stack as the guest's.
         .async_stack_size(limits.stack_bytes + 1024 * 1024)
-        .wasm_component_model(true);
+        .wasm_component_model(true)
+        // Backtraces name functions, which need neither; together they are a third of the code in the cache.
+        .generate_address_map(false)
+        .native_unwind_info(false);
     config
 }
 

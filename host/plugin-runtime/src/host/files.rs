@@ -13,9 +13,10 @@ use self::handles::Handle;
 pub(crate) use self::handles::{Handles, StreamHold};
 pub(crate) use self::listing::ListedEntries;
 use self::listing::Listing;
-use self::lookup::{At, Purpose, needed, refuse_read_only_inside};
+use self::lookup::{At, Purpose, needed};
 use crate::calls::state::State;
 use crate::capability::CallAuthority;
+use crate::capability::files::access::Access;
 use crate::capability::files::account::{Account, StreamedBytes};
 use crate::host::written::Limited;
 use crate::limits::descriptors::{Permit, are_handles_used_up};
@@ -210,7 +211,7 @@ impl HostDescriptor for Files<'_> {
     async fn rename_at(&mut self, fd: Fd, old: String, new_folder: Fd, new: String) -> FsResult<()> {
         let (from, to) = self.both(&fd, old, &new_folder, new)?;
         let names = (from.name.clone(), to.name.clone());
-        let result = match from.spot.as_ref().map_or(Ok(()), refuse_read_only_inside) {
+        let result = match from.spot.as_ref().map_or(Ok(()), |spot| self.refuse_to_move(spot)) {
             Ok(()) => self.wasi.rename_at(from.directory(), names.0, to.directory(), names.1).await,
             Err(refused) => Err(refused),
         };
@@ -287,13 +288,29 @@ impl Files<'_> {
                 (Handle::Directory { root: at.root, location, _permit: permit }, directory.dir.clone())
             }
         };
-        if let Err(refused) = self.opened(at.root)?.check(&file) {
+        let checked = self.opened(at.root)?.check(&file).map_err(FsError::from);
+        if let Err(refused) = checked.and_then(|()| self.refuse_excluded(&file, at)) {
             self.wasi.table.delete(fd)?;
-            return Err(refused.into());
+            return Err(refused);
         }
         self.account.files += 1;
         self.handles.add(fd.rep(), handle);
         Ok(fd)
+    }
+
+    /// Refuses an open file that is excluded, also if it took the place of the one that was found.
+    fn refuse_excluded(&mut self, file: &std::fs::File, at: &At) -> FsResult<()> {
+        let policy = self.call.plugin().policy();
+        if policy.protected().exclusions().is_empty() {
+            return Ok(());
+        }
+        match policy.excluded_file(&Metadata::from_file(file)?) {
+            None => Ok(()),
+            Some(pattern) => {
+                self.account.excluded = Some(self.call.excluded(&at.name, &pattern, Access::Read));
+                Err(ErrorCode::NotPermitted.into())
+            }
+        }
     }
 
     /// Both ends of a rename or link.

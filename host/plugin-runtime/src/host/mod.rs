@@ -15,7 +15,7 @@ mod offers;
 pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod settings;
-mod spill;
+pub(crate) mod spill;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
 pub(crate) mod written;

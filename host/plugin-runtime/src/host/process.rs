@@ -123,7 +123,11 @@ pub(super) fn spawn(
     confinement: Option<&dyn Confinement>,
 ) -> Result<Started, ProcessError> {
     let directory = match &command.working_directory {
-        Some(directory) => workspace.join(directory),
+        // Through links, as whoever decided on the call followed them: `link/..` is not the directory of `link`.
+        Some(directory) => {
+            let directory = workspace.join(directory);
+            directory.canonicalize().unwrap_or(directory)
+        }
         None => workspace.to_owned(),
     };
     if !directory.is_dir() {
@@ -204,6 +208,28 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// The process group of a program of the application. It is killed when this is dropped, and also when this process is
+/// killed, if [`guard_programs`](crate::guard_programs) was called.
+pub struct ProgramGroup(Group);
+
+impl ProgramGroup {
+    /// Starts a program, which must be set to begin a process group.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn spawn(command: &mut tokio::process::Command) -> io::Result<(Child, Self)> {
+        guard::start();
+        let child = command.spawn()?;
+        let group = Group::of(&child);
+        Ok((child, Self(group)))
+    }
+
+    /// Kills every process of the group.
+    pub fn kill(&self) {
+        self.0.kill();
     }
 }
 

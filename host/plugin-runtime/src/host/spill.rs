@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_DIRECTORY_BYTES: u64 = 512 * 1024 * 1024;
 
 /// All output of a program so far, and the file that takes it.
-pub(super) struct Spill {
+pub(crate) struct Spill {
     directory: PathBuf,
     /// Everything so far, as it came, until the file is needed.
     early: Vec<u8>,
@@ -28,13 +28,13 @@ pub(super) struct Spill {
 }
 
 impl Spill {
-    pub(super) fn new(directory: &Path, written: Arc<Written>) -> Self {
+    pub(crate) fn new(directory: &Path, written: Arc<Written>) -> Self {
         let (directory, room) = (directory.to_owned(), MAX_FILE_BYTES);
         Self { directory, early: Vec::new(), file: None, room, written, failed: false }
     }
 
     /// Takes some output, which goes into the file if one is needed.
-    pub(super) fn take(&mut self, bytes: &[u8], needed: bool) {
+    pub(crate) fn take(&mut self, bytes: &[u8], needed: bool) {
         if self.failed {
             return;
         }
@@ -67,7 +67,7 @@ impl Spill {
     }
 
     /// Returns the path of the file, if there is one.
-    pub(super) fn finish(self) -> Option<String> {
+    pub(crate) fn finish(self) -> Option<String> {
         let (path, _) = self.file?;
         path.to_str().map(str::to_owned)
     }

@@ -9,6 +9,8 @@ use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::Program;
 use crate::shared::Shared;
 use futures_util::FutureExt as _;
+use serde::Deserialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Asks a plugin what it offers, on an instance without authority and under the limits of loading. The plugin tests itself
@@ -43,7 +45,7 @@ impl Job for Describe {
     }
 }
 
-/// Asks an instance of lifetime `session` what it offers now. The inner error is the plugin's own message.
+/// Asks an instance what its plugin offers now. The inner error is the plugin's own message.
 pub(crate) struct ListOffer;
 
 impl Job for ListOffer {
@@ -64,7 +66,18 @@ impl Job for ListOffer {
     }
 }
 
+/// The members of a tool's `extra` that the host knows.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
+struct Extra {
+    bound_to: Option<String>,
+    approved_by: Vec<String>,
+    route: Option<Value>,
+}
+
 fn tool(tool: wit::ToolDefinition) -> OfferedTool {
+    // Members of other types belong to hosts that know these.
+    let extra = tool.extra.and_then(|json| serde_json::from_str::<Extra>(&json).ok()).unwrap_or_default();
     OfferedTool {
         name: tool.name,
         label: tool.label,
@@ -73,6 +86,9 @@ fn tool(tool: wit::ToolDefinition) -> OfferedTool {
         guidelines: tool.guidelines,
         effects: convert::authority(tool.effects),
         is_sequential: matches!(tool.execution, wit::Execution::Sequential),
+        bound_to: extra.bound_to,
+        approved_by: extra.approved_by,
+        route: extra.route.map(|route| route.to_string()),
     }
 }
 

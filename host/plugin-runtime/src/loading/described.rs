@@ -135,7 +135,9 @@ impl Described {
 
     /// Stores what a plugin said, if a later start may rely on it. `seen` is the state of the file before it was read.
     pub(crate) fn store(self, cache: &Cache, engine: &str, source: &Source, seen: Seen) {
-        if self.inspection.manifest.lifetime == Lifetime::Session || !seen.is_settled() {
+        // Its tools and commands are those of the running code.
+        let is_changing = self.inspection.manifest.lifetime == Lifetime::Session;
+        if is_changing || !seen.is_settled() {
             return;
         }
         let text = serde_json::to_vec(&Entry { engine: engine.to_owned(), seen, described: self });

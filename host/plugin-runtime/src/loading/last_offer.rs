@@ -1,8 +1,10 @@
 //! The last offer of a running plugin, on disk, so that its tools are there before its instance has listed them.
 //!
 //! An entry is sealed like a description and bound to the component's digest and config. It is only shown: a call waits
-//! until the instance itself has listed what it offers, and is decided on again if that differs.
+//! until the instance itself has listed what it offers, and is decided on again if that differs. With it, a plugin whose
+//! offer follows from the MCP servers needs no code before its first call, as long as these offer the same.
 
+use crate::capability::mcp::McpServers;
 use crate::loading::cache::Cache;
 use crate::loading::described::hash;
 use crate::loading::generation::Generation;
@@ -16,22 +18,46 @@ struct LastOffer {
     /// BLAKE3 of the component, in hexadecimal.
     digest: String,
     config: String,
+    /// Digest of what the MCP servers offered.
+    #[serde(default)]
+    servers: String,
     offer: Description,
 }
 
 /// Reads what this generation offered last. Nothing in it is checked yet. Blocks.
 pub(crate) fn read(cache: &Cache, source: &Source, generation: &Generation) -> Option<Description> {
+    entry(cache, source, generation).map(|last| last.offer)
+}
+
+/// Reads what this generation offered last, if the MCP servers offer the same as then. Blocks.
+pub(crate) fn read_for(
+    cache: &Cache,
+    source: &Source,
+    generation: &Generation,
+    servers: &dyn McpServers,
+) -> Option<Description> {
+    let last = entry(cache, source, generation)?;
+    (last.servers == digest(servers)).then_some(last.offer)
+}
+
+fn entry(cache: &Cache, source: &Source, generation: &Generation) -> Option<LastOffer> {
     let content = cache.load_offer(source)?;
     let last: LastOffer = serde_json::from_slice(content.bytes()).ok()?;
     let is_of = last.digest == generation.digest.to_hex().as_str() && last.config == hash(&generation.program.config);
-    is_of.then_some(last.offer)
+    is_of.then_some(last)
+}
+
+/// Returns a digest of what the servers offer. Blocks.
+pub(crate) fn digest(servers: &dyn McpServers) -> String {
+    hash(&servers.fingerprint())
 }
 
 /// Stores what a generation offers, unless the entry has it already. Blocks.
-pub(crate) fn store(cache: &Cache, source: &Source, generation: &Generation, offer: &Description) {
+pub(crate) fn store(cache: &Cache, source: &Source, generation: &Generation, servers: String, offer: &Description) {
     let last = LastOffer {
         digest: generation.digest.to_hex().to_string(),
         config: hash(&generation.program.config),
+        servers,
         offer: offer.clone(),
     };
     let text = serde_json::to_vec(&last);

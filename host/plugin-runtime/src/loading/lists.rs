@@ -1,6 +1,6 @@
 //! The tools and commands that a plugin offers, checked.
 //!
-//! A plugin lists them when it is loaded, without authority. One of lifetime `session` may replace them while it runs:
+//! A plugin lists them when it is loaded, without authority. One that exports `offers` may replace them while it runs:
 //! `registry::offers` asks it, and a [`Generation`](crate::loading::generation::Generation) checks the answer under the
 //! ceiling of its grants.
 
@@ -34,6 +34,8 @@ pub(crate) struct Tool {
     pub(crate) declared: Authority,
     /// The declared effects that the ceiling covers.
     pub(crate) effects: Authority,
+    /// JSON that each call gets back.
+    pub(crate) route: Option<Arc<str>>,
 }
 
 /// A slash command.
@@ -169,7 +171,8 @@ fn checked_tool(
     wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
     check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
     required_first(&mut input_schema);
-    let declared = tool.effects;
+    let (declared, bound_to, route) = (tool.effects, tool.bound_to, tool.route);
+    let approved_by = tool.approved_by.iter().map(|name| name.as_str().into()).collect();
     let mut definition = ToolDefinition {
         name: tool.name,
         label: tool.label,
@@ -183,21 +186,33 @@ fn checked_tool(
             digest: digest.clone(),
             generation: program.number,
             definition: "".into(),
+            approved_by,
         },
     };
-    definition.source.definition = digest_of(&definition).to_hex().as_str().into();
-    Ok(Tool { definition: Arc::new(definition), declared, effects })
+    let digest = digest_of(&definition, bound_to.as_deref(), route.as_deref());
+    definition.source.definition = digest.to_hex().as_str().into();
+    Ok(Tool { definition: Arc::new(definition), declared, effects, route: route.map(Into::into) })
 }
 
 /// Hashes everything about a tool that an approval depends on.
-fn digest_of(tool: &ToolDefinition) -> blake3::Hash {
+fn digest_of(tool: &ToolDefinition, bound_to: Option<&str>, route: Option<&str>) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     let schema = tool.input_schema.to_string();
     let effects = format!("{:?} {} {:?}", tool.authority, tool.authority.destructive, tool.execution);
     let guidelines = tool.guidelines.iter().map(String::as_str);
-    for text in [&*tool.name, &*tool.label, &*tool.description, &*schema, &*effects].into_iter().chain(guidelines) {
+    let mut add = |text: &str| {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    };
+    [&*tool.name, &*tool.label, &*tool.description, &*schema, &*effects]
+        .into_iter()
+        .chain(guidelines)
+        .for_each(&mut add);
+    for (what, text) in [("bound-to", bound_to), ("route", route)] {
+        if let Some(text) = text {
+            [what, text].into_iter().for_each(&mut add);
+        }
     }
+    tool.source.approved_by.iter().for_each(|name| ["approved-by", name].into_iter().for_each(&mut add));
     hasher.finalize()
 }
 

@@ -25,6 +25,15 @@ pub(crate) struct OfferedTool {
     pub(crate) effects: Authority,
     /// No other call runs at the same time.
     pub(crate) is_sequential: bool,
+    /// A text that approvals depend on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bound_to: Option<String>,
+    /// Arguments that say what a call reaches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approved_by: Vec<String>,
+    /// JSON that each call gets back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) route: Option<String>,
 }
 
 /// A command, as its plugin lists it.

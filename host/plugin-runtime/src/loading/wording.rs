@@ -22,6 +22,12 @@ const MAX_GUIDELINES: usize = 2 * 1024;
 const MAX_GUIDELINE_COUNT: usize = 16;
 /// Bytes of a tool's schema.
 const MAX_SCHEMA: usize = 64 * 1024;
+/// Bytes of the text that approvals of a tool are bound to; the contract names it.
+const MAX_BOUND_TO: usize = 64 * 1024;
+/// Bytes of what a call of a tool gets back; the contract names it.
+const MAX_ROUTE: usize = 4 * 1024;
+/// Arguments of a tool that approvals depend on; the contract names it.
+const MAX_APPROVED_BY: usize = 4;
 /// Bytes of an argument hint.
 const MAX_HINT: usize = 160;
 /// Bytes of the sentences that a running plugin adds to the system prompt.
@@ -117,7 +123,8 @@ pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Resu
     check_bytes("text of instructions", instructions.as_deref().unwrap_or_default(), MAX_INSTRUCTIONS, Lines::Many)?;
     let of_tool = |tool: &OfferedTool| {
         let guidelines: usize = tool.guidelines.iter().map(String::len).sum();
-        tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines
+        let extra = [&tool.bound_to, &tool.route].into_iter().flatten().map(String::len).sum::<usize>();
+        tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines + extra
     };
     let of_command = |command: &OfferedCommand| {
         command.name.len() + command.description.len() + command.argument_hint.as_ref().map_or(0, String::len)
@@ -142,6 +149,14 @@ pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
     }
     if tool.guidelines.iter().map(String::len).sum::<usize>() > MAX_GUIDELINES {
         return Err(format!("has guidelines of more than {MAX_GUIDELINES} bytes"));
+    }
+    for (what, text, max) in [("bound-to", &tool.bound_to, MAX_BOUND_TO), ("route", &tool.route, MAX_ROUTE)] {
+        if text.as_ref().is_some_and(|text| text.len() > max) {
+            return Err(format!("has a `{what}` of more than {max} bytes"));
+        }
+    }
+    if tool.approved_by.len() > MAX_APPROVED_BY || tool.approved_by.iter().map(String::len).sum::<usize>() > MAX_HINT {
+        return Err(format!("has more than {MAX_APPROVED_BY} names or {MAX_HINT} bytes in `approved-by`"));
     }
     match tool.input_schema.len() {
         0..=MAX_SCHEMA => Ok(()),

@@ -10,6 +10,7 @@
 
 use super::protected::Identity;
 use cap_primitives::fs::{self, FollowSymlinks, Metadata};
+use pinion_exclusions::FileId;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -17,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Links that one walk follows.
-const MAX_LINKS: u32 = 40;
+const MAX_LINKS: usize = 40;
 /// Directories below the first one; each holds a descriptor during the walk.
 const MAX_DEPTH: usize = 256;
 
@@ -32,6 +33,8 @@ pub(crate) struct Spot {
     pub(crate) name: Option<OsString>,
     /// The metadata at that name; none when there was nothing, or for the directory itself.
     pub(crate) found: Option<Metadata>,
+    /// The locations of the links that were followed.
+    pub(crate) links: Vec<PathBuf>,
 }
 
 /// Treatment of a link at the end of a path.
@@ -78,6 +81,23 @@ pub(crate) fn identity(_metadata: &Metadata) -> Option<Identity> {
     None
 }
 
+/// Returns what tells a regular file from all others; none where the system shows no such thing.
+#[cfg(not(windows))]
+pub(crate) fn file_id(metadata: &Metadata) -> Option<FileId> {
+    use fs::MetadataExt as _;
+    metadata.is_file().then(|| FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        names: metadata.nlink(),
+        changed: FileId::time(metadata.ctime(), metadata.ctime_nsec()),
+    })
+}
+
+#[cfg(windows)]
+pub(crate) fn file_id(_metadata: &Metadata) -> Option<FileId> {
+    None
+}
+
 /// Resolves `path` beneath `directory`, whose real path is `location`.
 ///
 /// # Errors
@@ -102,12 +122,18 @@ struct Walk {
     location: PathBuf,
     /// The rest of the path, the next component last.
     left: Vec<OsString>,
-    links: u32,
+    /// The locations of the links that were followed.
+    links: Vec<PathBuf>,
 }
 
 impl Walk {
     fn new(directory: &Arc<File>, location: &Path) -> Self {
-        Self { directories: vec![directory.clone()], location: location.to_owned(), left: Vec::new(), links: 0 }
+        Self {
+            directories: vec![directory.clone()],
+            location: location.to_owned(),
+            left: Vec::new(),
+            links: Vec::new(),
+        }
     }
 
     fn to(mut self, path: &Path, end: AtEnd, may_make: Option<MayMake<'_>>) -> io::Result<Spot> {
@@ -129,9 +155,9 @@ impl Walk {
                 self.down(&name, may_make)?;
             }
         }
-        let location = self.location;
+        let (location, links) = (self.location, self.links);
         let directory = self.directories.pop().ok_or(io::ErrorKind::NotFound)?;
-        Ok(Spot { directory, location, name: None, found: None })
+        Ok(Spot { directory, location, name: None, found: None, links })
     }
 
     fn push(&mut self, path: &Path) -> io::Result<()> {
@@ -161,7 +187,8 @@ impl Walk {
 
     fn last(&mut self, name: OsString, end: AtEnd) -> io::Result<Option<Spot>> {
         let here = self.here()?.clone();
-        let mut spot = Spot { directory: here, location: PathBuf::new(), name: Some(name), found: None };
+        let (location, links) = (PathBuf::new(), Vec::new());
+        let mut spot = Spot { directory: here, location, name: Some(name), found: None, links };
         spot.found = spot.metadata_now()?;
         if end == AtEnd::Follow
             && spot.found.as_ref().is_some_and(Metadata::is_symlink)
@@ -171,6 +198,7 @@ impl Walk {
             return Ok(None);
         }
         spot.location = std::mem::take(&mut self.location);
+        spot.links = std::mem::take(&mut self.links);
         Ok(Some(spot))
     }
 
@@ -207,8 +235,8 @@ impl Walk {
     }
 
     fn follow(&mut self, name: &OsString) -> io::Result<()> {
-        self.links += 1;
-        if self.links > MAX_LINKS {
+        self.links.push(self.location.join(name));
+        if self.links.len() > MAX_LINKS {
             return Err(io::Error::other("too many links"));
         }
         let target = fs::read_link(self.here()?, Path::new(name))?;

@@ -12,11 +12,12 @@
 //! host's own files take precedence.
 
 use crate::capability::files::access::Access;
+use pinion_exclusions::Finder;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// Names that are read-only at any depth, with everything beneath them. Compared without ASCII case.
 const READ_ONLY_NAMES: [&str; 3] = [".git", ".pinion", ".mcp.json"];
@@ -104,6 +105,8 @@ pub(crate) struct Protected {
     workspace: PathBuf,
     /// The files of plugins, with what identifies each under other names.
     plugins: RwLock<HashMap<PathBuf, Option<Identity>>>,
+    /// Files that the user keeps from everything.
+    exclusions: Arc<Finder>,
 }
 
 #[derive(Debug)]
@@ -117,7 +120,7 @@ struct DeniedDirectory {
 pub(crate) type Identity = (u64, u64);
 
 impl Protected {
-    pub(crate) fn new(host: &HostDirectories, workspace: &Path) -> Self {
+    pub(crate) fn new(host: &HostDirectories, workspace: &Path, exclusions: Arc<Finder>) -> Self {
         let mut paths: Vec<PathBuf> = SYSTEM_DIRECTORIES.iter().map(PathBuf::from).collect();
         paths.extend(system_mounts());
         let mut denied: Vec<DeniedDirectory> =
@@ -140,7 +143,13 @@ impl Protected {
             read_only,
             workspace: workspace.to_owned(),
             plugins: RwLock::default(),
+            exclusions,
         }
+    }
+
+    /// The files that the user keeps from everything.
+    pub(crate) fn exclusions(&self) -> &Arc<Finder> {
+        &self.exclusions
     }
 
     /// The highest access at a location, given the innermost granted directory around it. None where it is denied.
@@ -317,7 +326,7 @@ mod tests {
             private: private.iter().map(PathBuf::from).collect(),
             handed_out: vec![PathBuf::from("/h/cache/output")],
         };
-        Protected::new(&host, Path::new(workspace))
+        Protected::new(&host, Path::new(workspace), Arc::default())
     }
 
     fn at_most(protected: &Protected, location: &str, grant: &str) -> Option<Access> {

@@ -1,21 +1,25 @@
 //! Opening many sources at once from their descriptions in the cache.
 //!
-//! Most starts find every plugin as it was. One thread reads all descriptions, checks names and asks the policy, and the
-//! snapshot that calls see is replaced once. A plugin without a valid description, or one that might
+//! Most starts find every plugin as it was. A few threads read the descriptions, one checks names and asks the policy, and
+//! the snapshot that calls see is replaced once. A plugin without a valid description, or one that might
 //! conflict with another plugin, is loaded as if there were no descriptions.
 
 use crate::loading::generation::Generation;
+use crate::loading::last_offer;
 use crate::loading::stamp::Stamp;
 use crate::loading::wording::FoldedNames;
 use crate::registry::Registry;
 use crate::registry::attempt::{FileState, Phase};
 use crate::registry::load::Work;
-use crate::registry::loaded::Loaded;
+use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::Slot;
 use std::collections::HashMap;
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
+use std::thread;
 use tokio::sync::watch;
 
 /// The beginning of a slot's first attempt. Dropping it ends the attempt.
@@ -45,7 +49,31 @@ pub(super) async fn open(registry: Weak<Registry>, begun: Vec<StartedLoads>) {
     }
 }
 
-fn find(begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
+/// Sources that justify another thread, which takes as long to start as two of them to open.
+const SOURCES_PER_THREAD: usize = 50;
+/// Threads that open sources. They share the allocator and the file system, so that more help less.
+const MAX_THREADS: usize = 4;
+
+/// Opens the sources that the cache describes, in their order. Returns the others, too.
+fn find(mut begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = (begun.len() / SOURCES_PER_THREAD).clamp(1, cores.min(MAX_THREADS));
+    let length = begun.len().div_ceil(threads);
+    let mut parts = Vec::with_capacity(threads);
+    while begun.len() > length {
+        let rest = begun.split_off(length);
+        parts.push(std::mem::replace(&mut begun, rest));
+    }
+    thread::scope(|scope| {
+        let others: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| find_each(part))).collect();
+        let last = find_each(begun);
+        let parts = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let (found, rest): (Vec<_>, Vec<_>) = parts.chain([last]).unzip();
+        (found.into_iter().flatten().collect(), rest.into_iter().flatten().collect())
+    })
+}
+
+fn find_each(begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
     let (mut found, mut rest) = (Vec::new(), Vec::new());
     for begun in begun {
         match found_in_cache(&begun.work) {
@@ -59,8 +87,19 @@ fn find(begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
 fn found_in_cache(work: &Work) -> Option<Arc<Loaded>> {
     // Before the description, whose check sees a later change of the file.
     let stamp = work.source.path().and_then(Stamp::of);
-    let generation = Generation::described(&work.shared, &work.source, work.share.as_ref().ok()?)?;
-    Some(Arc::new(Loaded::new(generation, None, work.source.clone(), stamp)))
+    let (shared, source) = (&work.shared, &work.source);
+    let generation = Generation::described(shared, source, work.share.as_ref().ok()?)?;
+    let loaded = Loaded::new(generation.clone(), None, source.clone(), stamp);
+    if !generation.has_offers() {
+        return Some(Arc::new(loaded));
+    }
+    // What others offer while they run may depend on anything.
+    let is_known = generation.program.authority.only_waits() && work.is_followed();
+    let cache = shared.cache.as_ref().filter(|_| is_known)?;
+    let description = last_offer::read_for(cache, source, &generation, &*shared.mcp)?;
+    let (lists, _) = generation.running_lists(description.clone()).ok()?;
+    let offer = Offer { description: Arc::new(description), is_confirmed: false };
+    Some(Arc::new(loaded.offering(Arc::new(lists), Some(offer))))
 }
 
 /// The names of all plugins together.

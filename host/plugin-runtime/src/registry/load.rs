@@ -148,7 +148,8 @@ impl Work {
         })))
     }
 
-    fn is_followed(&self) -> bool {
+    /// Returns whether plugins are asked what they offer while they run.
+    pub(super) fn is_followed(&self) -> bool {
         self.registry.upgrade().is_some_and(|registry| registry.follows_offers())
     }
 

@@ -106,13 +106,24 @@ impl Loaded {
         }
     }
 
-    /// Asks the instance of lifetime `session` what it offers, with the plugin's grants. No call begins on it until the
-    /// [`Hold`] is dropped. None for other lifetimes.
-    pub(super) async fn list_offer(&self, max_ms: u64) -> Option<(Finished<Result<Description, String>>, Hold)> {
+    /// Asks what the plugin offers, with its grants: the instance of lifetime `session`, on which no call begins until the
+    /// [`Hold`] is dropped, or a fresh one.
+    pub(super) async fn list_offer(
+        &self,
+        shared: &Arc<Shared>,
+        max_ms: u64,
+    ) -> (Finished<Result<Description, String>>, Option<Hold>) {
         let program = self.program();
         let limits = Limits { deadline_ms: program.limits.deadline_ms.min(max_ms), ..(*program.limits).clone() };
         let setup = Setup { authority: program.authority.for_command(), ..Setup::without_authority(program) };
-        Some(self.session.as_ref()?.run_and_hold(&program.under(&limits), setup, ListOffer).await)
+        let program = program.under(&limits);
+        match &self.session {
+            Some(session) => {
+                let (finished, hold) = session.run_and_hold(&program, setup, ListOffer).await;
+                (finished, Some(hold))
+            }
+            None => (instance::run(shared, &program, setup, ListOffer).await, None),
+        }
     }
 
     /// The program with the deadline of hooks.

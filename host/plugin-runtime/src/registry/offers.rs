@@ -1,13 +1,14 @@
 //! Tools and commands that change while a plugin runs.
 //!
-//! A plugin of lifetime `session` that exports `offers` has an [`OfferTask`]. It asks the instance what it offers, with the
-//! plugin's grants: once after the load, and after each sign of a change, of which it answers those within [`DEBOUNCE`]
-//! together. An answer is checked like the lists of a load and replaces the one before as a whole, in one snapshot; the
+//! A plugin that exports `offers` has an [`OfferTask`]. It asks what the plugin offers, with the plugin's grants: once after
+//! the load, and after each sign of a change, of which it answers those within [`DEBOUNCE`] together. Signs come from the
+//! plugin, and for one with the grant `mcp` from the list of servers. An answer is checked like the lists of a load and replaces the one before as a whole, in one snapshot; the
 //! generation stays. An answer that is invalid, and a failure, leave the one before in place and are reported.
 //!
 //! Until the first answer, what the plugin offered last is shown, and calls of it wait. Nothing happens before
 //! [`Runtime::begin_offers`](crate::Runtime::begin_offers), so that looking at a plugin does not run it.
 
+use crate::capability::mcp::Mcp;
 use crate::convert::clip;
 use crate::errors::fault::PluginFault;
 use crate::loading::blocking;
@@ -23,6 +24,7 @@ use crate::registry::offer_task::OfferTask;
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::Slot;
 use futures_util::future::join_all;
+use std::future::pending;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -102,27 +104,45 @@ struct Checked {
 impl Following {
     async fn run(mut self) {
         let changed = self.loaded.program().changed.clone();
-        while let Some((listed, hold)) = self.loaded.list_offer(MAX_LIST_MS).await {
+        let mut servers = self.servers();
+        loop {
+            let Some(shared) = self.registry.upgrade().map(|registry| registry.shared.clone()) else { return };
+            // The answer covers all changes so far.
+            servers.as_mut().map(watch::Receiver::borrow_and_update);
+            let mcp = shared.mcp.clone();
+            let digest = servers.as_ref().map(|_| last_offer::digest(&*mcp)).unwrap_or_default();
+            let (listed, hold) = self.loaded.list_offer(&shared, MAX_LIST_MS).await;
+            drop(shared);
             // Not its time: a plugin that waits for a server uses no core.
             let used = Duration::from_nanos(listed.ledger.fuel / FUEL_PER_NS);
-            let checked = self.checked(listed.result).await;
+            let checked = self.checked(listed.result, digest).await;
             if !self.settle(checked) {
                 return;
             }
             // Calls that waited for the instance see the new list.
             drop((self.first.take(), hold));
-            next_change(&changed, used).await;
+            next_change(&changed, servers.as_mut(), used).await;
         }
     }
 
-    async fn checked(&self, listed: Result<Result<Description, String>, PluginFault>) -> Result<Checked, String> {
+    /// The counter of changes of the servers that the plugin may use.
+    fn servers(&self) -> Option<watch::Receiver<u64>> {
+        self.loaded.program().authority.held::<Mcp>()?;
+        Some(self.registry.upgrade()?.shared.mcp.changed())
+    }
+
+    async fn checked(
+        &self,
+        listed: Result<Result<Description, String>, PluginFault>,
+        servers: String,
+    ) -> Result<Checked, String> {
         let description = listed.map_err(|fault| format!("{fault:#}"))?;
         let description = description.map_err(|message| clip(&message, MAX_MESSAGE_BYTES).to_owned())?;
         let (loaded, registry) = (self.loaded.clone(), self.registry.upgrade());
         let checking = blocking(move || {
             let (lists, held_back) = loaded.generation.running_lists(description.clone())?;
             if let Some(cache) = registry.as_ref().and_then(|registry| registry.shared.cache.as_ref()) {
-                last_offer::store(cache, loaded.source(), &loaded.generation, &description);
+                last_offer::store(cache, loaded.source(), &loaded.generation, servers, &description);
             }
             Ok(Checked { lists, description: Arc::new(description), held_back })
         });
@@ -193,9 +213,21 @@ fn accepted(
 
 /// Waits for a sign of a change, and until those that follow it can be answered together. `used` is the computing
 /// time of the list before.
-async fn next_change(changed: &Notify, used: Duration) {
+async fn next_change(changed: &Notify, servers: Option<&mut watch::Receiver<u64>>, used: Duration) {
     let rested = Instant::now() + used * REST;
-    changed.notified().await;
+    let of_servers = async {
+        let is_over = match servers {
+            Some(servers) => servers.changed().await.is_err(),
+            None => true,
+        };
+        if is_over {
+            pending().await
+        }
+    };
+    tokio::select! {
+        () = changed.notified() => {}
+        () = of_servers => {}
+    }
     sleep_until(rested.max(Instant::now() + DEBOUNCE)).await;
 }
 
@@ -243,7 +275,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn signs_within_a_quarter_of_a_second_count_as_one() {
         let (changed, begun) = (Notify::new(), Instant::now());
-        tokio::join!(next_change(&changed, Duration::ZERO), signs(&changed, Duration::from_millis(10), 20));
+        tokio::join!(next_change(&changed, None, Duration::ZERO), signs(&changed, Duration::from_millis(10), 20));
         assert_eq!(begun.elapsed(), DEBOUNCE);
     }
 
@@ -252,7 +284,7 @@ mod tests {
         let (changed, mut lists) = (Notify::new(), 0);
         let listing = async {
             loop {
-                next_change(&changed, Duration::ZERO).await;
+                next_change(&changed, None, Duration::ZERO).await;
                 lists += 1;
             }
         };
@@ -264,10 +296,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn change_of_the_servers_is_a_sign() {
+        let (changed, begun) = (Notify::new(), Instant::now());
+        let (sender, mut servers) = watch::channel(0);
+        sender.send_replace(1);
+        next_change(&changed, Some(&mut servers), Duration::ZERO).await;
+        assert_eq!(begun.elapsed(), DEBOUNCE);
+        servers.borrow_and_update();
+        drop(sender);
+        let next = next_change(&changed, Some(&mut servers), Duration::ZERO);
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), next).await.is_err(),
+            "the end of the servers is no sign"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn slow_lists_are_rare() {
         let (changed, begun) = (Notify::new(), Instant::now());
         changed.notify_one();
-        next_change(&changed, Duration::from_secs(9)).await;
+        next_change(&changed, None, Duration::from_secs(9)).await;
         assert_eq!(begun.elapsed(), Duration::from_secs(36));
     }
 

@@ -4,6 +4,7 @@
 //! the standard input and the kept output of programs. A guest cannot ignore a limit: its call ends with the limit's own
 //! fault.
 
+use crate::capability::Denied;
 use crate::errors::fault::Exceeded;
 use crate::limits::Limits;
 use pinion_protocol::Ledger;
@@ -25,6 +26,8 @@ pub(crate) struct Account {
     pub(crate) looked_in_vain: bool,
     /// A file could not be opened because the process has no file handle left. WASI has no error code for that.
     pub(crate) lacked_handles: bool,
+    /// The last refusal of an excluded file. WASI has no text for that.
+    pub(crate) excluded: Option<Denied>,
 }
 
 impl crate::capability::definition::Account for Account {
@@ -36,6 +39,7 @@ impl crate::capability::definition::Account for Account {
             files: 0,
             looked_in_vain: false,
             lacked_handles: false,
+            excluded: None,
         }
     }
 

@@ -4,6 +4,8 @@ use super::access::Access;
 use super::policy::Policy;
 use super::roots::{Opened, Root, Workspace, lexically_normal};
 use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, Surroundings};
+use crate::paths::beneath::Spot;
+use pinion_exclusions::Pattern;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,6 +116,17 @@ impl CallAuthority {
     pub(crate) fn refusal(&self, path: &str, access: Access) -> Denied {
         let hint = "a narrower grant or the list of protected paths decides there, and no wider grant changes that";
         self.plugin().denied(&format!("{} `{path}`", access.verb()), hint)
+    }
+
+    /// The refusal of a place that is excluded; none if it is not.
+    pub(crate) fn exclusion(&self, path: &str, spot: &Spot, access: Access) -> Option<Denied> {
+        let pattern = self.plugin().policy().excluded(spot)?;
+        Some(self.excluded(path, &pattern, access))
+    }
+
+    /// The refusal of a file that a pattern excludes.
+    pub(crate) fn excluded(&self, path: &str, pattern: &Pattern, access: Access) -> Denied {
+        self.plugin().denied(&format!("{} `{path}`: {pattern}", access.verb()), &pattern.remedy())
     }
 
     /// The widest access to files that this call has anywhere.

@@ -10,7 +10,10 @@
 //! found, the same accesses are allowed there.
 
 use super::access::Access;
+use crate::paths::beneath::{Spot, file_id};
 use crate::paths::protected::Protected;
+use cap_primitives::fs::Metadata;
+use pinion_exclusions::Pattern;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +42,25 @@ impl Policy {
     /// Returns whether a boundary lies at a location or inside it.
     pub(crate) fn is_pinned(&self, location: &Path) -> bool {
         self.grants.iter().any(|(grant, _)| grant.starts_with(location)) || self.protected.is_in(location)
+    }
+
+    /// Returns the pattern that excludes a place: by its name, by that of a link on the way, or as a file that has an excluded
+    /// name elsewhere.
+    pub(crate) fn excluded(&self, spot: &Spot) -> Option<Arc<Pattern>> {
+        let exclusions = self.protected.exclusions();
+        if exclusions.is_empty() {
+            return None;
+        }
+        let patterns = exclusions.exclusions();
+        let is_directory = spot.name.is_none() || spot.found.as_ref().is_some_and(Metadata::is_dir);
+        let by_name = patterns.of(&spot.target(), is_directory);
+        let by_link = || spot.links.iter().find_map(|link| patterns.of(link, false));
+        by_name.or_else(by_link).cloned().or_else(|| self.excluded_file(spot.found.as_ref()?))
+    }
+
+    /// Returns the pattern that excludes a file, whatever its name.
+    pub(crate) fn excluded_file(&self, file: &Metadata) -> Option<Arc<Pattern>> {
+        self.protected.exclusions().of_file(&file_id(file)?)
     }
 
     pub(crate) fn protected(&self) -> &Protected {

@@ -97,7 +97,10 @@ impl Files<'_> {
         let is_free = match purpose {
             Purpose::Look => opened.denied.is_empty(),
             // Everything that a writing call opens must have a location.
-            Purpose::Open(Access::Read) => opened.denied.is_empty() && at_most == Some(Access::Read),
+            Purpose::Open(Access::Read) => {
+                let excludes_nothing = self.call.plugin().policy().protected().exclusions().is_empty();
+                opened.denied.is_empty() && at_most == Some(Access::Read) && excludes_nothing
+            }
             _ => false,
         };
         if is_free {
@@ -123,7 +126,7 @@ impl Files<'_> {
         };
         let end = if flags.contains(PathFlags::SYMLINK_FOLLOW) { AtEnd::Follow } else { AtEnd::Keep };
         let spot = crate::paths::beneath::find(&directory, location, Path::new(path), end)?;
-        let permissions = self.check(&spot, purpose)?;
+        let permissions = self.check(path, &spot, purpose)?;
         let name = match &spot.name {
             Some(name) => name.to_str().ok_or(ErrorCode::IllegalByteSequence)?.to_owned(),
             None => ".".to_owned(),
@@ -133,10 +136,17 @@ impl Files<'_> {
     }
 
     /// Checks a place, and returns what its directory may be used for.
-    fn check(&self, spot: &Spot, purpose: Purpose) -> FsResult<FsPerms> {
+    fn check(&mut self, path: &str, spot: &Spot, purpose: Purpose) -> FsResult<FsPerms> {
         let target = spot.target();
         let access = self.call.access(&target);
         if access < Some(purpose.access()) {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        // Names and sizes of excluded files are not secret.
+        if purpose != Purpose::Look
+            && let Some(denied) = self.call.exclusion(path, spot, purpose.access())
+        {
+            self.account.excluded = Some(denied);
             return Err(ErrorCode::NotPermitted.into());
         }
         let policy = self.call.plugin().policy();
@@ -196,37 +206,67 @@ impl Purpose {
     }
 }
 
-/// Refuses a directory that has a read-only name somewhere inside, or too much to be sure: renaming it would put what
-/// decides what runs into another place.
-pub(super) fn refuse_read_only_inside(spot: &Spot) -> FsResult<()> {
+impl Files<'_> {
+    /// Refuses to rename a directory that has a read-only name somewhere inside, or too much to be sure: that would put what
+    /// decides what runs into another place. Refuses one with an excluded file for the same reason.
+    pub(super) fn refuse_to_move(&mut self, spot: &Spot) -> FsResult<()> {
+        let exclusions = self.call.plugin().policy().protected().exclusions().clone();
+        let from = spot.target();
+        let mut excluded = None;
+        let mut is_fixed = |path: &Path, is_directory: bool| {
+            let name = path.file_name().unwrap_or_default();
+            let pattern = exclusions.exclusions().of_entry(&from.join(path), is_directory);
+            excluded = excluded.take().or_else(|| Some((path.to_owned(), pattern?.clone())));
+            is_read_only_name(name) || pattern.is_some()
+        };
+        let refused = refuse_inside(spot, &mut is_fixed);
+        if let Some((path, pattern)) = excluded {
+            self.account.excluded =
+                Some(self.call.excluded(&from.join(path).to_string_lossy(), &pattern, Access::Write));
+        }
+        refused
+    }
+}
+
+/// Decides about a path in a directory that is to be renamed.
+type IsFixed<'a> = &'a mut dyn FnMut(&Path, bool) -> bool;
+
+fn refuse_inside(spot: &Spot, is_fixed: IsFixed<'_>) -> FsResult<()> {
     if !spot.found.as_ref().is_some_and(Metadata::is_dir) {
         return Ok(());
     }
     let name = spot.name.as_deref().map(Path::new).ok_or(ErrorCode::NotPermitted)?;
     let mut left = MAX_LOOKED_AT;
     let directory = fs::open_dir_nofollow(&spot.directory, name)?;
-    if has_read_only_inside(&directory, MAX_LOOKED_DEEP, &mut left)? {
+    if has_fixed_inside(&directory, Path::new(""), MAX_LOOKED_DEEP, &mut left, is_fixed)? {
         Err(ErrorCode::NotPermitted.into())
     } else {
         Ok(())
     }
 }
 
-fn has_read_only_inside(directory: &File, depth: usize, left: &mut usize) -> std::io::Result<bool> {
+fn has_fixed_inside(
+    directory: &File,
+    path: &Path,
+    depth: usize,
+    left: &mut usize,
+    is_fixed: IsFixed<'_>,
+) -> std::io::Result<bool> {
     for entry in fs::read_base_dir(directory)? {
         let entry = entry?;
-        if *left == 0 || is_read_only_name(&entry.file_name()) {
+        let (path, is_directory) = (path.join(entry.file_name()), entry.file_type()?.is_dir());
+        if *left == 0 || is_fixed(&path, is_directory) {
             return Ok(true);
         }
         *left -= 1;
-        if !entry.file_type()?.is_dir() {
+        if !is_directory {
             continue;
         }
         if depth == 0 {
             return Ok(true);
         }
         let below = fs::open_dir_nofollow(directory, Path::new(&entry.file_name()))?;
-        if has_read_only_inside(&below, depth - 1, left)? {
+        if has_fixed_inside(&below, &path, depth - 1, left, is_fixed)? {
             return Ok(true);
         }
     }

@@ -44,6 +44,7 @@ fn root(directory: &Path) -> io::Result<Root> {
         relative: PathBuf::new(),
         spot: find(&Arc::new(open), directory, Path::new("."), AtEnd::Follow)?,
         denied: Vec::new(),
+        exclusions: Arc::default(),
         path: directory.display().to_string(),
     })
 }

@@ -35,6 +35,7 @@ use crate::capability::files::place::{Place, Unopened};
 use crate::capability::files::roots::{Opened, find};
 use crate::paths::beneath::{AtEnd, Spot, find_or_make, identity};
 use cap_std::fs::Dir;
+use pinion_exclusions::{FileId, Finder};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -143,11 +144,15 @@ impl State {
         if self.call.authority.access(&location) < Some(access) {
             return Err(WorkspaceError::Denied(self.call.authority.refusal(path, access).to_string()));
         }
+        if let Some(denied) = self.call.authority.exclusion(path, &spot, access) {
+            return Err(WorkspaceError::Denied(denied.to_string()));
+        }
         let relative = location.strip_prefix(&place.root.real).unwrap_or(Path::new("")).to_owned();
         let denied = opened.denied.iter().filter_map(|denied| denied.strip_prefix(&location).ok());
         Ok(Root {
             directory: Dir::from_std_file(opened.directory.try_clone().map_err(failed)?),
             denied: denied.map(Path::to_owned).collect(),
+            exclusions: self.call.authority.plugin().policy().protected().exclusions().clone(),
             relative,
             spot,
             path: path.to_owned(),
@@ -199,8 +204,9 @@ impl State {
                 && !plugin.policy().is_pinned(&spot.target())
                 && !found.is_some_and(|file| plugin.policy().protected().is_plugin(file))
         };
+        let exclusions = plugin.policy().protected().exclusions().exclusions();
         let may_make = |location: &Path| match authority.access(location) {
-            Some(Access::Write) => Ok(()),
+            Some(Access::Write) if exclusions.of(location, true).is_none() => Ok(()),
             _ => Err(io::ErrorKind::PermissionDenied.into()),
         };
         let refused = || WorkspaceError::Denied(authority.refusal(path, Access::Write).to_string());
@@ -208,13 +214,19 @@ impl State {
         if authority.access(&place.root.real.join(&place.relative)) < Some(Access::Write) {
             return Err(refused());
         }
+        if let Some(pattern) = exclusions.of(&place.root.real.join(&place.relative), false) {
+            return Err(WorkspaceError::Denied(authority.excluded(path, pattern, Access::Write).to_string()));
+        }
         let begin = (&opened.directory, place.root.real.as_path());
         let spot =
             find_or_make(begin.0, begin.1, &place.relative, &may_make).map_err(|error| io_error(path, &error))?;
         if !may_write(&spot) {
             return Err(refused());
         }
-        Ok(spot)
+        match authority.exclusion(path, &spot, Access::Write) {
+            Some(denied) => Err(WorkspaceError::Denied(denied.to_string())),
+            None => Ok(spot),
+        }
     }
 
     /// Finds the granted directory around a path, open.
@@ -254,8 +266,23 @@ struct Root {
     spot: Spot,
     /// Paths below the root that are left out, as if they did not exist.
     denied: Vec<PathBuf>,
+    /// Files that are listed and not read, and directories that are not descended into.
+    exclusions: Arc<Finder>,
     /// The path as the plugin wrote it, for errors.
     path: String,
+}
+
+impl Root {
+    /// Refuses an open file that is excluded, also if it took the place of the one that was found.
+    fn refuse_excluded(&self, file: &std::fs::Metadata) -> Result<(), WorkspaceError> {
+        match FileId::of(file).and_then(|id| self.exclusions.of_file(&id)) {
+            None => Ok(()),
+            Some(pattern) => {
+                let text = format!("cannot read `{}`: {pattern}\nhint: {}", self.path, pattern.remedy());
+                Err(WorkspaceError::Denied(text))
+            }
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

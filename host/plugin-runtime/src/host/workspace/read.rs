@@ -20,6 +20,7 @@ pub(super) fn read(root: &Root, offset: u64, limit: u32) -> Result<Chunk, Worksp
     let directory = Dir::from_std_file(root.spot.directory.try_clone().map_err(failed)?);
     let mut file = open_file(&directory, name).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
+    root.refuse_excluded(&metadata)?;
     if !metadata.is_file() {
         return Err(not_a_file());
     }

@@ -13,10 +13,12 @@ use crate::convert::count;
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use pinion_exclusions::{FileId, Finder};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Lines of context before and after a match, each.
@@ -88,6 +90,7 @@ pub(super) fn search(
         large: Large::default(),
         is_cut: AtomicBool::new(false),
         found: FirstByPath::new(limits),
+        excluded: Excluded { exclusions: &root.exclusions, location: root.spot.target() },
         searched: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     };
@@ -155,6 +158,26 @@ struct Search<'a> {
     found: FirstByPath<FileMatches, 3>,
     searched: AtomicU64,
     bytes: AtomicU64,
+    excluded: Excluded<'a>,
+}
+
+/// The files that are not searched.
+struct Excluded<'a> {
+    exclusions: &'a Finder,
+    /// The location of the walk's root.
+    location: PathBuf,
+}
+
+impl Excluded<'_> {
+    /// Returns whether an open file is excluded, by its path from the root or under another name.
+    fn holds(&self, path: &OsStr, file: &File) -> bool {
+        if self.exclusions.is_empty() {
+            return false;
+        }
+        let location = if path.is_empty() { self.location.clone() } else { self.location.join(path) };
+        let is_same = || FileId::of(&file.metadata().ok()?).and_then(|id| self.exclusions.of_file(&id));
+        self.exclusions.exclusions().of_entry(&location, false).is_some() || is_same().is_some()
+    }
 }
 
 impl Visitor for Search<'_> {
@@ -173,8 +196,11 @@ impl Visitor for Search<'_> {
         if found.kind != Kind::File {
             return;
         }
-        // A file that cannot be read is left out.
+        // A file that cannot be read is left out, as is one that is excluded.
         let Ok(file) = open_file(found.directory, found.name) else { return };
+        if self.excluded.holds(found.path, &file) {
+            return;
+        }
         let scale = Scale::new(&self.large, self.deadline);
         let mut reader = Reader { file, deadline: self.deadline, scale: &scale, read: 0 };
         let mut lines = Lines::new(&self.matcher, self.what, self.deadline, &scale);

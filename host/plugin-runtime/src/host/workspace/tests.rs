@@ -37,6 +37,7 @@ fn root(directory: &Path, relative: &str) -> Root {
         relative: spot.target().strip_prefix("/").unwrap().to_owned(),
         spot,
         denied: Vec::new(),
+        exclusions: Arc::default(),
         path: relative.to_owned(),
     }
 }

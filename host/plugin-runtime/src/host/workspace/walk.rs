@@ -157,6 +157,7 @@ pub(super) fn visit<V: Visitor>(
     let rules = if filter.reads_ignore_files() { rules_above(root, &rules_budget) } else { Arc::default() };
     let walker = Walker {
         root,
+        location: root.spot.target(),
         options,
         filter,
         deadline,
@@ -220,6 +221,8 @@ fn rules_above(root: &Root, budget: &Arc<ByteBudget>) -> Arc<Rules> {
 
 struct Walker<'a, V> {
     root: &'a Root,
+    /// The location of the root.
+    location: PathBuf,
     options: &'a WalkOptions,
     filter: Filter,
     deadline: &'a Deadline,
@@ -367,7 +370,7 @@ impl<V: Visitor> Walker<'_, V> {
             if verdict == Verdict::Excluded {
                 continue;
             }
-            if is_directory && self.may_descend(depth) {
+            if is_directory && !self.is_excluded(Path::new(&path), true) && self.may_descend(depth) {
                 let (parent, name, rules) = (place.clone(), entry.name.clone(), rules.clone());
                 let task = Task::List { parent, name, depth: depth + 1, rules };
                 work.extend(self.work_at(joined(&path, OsStr::new("/")), entry.name.len() as u64, task, None));
@@ -439,6 +442,11 @@ impl<V: Visitor> Walker<'_, V> {
         drop(listing.reservation.split(room));
         listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(listing)
+    }
+
+    fn is_excluded(&self, path: &Path, is_directory: bool) -> bool {
+        let exclusions = self.root.exclusions.exclusions();
+        !exclusions.is_empty() && exclusions.of_entry(&self.location.join(path), is_directory).is_some()
     }
 
     fn cut(&self) {

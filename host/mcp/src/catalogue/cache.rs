@@ -1,0 +1,216 @@
+//! Catalogues on disk, so that tools are known before their server runs.
+//!
+//! One file per identity, of mode 0600, replaced atomically. A file that is damaged, of another version or of another
+//! server counts as none: the next connection writes a new one.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Catalogue, Collector, Kind};
+use crate::limits::MAX_CATALOGUE;
+
+/// Version of the format.
+const VERSION: u32 = 1;
+/// Maximum bytes of a file: definitions, escaped, and the rest.
+const MAX_FILE: u64 = 2 * MAX_CATALOGUE as u64 + (256 << 10);
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    version: u32,
+    identity: String,
+    protocol: String,
+    software: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    has_resources: bool,
+    #[serde(default)]
+    is_deaf: bool,
+    tools: Vec<StoredEntry>,
+    prompts: Vec<StoredEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredEntry {
+    name: String,
+    definition: Box<RawValue>,
+}
+
+fn path(directory: &Path, identity: &str) -> Option<PathBuf> {
+    let is_digest = identity.len() == 64 && identity.bytes().all(|c| c.is_ascii_hexdigit());
+    is_digest.then(|| directory.join(format!("{identity}.json")))
+}
+
+/// Returns a text that changes when the file of a server's catalogue is replaced, for one `stat`.
+pub(crate) fn state(directory: &Path, identity: &str) -> String {
+    let metadata = path(directory, identity).and_then(|path| path.symlink_metadata().ok());
+    let Some(metadata) = metadata else { return String::new() };
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let inode = 0;
+    format!("{:?} {} {inode}", metadata.modified().ok(), metadata.len())
+}
+
+/// Reads the catalogue of a server, if there is an intact one.
+pub(crate) fn read(directory: &Path, identity: &str) -> Option<Catalogue> {
+    let path = path(directory, identity)?;
+    match load(&path, identity) {
+        Ok(catalogue) => Some(catalogue),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            tracing::warn!("ignored the cached catalogue `{}`: {error}", path.display());
+            None
+        }
+    }
+}
+
+fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc_flags());
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut text = String::new();
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::other("it is too large"));
+    }
+    let stored: Stored = serde_json::from_str(&text)?;
+    if stored.version != VERSION || stored.identity != identity {
+        return Err(io::Error::other("it is of another version or server"));
+    }
+    // The file is checked like the server was: someone may have changed it.
+    let mut collector =
+        Collector::new(&stored.protocol, &stored.software, stored.instructions.as_deref(), stored.has_resources);
+    for (kind, entries) in [(Kind::Tool, &stored.tools), (Kind::Prompt, &stored.prompts)] {
+        for entry in entries {
+            collector.add_text(kind, &entry.name, entry.definition.get());
+        }
+    }
+    let catalogue = Catalogue { is_deaf: stored.is_deaf, ..collector.finish() };
+    match catalogue.problems.first() {
+        Some(problem) => Err(io::Error::other(problem.clone())),
+        None => Ok(catalogue),
+    }
+}
+
+/// Opens no FIFO for ever and follows no symbolic link.
+#[cfg(unix)]
+fn libc_flags() -> i32 {
+    (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC).bits() as i32
+}
+
+/// Writes the catalogue of a server.
+///
+/// # Errors
+/// The directory cannot be created or written.
+pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> io::Result<()> {
+    let path = path(directory, identity).ok_or_else(|| io::Error::other("the identity is not a digest"))?;
+    let entries = |entries: &[super::Entry]| {
+        let entry = |entry: &super::Entry| {
+            let definition = RawValue::from_string(entry.definition.to_string())?;
+            Ok(StoredEntry { name: entry.name.clone(), definition })
+        };
+        entries.iter().map(entry).collect::<Result<Vec<_>, serde_json::Error>>()
+    };
+    let stored = Stored {
+        version: VERSION,
+        identity: identity.to_owned(),
+        protocol: catalogue.protocol.clone(),
+        software: catalogue.software.clone(),
+        instructions: catalogue.instructions.clone(),
+        has_resources: catalogue.has_resources,
+        is_deaf: catalogue.is_deaf,
+        tools: entries(&catalogue.tools)?,
+        prompts: entries(&catalogue.prompts)?,
+    };
+    create(directory)?;
+    let mut file = tempfile::Builder::new().prefix(".catalogue").tempfile_in(directory)?;
+    file.write_all(&serde_json::to_vec(&stored)?)?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn create(directory: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::fs;
+
+    const IDENTITY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn catalogue() -> Catalogue {
+        let mut collector = Collector::new("2026-07-28", "demo 1.0", Some("Use it."), true);
+        collector.add(Kind::Tool, "echo", &json!({"name": "echo", "inputSchema": {"type": "object"}}));
+        collector.add(Kind::Prompt, "greet", &json!({"name": "greet"}));
+        Catalogue { is_deaf: true, ..collector.finish() }
+    }
+
+    #[test]
+    fn catalogue_survives_a_round_trip_in_a_private_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path().join("mcp");
+        write(&cache, IDENTITY, &catalogue()).unwrap();
+        assert_eq!(read(&cache, IDENTITY), Some(catalogue()));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&cache), 0o700);
+            assert_eq!(mode(&path(&cache, IDENTITY).unwrap()), 0o600);
+        }
+    }
+
+    #[test]
+    fn damaged_cache_counts_as_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path();
+        write(cache, IDENTITY, &catalogue()).unwrap();
+        let file = path(cache, IDENTITY).unwrap();
+        let intact = fs::read_to_string(&file).unwrap();
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        let damaged = [
+            String::new(),
+            intact[..intact.len() / 2].to_owned(),
+            intact.replace("\"version\":1", "\"version\":2"),
+            intact.replace("\"identity\":\"0", "\"identity\":\"f"),
+            intact.replace("\"echo\"", "\"ec\\u001bho\""),
+            intact.replace("{\"type\":\"object\"}", &deep),
+            intact.replace("Use it.", &"x".repeat(MAX_FILE as usize)),
+            "[".repeat(100_000),
+        ];
+        for text in damaged {
+            fs::write(&file, &text).unwrap();
+            assert_eq!(read(cache, IDENTITY), None, "{}", &text[..text.len().min(200)]);
+        }
+        fs::write(&file, [0xff, 0xfe]).unwrap();
+        assert_eq!(read(cache, IDENTITY), None);
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        assert_eq!(read(cache, IDENTITY), None);
+    }
+
+    #[test]
+    fn identities_that_are_no_digests_touch_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        for identity in ["", "../../etc/passwd", &"g".repeat(64)] {
+            assert!(write(directory.path(), identity, &catalogue()).is_err());
+            assert_eq!(read(directory.path(), identity), None);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Messages over the pipes of a stdio server, one JSON text per line.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::fault::Fault;
+use crate::error::quoted;
+use crate::limits::{MAX_MESSAGE, MAX_STRAY_LINES};
+
+/// Messages that are read ahead.
+const READ_AHEAD: usize = 16;
+
+type Writer = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+
+/// The transport over two pipes.
+pub(crate) struct Pipe {
+    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+    writer: Writer,
+    reader: AbortHandle,
+    /// A `server/discover` request that is not answered, and when it counts as not understood.
+    discovery: Option<(RequestId, Instant)>,
+    discovery_wait: Duration,
+    fault: Fault,
+    /// The discovery that was given up, whose late answer is dropped.
+    given_up: Option<RequestId>,
+}
+
+impl Pipe {
+    /// Starts to read. A message that breaks the protocol ends the connection and becomes its fault.
+    pub(crate) fn new(
+        stdin: Box<dyn AsyncWrite + Send + Unpin>,
+        stdout: Box<dyn AsyncRead + Send + Unpin>,
+        fault: Fault,
+        discovery_wait: Duration,
+    ) -> Self {
+        let (sender, incoming) = mpsc::channel(READ_AHEAD);
+        let reader = tokio::spawn(read(stdout, sender, fault.clone())).abort_handle();
+        let writer = Arc::new(Mutex::new(Some(stdin)));
+        Self { incoming, writer, reader, discovery: None, discovery_wait, fault, given_up: None }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Transport<RoleClient> for Pipe {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        if let JsonRpcMessage::Request(request) = &message
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        {
+            self.discovery = Some((request.id.clone(), Instant::now() + self.discovery_wait));
+        }
+        let writer = self.writer.clone();
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            writer.write_all(&line).await?;
+            writer.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = match &self.discovery {
+                None => self.incoming.recv().await,
+                Some((id, deadline)) => tokio::select! {
+                    message = self.incoming.recv() => message,
+                    () = tokio::time::sleep_until(*deadline) => {
+                        let id = id.clone();
+                        self.discovery = None;
+                        self.given_up = Some(id.clone());
+                        self.fault.set_deaf();
+                        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer to server/discover", None);
+                        return Some(JsonRpcMessage::error(error, Some(id)));
+                    }
+                },
+            };
+            let id = match &message {
+                Some(JsonRpcMessage::Response(response)) => Some(&response.id),
+                Some(JsonRpcMessage::Error(error)) => error.id.as_ref(),
+                _ => None,
+            };
+            if let Some(id) = id {
+                if self.given_up.as_ref().is_some_and(|given_up| answers(given_up, id)) {
+                    continue;
+                }
+                self.discovery.take_if(|(expected, _)| answers(expected, id));
+            }
+            return message;
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.reader.abort();
+        // A server ends when its input does. A write that hangs holds the lock; it is dropped with its task.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            *writer = None;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a reply with the id `received` answers the request `sent`. Some servers send numbers as strings.
+fn answers(sent: &RequestId, received: &RequestId) -> bool {
+    match (sent, received) {
+        (RequestId::Number(sent), RequestId::String(received)) => sent.to_string() == **received,
+        _ => sent == received,
+    }
+}
+
+async fn read(stdout: Box<dyn AsyncRead + Send + Unpin>, sender: mpsc::Sender<ServerJsonRpcMessage>, fault: Fault) {
+    let mut reader = BufReader::with_capacity(64 << 10, stdout);
+    let mut line = Vec::new();
+    let mut stray = 0;
+    loop {
+        line.clear();
+        match read_line(&mut reader, &mut line).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return fault.set(format!("broke off its output: {error}")),
+        }
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        match parse(text) {
+            Ok(message) => {
+                if sender.send(message).await.is_err() {
+                    return;
+                }
+            }
+            Err(Unreadable::Stray) => {
+                stray += 1;
+                if stray == 1 {
+                    tracing::debug!(
+                        "a line on standard output is no message: {}",
+                        quoted(&String::from_utf8_lossy(text))
+                    );
+                }
+                if stray > MAX_STRAY_LINES {
+                    return fault.set(format!("wrote more than {MAX_STRAY_LINES} lines that are no messages"));
+                }
+            }
+            Err(Unreadable::Broken(problem)) => return fault.set(problem),
+        }
+    }
+}
+
+/// Reads a line of at most [`MAX_MESSAGE`] bytes. Returns false at the end.
+async fn read_line(reader: &mut BufReader<Box<dyn AsyncRead + Send + Unpin>>, line: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        let available = reader.fill_buf().await?;
+        if available.is_empty() {
+            return Ok(false);
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(available.len(), |end| end + 1);
+        if line.len() + taken > MAX_MESSAGE {
+            return Err(io::Error::other(format!("a message has more than {MAX_MESSAGE} bytes")));
+        }
+        line.extend_from_slice(&available[..taken]);
+        reader.consume(taken);
+        if end.is_some() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reason that a line is not used.
+#[derive(Debug, PartialEq)]
+enum Unreadable {
+    /// Some other output.
+    Stray,
+    /// A message that breaks the protocol.
+    Broken(String),
+}
+
+/// Parses a line. A reply that has the wrong form becomes an error for its request.
+fn parse(text: &[u8]) -> Result<ServerJsonRpcMessage, Unreadable> {
+    #[derive(Deserialize)]
+    struct Frame {
+        id: Option<RequestId>,
+        method: Option<String>,
+    }
+    let error = match serde_json::from_slice(text) {
+        Ok(message) => return Ok(message),
+        Err(error) => error,
+    };
+    if text[0] != b'{' {
+        return Err(Unreadable::Stray);
+    }
+    if error.to_string().starts_with("recursion limit exceeded") {
+        return Err(Unreadable::Broken("sent a message that is nested too deeply".to_owned()));
+    }
+    match serde_json::from_slice::<Frame>(text) {
+        Ok(Frame { id: Some(id), method: None }) => {
+            let problem = format!("the reply has the wrong form: {}", quoted(&error.to_string()));
+            Ok(JsonRpcMessage::error(ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None), Some(id)))
+        }
+        _ => Err(Unreadable::Stray),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_the_wrong_form_become_errors_of_their_request() {
+        let Ok(JsonRpcMessage::Error(error)) = parse(br#"{"jsonrpc":"2.0","id":7,"reply":1}"#) else {
+            panic!("expected an error");
+        };
+        assert_eq!(error.id, Some(RequestId::Number(7)));
+        assert!(error.error.message.contains("wrong form"));
+    }
+
+    #[test]
+    fn log_lines_are_stray_and_deep_messages_break_the_protocol() {
+        assert_eq!(parse(b"Server listening").unwrap_err(), Unreadable::Stray);
+        assert_eq!(parse(b"{not json}").unwrap_err(), Unreadable::Stray);
+        assert_eq!(parse(b"[1,2]").unwrap_err(), Unreadable::Stray);
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}1{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+        assert!(matches!(parse(deep.as_bytes()), Err(Unreadable::Broken(_))));
+    }
+}

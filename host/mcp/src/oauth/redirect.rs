@@ -1,0 +1,117 @@
+//! The address on this machine to which a login page redirects.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use url::Url;
+
+/// Maximum bytes of a request's head.
+const MAX_HEAD: usize = 16 << 10;
+/// Limit on one request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum connections at a time.
+const MAX_CONNECTIONS: usize = 16;
+
+const DONE: &str = "<!doctype html><title>Pinion</title><p>Pinion received the login. You can close this window.</p>";
+const UNKNOWN: &str = "<!doctype html><title>Pinion</title><p>No login waits for this address.</p>";
+
+/// Listens on loopback for one redirect.
+pub(super) struct Redirect {
+    listener: TcpListener,
+    pub(super) address: Url,
+}
+
+impl Redirect {
+    /// Binds a port; none lets the system choose.
+    pub(super) async fn bind(port: Option<u16>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
+        let address = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
+        let address = Url::parse(&address).map_err(io::Error::other)?;
+        Ok(Self { listener, address })
+    }
+
+    /// Waits for the redirect that belongs to `state`. Requests of others are answered and ignored, so that no web page
+    /// can end the login.
+    pub(super) async fn wait(self, state: &str) -> io::Result<Url> {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
+                    let (stream, _) = accepted?;
+                    connections.spawn(timeout(TIMEOUT, answer(stream, self.address.clone(), state.to_owned())));
+                }
+                Some(done) = connections.join_next() => {
+                    if let Ok(Ok(Ok(Some(url)))) = done {
+                        return Ok(url);
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, address: Url, state: String) -> io::Result<Option<Url>> {
+    let mut head = Vec::new();
+    let mut buffer = [0; 2 << 10];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let read = stream.read(&mut buffer).await?;
+        if read == 0 || head.len() + read > MAX_HEAD {
+            return Ok(None);
+        }
+        head.extend_from_slice(&buffer[..read]);
+    }
+    let target = std::str::from_utf8(&head).ok().and_then(|head| {
+        let line = head.lines().next()?;
+        line.strip_prefix("GET ")?.split(' ').next()
+    });
+    let url = target.and_then(|target| belongs(target, &address, &state));
+    let (status, body) = if url.is_some() { ("200 OK", DONE) } else { ("404 Not Found", UNKNOWN) };
+    let response = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
+         Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(response.as_bytes()).await?;
+    stream.shutdown().await?;
+    Ok(url)
+}
+
+/// Returns the address of a request, if it is the redirect of the login with this state.
+pub(super) fn belongs(target: &str, address: &Url, state: &str) -> Option<Url> {
+    let url = address.join(target).ok()?;
+    let is_ours = url.origin() == address.origin() && url.path() == address.path();
+    let has_state = url.query_pairs().any(|(name, value)| name == "state" && value == state);
+    (is_ours && has_state).then_some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn get(address: &Url, target: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", address.port().unwrap())).await.unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn forged_redirects_do_not_end_the_login() {
+        let redirect = Redirect::bind(None).await.unwrap();
+        let address = redirect.address.clone();
+        let waiting = tokio::spawn(async move { redirect.wait("right").await.unwrap() });
+        for target in
+            ["/favicon.ico", "/callback?code=1&state=wrong", "/callback?code=1", "//evil/callback?state=right"]
+        {
+            assert!(get(&address, target).await.starts_with("HTTP/1.1 404"), "{target}");
+        }
+        assert!(get(&address, "/callback?code=abc&state=right").await.starts_with("HTTP/1.1 200"));
+        assert_eq!(waiting.await.unwrap().query(), Some("code=abc&state=right"));
+    }
+}

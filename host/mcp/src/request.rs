@@ -1,0 +1,203 @@
+//! Requests to servers and their form in the protocol.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, GetPromptRequest,
+    GetPromptRequestParams, InputResponses, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest,
+    PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{OnProgress, Progress};
+use crate::limits::MAX_ARGUMENTS;
+
+/// A request to a server. Texts of JSON are objects, or empty for none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Connects and fetches the catalogue. The result is `{"protocol", "software"}`.
+    Connect,
+    /// Calls a tool.
+    CallTool {
+        /// Name of the tool.
+        name: String,
+        /// Arguments as JSON.
+        arguments: String,
+    },
+    /// Gets a prompt.
+    GetPrompt {
+        /// Name of the prompt.
+        name: String,
+        /// Arguments as JSON.
+        arguments: String,
+    },
+    /// Lists resources.
+    ListResources {
+        /// Page, as named by the page before.
+        cursor: Option<String>,
+    },
+    /// Lists templates of resources.
+    ListResourceTemplates {
+        /// Page, as named by the page before.
+        cursor: Option<String>,
+    },
+    /// Reads a resource.
+    ReadResource {
+        /// Address of the resource.
+        uri: String,
+    },
+    /// Completes an argument of a prompt or resource template.
+    Complete {
+        /// Reference as JSON, such as `{"type": "ref/prompt", "name": "greet"}`.
+        reference: String,
+        /// Argument as JSON: `{"name", "value"}`.
+        argument: String,
+    },
+}
+
+/// Conditions of one request.
+#[derive(Clone)]
+pub struct CallContext {
+    /// Cancels the request, also at the server.
+    pub cancel: CancellationToken,
+    /// Limit on the request, including connecting and questions to the user.
+    pub deadline: Instant,
+    /// Receives the request's progress.
+    pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+impl CallContext {
+    /// Returns a context that ends after `limit`.
+    #[must_use]
+    pub fn within(limit: std::time::Duration) -> Self {
+        Self { cancel: CancellationToken::new(), deadline: Instant::now() + limit, on_progress: None }
+    }
+
+    pub(crate) fn progress(&self) -> Option<OnProgress> {
+        self.on_progress.clone()
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Answers to a server's questions, sent along when a request is repeated.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inputs {
+    pub(crate) responses: Option<InputResponses>,
+    pub(crate) state: Option<String>,
+}
+
+impl Request {
+    /// Returns the method of the protocol.
+    pub(crate) fn method(&self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::CallTool { .. } => "tools/call",
+            Self::GetPrompt { .. } => "prompts/get",
+            Self::ListResources { .. } => "resources/list",
+            Self::ListResourceTemplates { .. } => "resources/templates/list",
+            Self::ReadResource { .. } => "resources/read",
+            Self::Complete { .. } => "completion/complete",
+        }
+    }
+
+    /// Returns the message of the protocol; none for [`Request::Connect`].
+    ///
+    /// # Errors
+    /// A text is not the JSON it should be.
+    pub(crate) fn message(&self, inputs: Inputs) -> Result<Option<ClientRequest>, String> {
+        let Inputs { responses, state } = inputs;
+        let page =
+            |cursor: &Option<String>| cursor.clone().map(|c| PaginatedRequestParams::default().with_cursor(Some(c)));
+        Ok(Some(match self {
+            Self::Connect => return Ok(None),
+            Self::CallTool { name, arguments } => {
+                let mut params = CallToolRequestParams::new(name.clone());
+                // Servers of some SDKs reject calls without arguments.
+                params.arguments = Some(object(arguments)?.unwrap_or_default());
+                params.input_responses = responses;
+                params.request_state = state;
+                CallToolRequest::new(params).into()
+            }
+            Self::GetPrompt { name, arguments } => {
+                let mut params = GetPromptRequestParams::new(name.clone());
+                params.arguments = object(arguments)?;
+                params.input_responses = responses;
+                params.request_state = state;
+                GetPromptRequest::new(params).into()
+            }
+            Self::ListResources { cursor } => {
+                ListResourcesRequest { params: page(cursor), ..Default::default() }.into()
+            }
+            Self::ListResourceTemplates { cursor } => {
+                ListResourceTemplatesRequest { params: page(cursor), ..Default::default() }.into()
+            }
+            Self::ReadResource { uri } => {
+                let mut params = ReadResourceRequestParams::new(uri.clone());
+                params.input_responses = responses;
+                params.request_state = state;
+                ReadResourceRequest::new(params).into()
+            }
+            Self::Complete { reference, argument } => {
+                let reference =
+                    serde_json::from_str(reference).map_err(|e| format!("the reference is invalid: {e}"))?;
+                let argument = serde_json::from_str(argument).map_err(|e| format!("the argument is invalid: {e}"))?;
+                CompleteRequest::new(CompleteRequestParams::new(reference, argument)).into()
+            }
+        }))
+    }
+
+    /// Returns whether a result can be one of this request. Results of unknown form count, for servers that stretch the
+    /// protocol.
+    pub(crate) fn accepts(&self, result: &ServerResult) -> bool {
+        use ServerResult as R;
+        match (self, result) {
+            (_, R::CustomResult(_)) => true,
+            // A result without `content`.
+            (Self::CallTool { .. }, R::CallToolResult(_) | R::EmptyResult(_) | R::TaskAckResult(_)) => true,
+            (Self::GetPrompt { .. }, R::GetPromptResult(_)) => true,
+            (Self::ListResources { .. }, R::ListResourcesResult(_)) => true,
+            (Self::ListResourceTemplates { .. }, R::ListResourceTemplatesResult(_)) => true,
+            (Self::ReadResource { .. }, R::ReadResourceResult(_)) => true,
+            (Self::Complete { .. }, R::CompleteResult(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+fn object(text: &str) -> Result<Option<JsonObject>, String> {
+    if text.len() > MAX_ARGUMENTS {
+        return Err(format!("the arguments have {} bytes, the limit is {MAX_ARGUMENTS}", text.len()));
+    }
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(Some(object)),
+        Ok(Value::Null) => Ok(None),
+        Ok(_) => Err("the arguments are not a JSON object".to_owned()),
+        Err(error) => Err(format!("the arguments are not JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_must_be_an_object() {
+        let call = |arguments: &str| Request::CallTool { name: "t".into(), arguments: arguments.into() };
+        assert!(call("{\"a\":1}").message(Inputs::default()).is_ok());
+        assert!(call("").message(Inputs::default()).is_ok());
+        for arguments in ["[1]", "{", "\"x\"", &"x".repeat(MAX_ARGUMENTS + 1)] {
+            assert!(call(arguments).message(Inputs::default()).is_err());
+        }
+    }
+}

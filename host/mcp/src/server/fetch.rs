@@ -1,0 +1,94 @@
+//! Fetching the catalogue of a server over a connection.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, SubscriptionFilter,
+};
+
+use crate::catalogue::{Catalogue, Collector, Kind, head};
+use crate::connection::{Connection, Failure, announces_updates};
+use crate::limits::{MAX_INSTRUCTIONS, MAX_PAGES};
+use crate::request::CallContext;
+
+/// Fetches the catalogue over a connection.
+pub(super) async fn fetch(connection: &Connection, limit: Duration) -> Result<Catalogue, Failure> {
+    let call = CallContext::within(limit);
+    let info = connection.info();
+    let info = info.as_deref();
+    let capabilities = info.map(|info| info.capabilities.clone()).unwrap_or_default();
+    let software = info.and_then(|info| info.server_info.as_ref());
+    let software = software.map(|s| format!("{} {}", s.name, s.version)).unwrap_or_default();
+    let protocol = info.map(|info| info.protocol_version.to_string()).unwrap_or_default();
+    let instructions = info.and_then(|info| info.instructions.as_deref());
+    let instructions = instructions.map(|text| head(text, MAX_INSTRUCTIONS));
+    let mut collector = Collector::new(&protocol, &software, instructions, capabilities.resources.is_some());
+    if capabilities.tools.is_some() {
+        collect(connection, &call, limit, Kind::Tool, &mut collector).await?;
+    }
+    if capabilities.prompts.is_some() {
+        collect(connection, &call, limit, Kind::Prompt, &mut collector).await?;
+    }
+    Ok(Catalogue { is_deaf: connection.is_deaf(), ..collector.finish() })
+}
+
+async fn collect(
+    connection: &Connection,
+    call: &CallContext,
+    limit: Duration,
+    kind: Kind,
+    collector: &mut Collector,
+) -> Result<(), Failure> {
+    let mut cursor: Option<String> = None;
+    for _ in 0..MAX_PAGES {
+        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let (message, method): (ClientRequest, _) = match kind {
+            Kind::Tool => (ListToolsRequest { params, ..Default::default() }.into(), "tools/list"),
+            Kind::Prompt => (ListPromptsRequest { params, ..Default::default() }.into(), "prompts/list"),
+        };
+        let next = match connection.send(message, call, limit, method).await? {
+            ServerResult::ListToolsResult(page) if kind == Kind::Tool => {
+                let mut has_room = true;
+                for tool in &page.tools {
+                    has_room = collector.add(kind, &tool.name, tool);
+                }
+                page.next_cursor.filter(|_| has_room)
+            }
+            ServerResult::ListPromptsResult(page) if kind == Kind::Prompt => {
+                let mut has_room = true;
+                for prompt in &page.prompts {
+                    has_room = collector.add(kind, &prompt.name, prompt);
+                }
+                page.next_cursor.filter(|_| has_room)
+            }
+            _ => {
+                collector.drop_entry(format!("dropped a page of `{method}` that has the wrong form"));
+                None
+            }
+        };
+        match next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(()),
+        }
+    }
+    collector.drop_entry(format!("dropped the pages of a list after {MAX_PAGES}"));
+    Ok(())
+}
+
+/// Returns the notices to ask for: of changed lists, and of changes of the resources that were read. None if there are none
+/// so far.
+pub(super) fn wanted_notices(connection: &Connection) -> Option<SubscriptionFilter> {
+    let info = connection.info()?;
+    if info.protocol_version.has_initialize() {
+        return None;
+    }
+    let tools = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed) == Some(true);
+    let prompts = info.capabilities.prompts.as_ref().and_then(|prompts| prompts.list_changed) == Some(true);
+    let mut filter = SubscriptionFilter::new();
+    filter.tools_list_changed = tools.then_some(true);
+    filter.prompts_list_changed = prompts.then_some(true);
+    let read = if announces_updates(&info) { connection.watched.all() } else { Vec::new() };
+    let wants_any = tools || prompts || !read.is_empty();
+    filter.resource_subscriptions = (!read.is_empty()).then_some(read);
+    wants_any.then_some(filter)
+}

@@ -1,0 +1,489 @@
+//! One configured server: started by its first request, restarted after it died, closed when idle.
+
+mod fetch;
+mod info;
+mod keeper;
+mod login;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::catalogue::{Catalogue, cache};
+use crate::config::{ServerConfig, ToolFilter, Transport};
+use crate::connection::{Connection, Failure, Handler, OpenError, Opener, Routes, Watched};
+use crate::error::{McpError, without_query};
+use crate::http::Http;
+use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, BACKOFF_SAT_OUT, HEALTHY};
+use crate::oauth::OAuth;
+use crate::ports::Ports;
+use crate::questions::Questions;
+use crate::request::{CallContext, Request};
+use fetch::fetch;
+pub use info::{PromptInfo, ServerInfo, ServerState, ToolInfo};
+
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Connection>, McpError>>>;
+
+/// The connection.
+enum Slot {
+    Empty,
+    Connecting(Attempt, AbortHandle),
+    Open(Arc<Connection>),
+}
+
+struct Inner {
+    slot: Slot,
+    state: ServerState,
+    enabled: bool,
+    tools: ToolFilter,
+    /// The same as the entry has them.
+    entry: (bool, ToolFilter),
+    problem: Option<String>,
+    catalogue: Option<Arc<Catalogue>>,
+    is_cache_read: bool,
+    /// Failures in a row, and when to try again.
+    failures: u32,
+    retry_at: Option<Instant>,
+    /// Last header with which the server asked for a login.
+    challenge: Option<String>,
+    /// Logins with more scopes since the last request that succeeded.
+    step_ups: u32,
+    is_shut_down: bool,
+}
+
+/// One configured server.
+pub(crate) struct Server {
+    pub(crate) config: ServerConfig,
+    identity: String,
+    ports: Arc<Ports>,
+    http: Arc<Http>,
+    oauth: Option<OAuth>,
+    questions: Questions,
+    changed: watch::Sender<u64>,
+    inner: Mutex<Inner>,
+    /// Connections that are not closed to the end.
+    keepers: TaskTracker,
+}
+
+impl Server {
+    pub(crate) fn new(config: ServerConfig, ports: Arc<Ports>, http: Arc<Http>, changed: watch::Sender<u64>) -> Self {
+        let identity = config.identity();
+        let oauth = match &config.transport {
+            Transport::Http { url, .. } => Some(OAuth::new(
+                url.clone(),
+                config.oauth.clone(),
+                config.oauth.client_metadata.clone().or_else(|| ports.client_metadata.clone()),
+                &identity,
+                ports.tokens.clone(),
+                http.clone(),
+            )),
+            Transport::Stdio { .. } => None,
+        };
+        let inner = Inner {
+            slot: Slot::Empty,
+            state: ServerState::Idle,
+            enabled: config.enabled,
+            tools: config.tools.clone(),
+            entry: (config.enabled, config.tools.clone()),
+            problem: None,
+            catalogue: None,
+            is_cache_read: false,
+            failures: 0,
+            retry_at: None,
+            challenge: None,
+            step_ups: 0,
+            is_shut_down: false,
+        };
+        // Paths of this machine mean nothing to a server on another one.
+        let roots: &[_] = if oauth.is_none() { &ports.workspace_roots } else { &[] };
+        let questions = Questions::new(&config.name, ports.person.clone(), roots);
+        Self {
+            config,
+            identity,
+            ports,
+            http,
+            oauth,
+            questions,
+            changed,
+            inner: Mutex::new(inner),
+            keepers: TaskTracker::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cache(&self) -> &Path {
+        &self.ports.cache
+    }
+
+    fn notify(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// Returns the catalogue, reading the cache the first time.
+    fn catalogue(&self) -> Option<Arc<Catalogue>> {
+        let mut inner = self.lock();
+        if !inner.is_cache_read {
+            inner.is_cache_read = true;
+            if inner.catalogue.is_none() {
+                inner.catalogue = cache::read(self.cache(), &self.identity).map(Arc::new);
+            }
+        }
+        inner.catalogue.clone()
+    }
+
+    /// Returns a text that changes when the server would offer something else. Reads no catalogue.
+    pub(crate) fn fingerprint(&self) -> String {
+        let file = cache::state(self.cache(), &self.identity);
+        let inner = self.lock();
+        format!("{:?} {} {} {:?} {file}\n", self.config.name, self.identity, inner.enabled, inner.tools)
+    }
+
+    pub(crate) fn info(&self) -> ServerInfo {
+        let catalogue = self.catalogue();
+        let catalogue = catalogue.as_deref();
+        let inner = self.lock();
+        let state = if inner.enabled { inner.state } else { ServerState::Disabled };
+        let dropped = || catalogue.filter(|c| !c.problems.is_empty()).map(|c| c.problems.join("; "));
+        let tool = |tool: &crate::catalogue::Entry| ToolInfo {
+            name: tool.name.clone(),
+            definition: tool.definition.clone(),
+            enabled: inner.tools.allows(&tool.name),
+        };
+        let prompt = |prompt: &crate::catalogue::Entry| PromptInfo {
+            name: prompt.name.clone(),
+            definition: prompt.definition.clone(),
+        };
+        ServerInfo {
+            name: self.config.name.clone(),
+            identity: self.identity.clone(),
+            state,
+            problem: inner.problem.clone().or_else(dropped),
+            instructions: catalogue.and_then(|c| c.instructions.clone()),
+            protocol: catalogue.map(|c| c.protocol.clone()),
+            software: catalogue.map(|c| c.software.clone()),
+            tools: catalogue.map(|c| c.tools.iter().map(tool).collect()).unwrap_or_default(),
+            prompts: catalogue.map(|c| c.prompts.iter().map(prompt).collect()).unwrap_or_default(),
+            has_resources: catalogue.is_some_and(|c| c.has_resources),
+            is_known: catalogue.is_some(),
+        }
+    }
+
+    pub(crate) async fn request(self: &Arc<Self>, request: &Request, call: &CallContext) -> Result<String, McpError> {
+        if let Request::CallTool { name, .. } = request
+            && !self.lock().tools.allows(name)
+        {
+            return Err(McpError::unsent(
+                &self.config.name,
+                format!("has no enabled tool `{}`", crate::error::quoted(name)),
+            ));
+        }
+        let mut has_retried = false;
+        loop {
+            let connection = self.connection(call).await?;
+            match connection.perform(request, call, self.config.call_timeout, &self.questions).await {
+                Ok(result) => {
+                    // Only an answer shows health: some servers start and then fail at their first request.
+                    if *request != Request::Connect {
+                        let mut inner = self.lock();
+                        inner.failures = 0;
+                        inner.retry_at = None;
+                        inner.step_ups = 0;
+                    }
+                    return Ok(result);
+                }
+                // Nothing was sent, as when a server ended while it was idle: another connection may do.
+                Err(Failure::Error(error @ McpError::Failed { request_sent: false, .. })) => {
+                    if has_retried || !connection.is_closed() {
+                        return Err(error);
+                    }
+                    has_retried = true;
+                    self.forget(&connection);
+                }
+                Err(Failure::Error(error)) => return Err(error),
+                Err(Failure::Login(challenge)) => {
+                    let error = self.require_login(challenge);
+                    // The server refused the request, so that it may be repeated with a new token.
+                    if has_retried || !self.oauth.as_ref().is_some_and(OAuth::may_log_in_alone) {
+                        return Err(error);
+                    }
+                    has_retried = true;
+                }
+            }
+        }
+    }
+
+    /// Returns the open connection, or opens one.
+    async fn connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
+        let attempt = self.attempt()?;
+        let late = || McpError::TimedOut {
+            message: format!("MCP server `{}` was not ready in time", self.config.name),
+            request_sent: false,
+        };
+        tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => Err(McpError::Cancelled { request_sent: false }),
+            () = sleep_until(call.deadline) => Err(late()),
+            result = attempt => result,
+        }
+    }
+
+    /// Joins or starts an attempt to connect. All requests that wait share it, and it outlives them.
+    fn attempt(self: &Arc<Self>) -> Result<Attempt, McpError> {
+        let mut inner = self.lock();
+        let name = &self.config.name;
+        if inner.is_shut_down {
+            return Err(McpError::unsent(name, "is shut down"));
+        }
+        if !inner.enabled {
+            return Err(McpError::Disabled { server: name.clone() });
+        }
+        match &inner.slot {
+            Slot::Open(connection) if !connection.is_closed() => {
+                return Ok(std::future::ready(Ok(connection.clone())).boxed().shared());
+            }
+            Slot::Connecting(attempt, _) => return Ok(attempt.clone()),
+            _ => {}
+        }
+        let now = Instant::now();
+        let wait = inner.retry_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        if wait > BACKOFF_SAT_OUT {
+            let problem = inner.problem.clone().unwrap_or_else(|| "failed".to_owned());
+            let seconds = wait.as_secs() + 1;
+            let text = format!("{problem} ({} failures in a row, next attempt in {seconds} s)", inner.failures);
+            return Err(McpError::unsent(name, text));
+        }
+        let server = self.clone();
+        let task = tokio::spawn(async move {
+            sleep_until(now + wait).await;
+            server.connect().await
+        });
+        let abort = task.abort_handle();
+        let name = name.clone();
+        let attempt =
+            async move { task.await.unwrap_or_else(|_| Err(McpError::unsent(&name, "was stopped while it started"))) };
+        let attempt = attempt.boxed().shared();
+        inner.slot = Slot::Connecting(attempt.clone(), abort);
+        inner.state = ServerState::Starting;
+        drop(inner);
+        self.notify();
+        Ok(attempt)
+    }
+
+    /// Connects, fetches the catalogue, and leaves the connection in the slot.
+    async fn connect(self: Arc<Self>) -> Result<Arc<Connection>, McpError> {
+        let limit = self.config.startup_timeout;
+        let result = timeout(limit, self.open()).await;
+        let result = result
+            .unwrap_or_else(|_| Err(OpenError::Failed(format!("was not ready within {} s", limit.as_secs_f32()))));
+        let mut inner = self.lock();
+        let result = match result {
+            Ok((connection, catalogue)) => {
+                inner.state = ServerState::Ready;
+                inner.problem = None;
+                inner.slot = Slot::Open(connection.clone());
+                inner.catalogue = Some(catalogue);
+                Ok(connection)
+            }
+            Err(OpenError::Login(challenge)) => {
+                inner.slot = Slot::Empty;
+                inner.state = ServerState::LoginRequired;
+                inner.problem = Some("requires a login".to_owned());
+                inner.challenge = challenge.or(inner.challenge.take());
+                Err(McpError::LoginRequired { server: self.config.name.clone() })
+            }
+            Err(OpenError::Failed(problem)) => {
+                let problem = without_query(problem, self.config.url());
+                inner.slot = Slot::Empty;
+                inner.state = ServerState::Failed;
+                back_off(&mut inner);
+                inner.problem = Some(problem.clone());
+                Err(McpError::unsent(&self.config.name, problem))
+            }
+        };
+        drop(inner);
+        self.notify();
+        result
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<(Arc<Connection>, Arc<Catalogue>), OpenError> {
+        let is_deaf = self.catalogue().is_some_and(|catalogue| catalogue.is_deaf);
+        let changes = Arc::new(Notify::new());
+        let handler = Handler {
+            questions: self.questions.clone(),
+            routes: Routes::default(),
+            changes: changes.clone(),
+            watched: Watched::default(),
+        };
+        let opener = Opener {
+            config: &self.config,
+            launcher: &*self.ports.launcher,
+            http: &self.http,
+            oauth: self.oauth.as_ref(),
+            handler,
+            is_deaf,
+        };
+        let opened = match opener.open().await {
+            Err(OpenError::Login(challenge)) => {
+                self.log_in_alone(challenge).await?;
+                opener.open().await?
+            }
+            opened => opened?,
+        };
+        let connection = Arc::new(Connection::new(&self.config, &opened));
+        // From here on the keeper ends the connection, also if this future is dropped.
+        let guard = connection.stop.clone().drop_guard();
+        let keeper = keeper::keep(Arc::downgrade(self), opened, connection.clone(), changes, self.config.idle_timeout);
+        self.keepers.spawn(keeper);
+        let catalogue = fetch(&connection, self.config.startup_timeout).await.map_err(|failure| match failure {
+            Failure::Login(challenge) => OpenError::Login(challenge),
+            Failure::Error(error) => OpenError::Failed(format!("does not list its tools: {error}")),
+        })?;
+        let catalogue = self.store(catalogue);
+        guard.disarm();
+        Ok((connection, catalogue))
+    }
+
+    /// Keeps a fetched catalogue, in memory and on disk if it differs.
+    fn store(&self, catalogue: Catalogue) -> Arc<Catalogue> {
+        let catalogue = Arc::new(catalogue);
+        let before = self.lock().catalogue.replace(catalogue.clone());
+        if before.as_deref() != Some(&*catalogue)
+            && let Err(error) = cache::write(self.cache(), &self.identity, &catalogue)
+        {
+            tracing::warn!("cannot cache the tools of MCP server `{}`: {error}", self.config.name);
+        }
+        catalogue
+    }
+
+    /// Takes over the catalogue that a server announced to have changed.
+    fn replace(&self, catalogue: Catalogue) {
+        if self.lock().catalogue.as_deref() != Some(&catalogue) {
+            self.store(catalogue);
+            self.notify();
+        }
+    }
+
+    /// Forgets a connection that ended.
+    fn forget(&self, connection: &Arc<Connection>) {
+        let mut inner = self.lock();
+        if matches!(&inner.slot, Slot::Open(current) if Arc::ptr_eq(current, connection)) {
+            inner.slot = Slot::Empty;
+            inner.state = ServerState::Idle;
+        }
+    }
+
+    /// Notes the end of a connection, which the server brought about unless `is_wanted`.
+    fn ended(&self, connection: &Arc<Connection>, is_wanted: bool) {
+        let mut inner = self.lock();
+        let is_current = matches!(&inner.slot, Slot::Open(current) if Arc::ptr_eq(current, connection));
+        if is_current {
+            inner.slot = Slot::Empty;
+            inner.state = ServerState::Idle;
+        }
+        if !is_wanted {
+            if is_current {
+                inner.state = ServerState::Failed;
+                inner.problem = Some(connection.end());
+            }
+            if connection.opened.elapsed() < HEALTHY {
+                back_off(&mut inner);
+            }
+        }
+        drop(inner);
+        self.notify();
+    }
+
+    /// Closes the connection or the attempt to connect.
+    fn close(&self, inner: &mut Inner) {
+        match std::mem::replace(&mut inner.slot, Slot::Empty) {
+            Slot::Empty => {}
+            Slot::Connecting(_, abort) => abort.abort(),
+            Slot::Open(connection) => connection.stop.cancel(),
+        }
+        inner.state = ServerState::Idle;
+    }
+
+    /// Switches the server on or off; off closes its connection.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        let mut inner = self.lock();
+        inner.enabled = enabled;
+        if !enabled {
+            self.close(&mut inner);
+        }
+        drop(inner);
+        self.notify();
+    }
+
+    /// Takes over which tools a changed entry offers, and whether it is switched on. A choice of the session stays if the
+    /// entry still says the same about it. Returns whether that changes anything.
+    pub(crate) fn take_over(&self, config: &ServerConfig) -> bool {
+        let (enabled, tools) = {
+            let mut inner = self.lock();
+            let before = std::mem::replace(&mut inner.entry, (config.enabled, config.tools.clone()));
+            let is_switched = before.0 != config.enabled && inner.enabled != config.enabled;
+            (is_switched, before.1 != config.tools && inner.tools != config.tools)
+        };
+        if enabled {
+            self.set_enabled(config.enabled);
+        }
+        if tools {
+            self.set_tools(config.tools.clone());
+        }
+        enabled || tools
+    }
+
+    /// Returns the entry as it was read last.
+    pub(crate) fn entry(&self) -> ServerConfig {
+        let mut config = self.config.clone();
+        (config.enabled, config.tools) = self.lock().entry.clone();
+        config
+    }
+
+    /// Sets the tools that are offered.
+    pub(crate) fn set_tools(&self, tools: ToolFilter) {
+        self.lock().tools = tools;
+        self.notify();
+    }
+
+    /// Closes the connection and forgets failures; the next request connects again at once.
+    pub(crate) fn reset(&self) {
+        let mut inner = self.lock();
+        self.close(&mut inner);
+        inner.failures = 0;
+        inner.retry_at = None;
+        inner.problem = None;
+        drop(inner);
+        self.notify();
+    }
+
+    /// Closes the connection for good.
+    pub(crate) fn shut_down(&self) {
+        let mut inner = self.lock();
+        inner.is_shut_down = true;
+        self.close(&mut inner);
+    }
+
+    /// Waits until all connections are closed and their processes ended.
+    pub(crate) async fn closed(&self) {
+        self.keepers.close();
+        self.keepers.wait().await;
+    }
+}
+
+/// Counts a failure and sets when to try again.
+fn back_off(inner: &mut Inner) {
+    let wait = BACKOFF_FIRST.saturating_mul(1 << inner.failures.min(10)).min(BACKOFF_MAX);
+    inner.failures = inner.failures.saturating_add(1);
+    // Many servers that one event ended must not start at the same moment.
+    let jitter = wait.mul_f64(0.5 * fastrand::f64());
+    inner.retry_at = Some(Instant::now() + wait / 2 + jitter);
+}

@@ -1,0 +1,14 @@
+//! Servers as their callers see them, against scripted servers in this process.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "clippy allows them in tests, but not in what tests share")]
+
+mod fake;
+mod hostile;
+mod http;
+mod lifecycle;
+mod oauth;
+#[cfg(target_os = "linux")]
+mod processes;
+mod requests;
+mod resources;
+mod tasks;

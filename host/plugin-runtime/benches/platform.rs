@@ -1,0 +1,145 @@
+//! Many plugins: the cost of 1,000 that are installed, of 100 of them that are called, and of 10,000 calls at once from
+//! 100 plugins against bare wasmtime with the same components in the same run.
+//!
+//! Needs the guests of the tests: `tests/build-guests.sh`. Linux only: reads `/proc/self`.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "call/bare.rs"]
+#[allow(dead_code, reason = "shared with the bench `call`")]
+mod bare;
+#[path = "call/guests.rs"]
+#[allow(dead_code, reason = "shared with the bench `call`")]
+mod guests;
+
+use bare::Bare;
+use futures_util::future::join_all;
+use guests::{Plugins, guest, renamed};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+const INSTALLED: usize = 1_000;
+const USED: usize = 100;
+const AT_ONCE: usize = 10_000;
+/// Repetitions, of which the fastest counts: everything else on the machine only adds time.
+const ROUNDS: usize = 7;
+/// Calls that bare wasmtime runs at a time. More of them only wait for the two cores, and each needs a stack.
+const BARE_CALLS: usize = 64;
+
+fn main() {
+    // `cargo test --benches` only checks that it builds.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // Kept for the next run, because compiling all of them takes minutes.
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("platform");
+    let (directory, cache) = (kept.join("plugins"), kept.join("cache"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let files = renamed(&guest("greet_one"), &directory, INSTALLED);
+    // Descriptions of files that were written just now are not kept.
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    drop(tokio.block_on(Plugins::load_files(files.clone(), &cache)));
+    println!("{INSTALLED} plugins compiled, or read from the cache, and described in {:.1?}", begun.elapsed());
+    tokio.block_on(installed(&files, &cache));
+    tokio.block_on(at_once(&files[..USED], &cache));
+}
+
+fn tool(number: usize) -> String {
+    format!("gr{number:03}")
+}
+
+/// Megabytes of the process that are its own: neither shared with others nor of a file.
+fn memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e3
+}
+
+fn least(durations: impl Iterator<Item = Duration>) -> Duration {
+    durations.min().unwrap()
+}
+
+async fn start(files: &[PathBuf], cache: &Path) -> (Duration, Plugins) {
+    let begun = Instant::now();
+    let plugins = Plugins::load_files(files.to_vec(), cache).await;
+    (begun.elapsed(), plugins)
+}
+
+async fn lookup(plugins: &Plugins) -> Duration {
+    let missing = plugins.missing();
+    let begun = Instant::now();
+    for _ in 0..10_000 {
+        plugins.look_up(&missing).await;
+    }
+    begun.elapsed() / 10_000
+}
+
+async fn installed(files: &[PathBuf], cache: &Path) {
+    let (mut none, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        none.push(start(&[], cache).await.0);
+        all.push(start(files, cache).await.0);
+    }
+    let (none, all) = (least(none.into_iter()), least(all.into_iter()));
+    println!("start with no plugin {none:.1?}, with {INSTALLED} {all:.1?}: {:.1?} more", all.saturating_sub(none));
+    let alone = lookup(&start(&files[..1], cache).await.1).await;
+    let (_, plugins) = start(files, cache).await;
+    println!("lookup among 1: {alone:.1?}, among {INSTALLED}: {:.1?}", lookup(&plugins).await);
+    // The pool keeps the memory of some instances, whatever plugin they were of.
+    for _ in 0..20 {
+        plugins.call(&tool(0), json!({})).await;
+    }
+    let before = memory();
+    let begun = Instant::now();
+    for number in 1..=USED {
+        assert_eq!(plugins.call(&tool(number), json!({})).await, "hello from version one");
+    }
+    println!(
+        "{USED} of them called once: {:.1?} each, {:.1} MB more than with one called",
+        begun.elapsed() / USED as u32,
+        memory() - before
+    );
+}
+
+async fn at_once(files: &[PathBuf], cache: &Path) {
+    let plugins = start(files, cache).await.1;
+    let first = Bare::new(&files[0], plugins.workspace());
+    let bare: Vec<Arc<Bare>> = files.iter().map(|file| Arc::new(first.beside(file))).collect();
+    let definitions = plugins.definitions();
+    for definition in &definitions {
+        plugins.call_of(definition).await;
+    }
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let calls = (0..AT_ONCE).map(|call| plugins.call_of(&definitions[call % USED]));
+        assert!(plugins_said(&join_all(calls).await));
+        ours.push(begun.elapsed());
+        let begun = Instant::now();
+        let permits = Arc::new(Semaphore::new(BARE_CALLS));
+        let calls = (0..AT_ONCE).map(|call| {
+            let (bare, permits) = (bare[call % USED].clone(), permits.clone());
+            tokio::spawn(async move {
+                let _permit = permits.acquire().await.unwrap();
+                bare.tool_call(&tool(call % USED), "{}").await.1
+            })
+        });
+        let said: Vec<String> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+        assert!(plugins_said(&said));
+        theirs.push(begun.elapsed());
+    }
+    let per_second = |time: Duration| AT_ONCE as f64 / time.as_secs_f64();
+    let (ours, theirs) = (per_second(least(ours.into_iter())), per_second(least(theirs.into_iter())));
+    println!(
+        "{AT_ONCE} calls at once of {USED} plugins: {ours:.0} calls/s, bare wasmtime {theirs:.0}: {:.0} %",
+        100.0 * ours / theirs
+    );
+}
+
+fn plugins_said(texts: &[String]) -> bool {
+    texts.len() == AT_ONCE && texts.iter().all(|text| text == "hello from version one")
+}

@@ -1,0 +1,203 @@
+//! Bounds on what servers and guests send through the import `mcp`.
+
+use super::port::{McpFailure, McpServer, McpState};
+use crate::bindings::pinion::plugin::mcp::{
+    self as wit, Failure, McpError, ServerError, ServerPrompt, ServerState, ServerTool,
+};
+use crate::convert::clip;
+
+/// Bytes of a result, which the contract names.
+pub(super) const MAX_RESULT: u32 = 4 << 20;
+/// Bytes of the arguments of a request.
+const MAX_ARGUMENTS: usize = 4 << 20;
+/// Nesting of the arguments of a request; parsers of servers may be recursive.
+const MAX_NESTING: usize = 128;
+/// Bytes of a name, a cursor or an address.
+const MAX_NAME: usize = 16 * 1024;
+/// Servers in a list.
+const MAX_SERVERS: usize = 1024;
+/// Tools and prompts of a server in a list, which the contract names.
+const MAX_TOOLS: usize = 4096;
+const MAX_PROMPTS: usize = 1024;
+/// Bytes of all definitions in a list, which the contract names.
+const MAX_DEFINITIONS: usize = 16 << 20;
+/// Bytes of the instructions of a server, which the contract names.
+const MAX_INSTRUCTIONS: usize = 64 * 1024;
+/// Bytes of a problem, and of the message of an error.
+const MAX_MESSAGE: usize = 8 * 1024;
+/// Bytes of the data of an error.
+const MAX_DATA: usize = 64 * 1024;
+
+/// Converts the list of servers.
+pub(super) fn servers(servers: Vec<McpServer>) -> Vec<wit::Server> {
+    let mut left = MAX_DEFINITIONS;
+    let mut fits = |bytes: usize| {
+        let is_within = bytes <= left;
+        left -= if is_within { bytes } else { 0 };
+        is_within
+    };
+    let server = |server: McpServer| {
+        let tools = server.tools.into_iter().take(MAX_TOOLS);
+        let tools = tools.filter(|tool| fits(tool.name.len() + tool.definition.len())).map(|tool| ServerTool {
+            digest: blake3::hash(tool.definition.as_bytes()).to_hex().to_string(),
+            name: tool.name,
+            definition: tool.definition.to_string(),
+            enabled: tool.is_enabled,
+        });
+        let tools: Vec<ServerTool> = tools.collect();
+        let prompts = server.prompts.into_iter().take(MAX_PROMPTS);
+        let prompts = prompts
+            .filter(|prompt| fits(prompt.name.len() + prompt.definition.len()))
+            .map(|prompt| ServerPrompt { name: prompt.name, definition: prompt.definition.to_string() });
+        let prompts = prompts.collect();
+        let digest = digest(&server.identity, &tools);
+        wit::Server {
+            name: server.name,
+            identity: server.identity,
+            state: state(server.state),
+            problem: server.problem.map(|text| clip(&text, MAX_MESSAGE).to_owned()),
+            instructions: server.instructions.map(|text| clip(&text, MAX_INSTRUCTIONS).to_owned()),
+            protocol: server.protocol.map(|text| clip(&text, MAX_MESSAGE).to_owned()),
+            tools,
+            prompts,
+            has_resources: server.has_resources,
+            digest,
+            is_known: server.is_known,
+            extra: None,
+        }
+    };
+    servers.into_iter().take(MAX_SERVERS).map(server).collect()
+}
+
+/// Hashes a server and the tools that are switched on.
+fn digest(identity: &str, tools: &[ServerTool]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let texts = tools.iter().filter(|tool| tool.enabled).flat_map(|tool| [tool.name.as_str(), tool.digest.as_str()]);
+    for text in std::iter::once(identity).chain(texts) {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+fn state(state: McpState) -> ServerState {
+    match state {
+        McpState::Disabled => ServerState::Disabled,
+        McpState::Idle => ServerState::Idle,
+        McpState::Starting => ServerState::Starting,
+        McpState::Ready => ServerState::Ready,
+        McpState::Failed => ServerState::Failed,
+        McpState::LoginRequired => ServerState::LoginRequired,
+    }
+}
+
+/// Converts a failure.
+pub(super) fn error(failure: McpFailure) -> McpError {
+    let text = clip(&failure.to_string(), MAX_MESSAGE).to_owned();
+    match failure {
+        McpFailure::NotFound(_) => McpError::NotFound(text),
+        McpFailure::Disabled(_) => McpError::Disabled(text),
+        McpFailure::LoginRequired { .. } => McpError::LoginRequired(text),
+        McpFailure::TooLarge(limit) => McpError::TooLarge(limit),
+        McpFailure::TimedOut { request_sent, .. } => McpError::TimedOut(Failure { message: text, request_sent }),
+        McpFailure::Cancelled { request_sent } => McpError::Cancelled(Failure { message: text, request_sent }),
+        McpFailure::Server { code, data, .. } => {
+            McpError::Server(ServerError { code, message: text, data: data.filter(|data| data.len() <= MAX_DATA) })
+        }
+        McpFailure::Failed { request_sent, .. } => McpError::Failed(Failure { message: text, request_sent }),
+    }
+}
+
+/// Checks names, cursors and addresses of a request.
+///
+/// # Errors
+/// One of them is too long.
+pub(super) fn names(names: &[&str]) -> Result<(), McpError> {
+    match names.iter().find(|name| name.len() > MAX_NAME) {
+        Some(name) => Err(McpError::Invalid(format!("a name of {} bytes, of at most {MAX_NAME}", name.len()))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that arguments are a JSON object, small and flat enough for any server.
+///
+/// # Errors
+/// They are not.
+pub(super) fn arguments(json: &str) -> Result<(), McpError> {
+    if json.len() > MAX_ARGUMENTS {
+        let text = format!("arguments of {} bytes, of at most {MAX_ARGUMENTS}", json.len());
+        return Err(McpError::Invalid(text));
+    }
+    if nesting(json) > MAX_NESTING {
+        return Err(McpError::Invalid(format!("arguments that nest deeper than {MAX_NESTING} levels")));
+    }
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json) {
+        Ok(_) => Ok(()),
+        Err(problem) => Err(McpError::Invalid(format!("arguments that are not a JSON object: {problem}"))),
+    }
+}
+
+/// Returns the nesting of brackets in a JSON text.
+fn nesting(json: &str) -> usize {
+    let (mut depth, mut most, mut in_string, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::port::{McpPrompt, McpTool};
+    use super::*;
+
+    fn server(tools: Vec<McpTool>) -> McpServer {
+        McpServer {
+            name: "s".into(),
+            identity: "i".into(),
+            state: McpState::Ready,
+            problem: Some("é".repeat(MAX_MESSAGE)),
+            instructions: Some("x".repeat(100_000)),
+            protocol: None,
+            tools,
+            prompts: vec![McpPrompt { name: "p".into(), definition: "{}".into() }; 2_000],
+            has_resources: false,
+            is_known: true,
+        }
+    }
+
+    #[test]
+    fn list_of_servers_is_bounded() {
+        let small = McpTool { name: "small".into(), definition: "{}".into(), is_enabled: true };
+        let big = McpTool { name: "big".into(), definition: "x".repeat(9 << 20).into(), is_enabled: true };
+        let listed = servers(vec![server(vec![big.clone(), big.clone(), small.clone()]), server(vec![big, small])]);
+        let names = |at: usize| listed[at].tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>();
+        assert_eq!((names(0), names(1)), (vec!["big", "small"], vec!["small"]));
+        assert_eq!(listed[0].prompts.len(), MAX_PROMPTS);
+        assert_eq!(listed[0].instructions.as_ref().unwrap().len(), MAX_INSTRUCTIONS);
+        assert!(listed[0].problem.as_ref().unwrap().len() <= MAX_MESSAGE);
+        assert_eq!(listed[0].tools[1].digest, blake3::hash(b"{}").to_hex().to_string());
+    }
+
+    #[test]
+    fn arguments_are_bounded_objects() {
+        assert!(arguments(r#"{"a": "]]]]{{\"{"}"#).is_ok());
+        for bad in ["", "[]", "1", "{", "{\"a\":NaN}"] {
+            assert!(matches!(arguments(bad), Err(McpError::Invalid(_))), "{bad}");
+        }
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        assert!(matches!(arguments(&deep), Err(McpError::Invalid(text)) if text.contains("nest")));
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENTS));
+        assert!(matches!(arguments(&long), Err(McpError::Invalid(text)) if text.contains("bytes")));
+        assert!(names(&["a", &"x".repeat(20_000)]).is_err() && names(&["a"]).is_ok());
+    }
+}

@@ -1,0 +1,179 @@
+//! The import `mcp`.
+
+use super::checked::{self, MAX_RESULT};
+use super::port::{McpCall, McpFailure, McpRequest};
+use super::{Mcp, McpGrant};
+use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
+use crate::calls::state::State;
+use crate::convert::clip;
+use crate::host::spill::Spill;
+use pinion_protocol::{Content, ToolProgress};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use wasmtime::component::{HasSelf, Linker};
+
+/// Time that a request has to end after it was cancelled; less than the grace period of a call.
+const CANCEL_PATIENCE: Duration = Duration::from_millis(200);
+/// Bytes of one line of progress, and of all lines of one request.
+const MAX_LINE: usize = 4096;
+const MAX_LINES: usize = 1 << 20;
+
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    mcp::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl mcp::Host for State {
+    async fn servers(&mut self) -> wasmtime::Result<Vec<Server>> {
+        let Ok(grant) = self.call.authority.check::<Mcp>() else { return Ok(Vec::new()) };
+        let servers = self.mcp.servers().into_iter().filter(|server| grant.allows(&server.name));
+        Ok(checked::servers(servers.collect()))
+    }
+
+    async fn connect(&mut self, server: String) -> wasmtime::Result<Result<(), McpError>> {
+        Ok(self.request(server, &[], None, McpRequest::Connect).await?.map(drop))
+    }
+
+    async fn call_tool(
+        &mut self,
+        server: String,
+        name: String,
+        arguments: String,
+        _extra: Option<String>,
+    ) -> wasmtime::Result<Result<String, McpError>> {
+        let checked = (name.clone(), arguments.clone());
+        let request = McpRequest::CallTool { name, arguments };
+        self.request(server, &[&checked.0], Some(&checked.1), request).await
+    }
+
+    async fn get_prompt(
+        &mut self,
+        server: String,
+        name: String,
+        arguments: String,
+    ) -> wasmtime::Result<Result<String, McpError>> {
+        let checked = (name.clone(), arguments.clone());
+        let request = McpRequest::GetPrompt { name, arguments };
+        self.request(server, &[&checked.0], Some(&checked.1), request).await
+    }
+
+    async fn list_resources(
+        &mut self,
+        server: String,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<String, McpError>> {
+        let checked = cursor.clone().unwrap_or_default();
+        self.request(server, &[&checked], None, McpRequest::ListResources { cursor }).await
+    }
+
+    async fn list_resource_templates(
+        &mut self,
+        server: String,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<String, McpError>> {
+        let checked = cursor.clone().unwrap_or_default();
+        self.request(server, &[&checked], None, McpRequest::ListResourceTemplates { cursor }).await
+    }
+
+    async fn read_resource(&mut self, server: String, uri: String) -> wasmtime::Result<Result<String, McpError>> {
+        let checked = uri.clone();
+        self.request(server, &[&checked], None, McpRequest::ReadResource { uri }).await
+    }
+
+    async fn complete(
+        &mut self,
+        server: String,
+        reference: String,
+        argument: String,
+    ) -> wasmtime::Result<Result<String, McpError>> {
+        let checked = argument.clone();
+        if let Err(invalid) = checked::arguments(&reference) {
+            return Ok(Err(invalid));
+        }
+        self.request(server, &[], Some(&checked), McpRequest::Complete { reference, argument }).await
+    }
+
+    async fn keep(&mut self, text: String) -> wasmtime::Result<Result<String, String>> {
+        let directory = match self.call.authority.check::<Mcp>() {
+            Ok(McpGrant { output, .. }) => output.clone(),
+            Err(denied) => return Ok(Err(denied.to_string())),
+        };
+        self.account.capabilities.mcp.spend()?;
+        let written = self.account.capabilities.files.written.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let mut spill = Spill::new(&directory, written);
+            spill.take(text.as_bytes(), true);
+            spill.finish()
+        });
+        Ok(kept.await.ok().flatten().ok_or_else(|| "the host could not write the file".to_owned()))
+    }
+}
+
+impl State {
+    /// Checks and sends a request.
+    async fn request(
+        &mut self,
+        server: String,
+        names: &[&str],
+        arguments: Option<&str>,
+        request: McpRequest,
+    ) -> wasmtime::Result<Result<String, McpError>> {
+        let grant = match self.call.authority.check::<Mcp>() {
+            Ok(grant) => grant,
+            Err(denied) => return Ok(Err(McpError::Denied(denied.to_string()))),
+        };
+        if !grant.allows(&server) {
+            let phrase = "use this MCP server";
+            let denied = self.call.authority.not_granted(phrase, &format!("mcp = [{:?}]", clip(&server, 80)));
+            return Ok(Err(McpError::Denied(denied.to_string())));
+        }
+        self.account.capabilities.mcp.spend()?;
+        let checked = checked::names(&[names, &[server.as_str()]].concat());
+        if let Err(invalid) = checked.and_then(|()| arguments.map_or(Ok(()), checked::arguments)) {
+            return Ok(Err(invalid));
+        }
+        let cancel = self.call.deadline.token().clone();
+        let call = McpCall {
+            cancel: cancel.clone(),
+            deadline: self.call.deadline.at(),
+            progress: Arc::new(Lines { to: self.call.progress.clone(), left: AtomicUsize::new(MAX_LINES) }),
+            session: self.call.session.clone(),
+            services: self.call.services.clone(),
+        };
+        let port = self.mcp.clone();
+        let sending = port.request(&server, request, call);
+        let given_up = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(CANCEL_PATIENCE).await;
+        };
+        let result = tokio::select! {
+            biased;
+            result = sending => result,
+            () = given_up => Err(McpFailure::Cancelled { request_sent: true }),
+        };
+        let result = result.and_then(|json| match json.len() > MAX_RESULT as usize {
+            true => Err(McpFailure::TooLarge(MAX_RESULT)),
+            false => Ok(json),
+        });
+        Ok(result.map_err(checked::error))
+    }
+}
+
+/// Progress of a server, bounded.
+struct Lines {
+    to: Arc<dyn ToolProgress>,
+    /// Bytes that may still be reported.
+    left: AtomicUsize,
+}
+
+impl ToolProgress for Lines {
+    fn report(&self, message: String) {
+        let line = clip(&message, MAX_LINE);
+        let spend = |left: usize| left.checked_sub(line.len().max(1));
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok() {
+            self.to.report(line.to_owned());
+        }
+    }
+
+    fn update(&self, _partial: Vec<Content>) {}
+}

@@ -1,0 +1,231 @@
+//! The port to the servers that the user configured.
+
+use futures_util::future::BoxFuture;
+use pinion_protocol::ToolProgress;
+use pinion_protocol::services::Services;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The configured servers of the Model Context Protocol, as an application provides them.
+pub trait McpServers: Send + Sync {
+    /// Returns all servers in a stable order, with what each said last. Starts none and does not wait.
+    fn servers(&self) -> Vec<McpServer>;
+
+    /// Returns a text that changes when the servers would offer something else, whatever the state of their connections. It
+    /// is compared with that of an earlier process, before anything else is asked.
+    fn fingerprint(&self) -> String {
+        let mut text = String::new();
+        for server in self.servers() {
+            let McpServer { name, identity, instructions, tools, prompts, has_resources, is_known, .. } = &server;
+            let is_disabled = server.state == McpState::Disabled;
+            text.push_str(&format!("{name:?} {identity} {is_disabled} {has_resources} {is_known} {instructions:?}\n"));
+            tools.iter().for_each(|tool| text.push_str(&format!("{tool:?}\n")));
+            prompts.iter().for_each(|prompt| text.push_str(&format!("{prompt:?}\n")));
+        }
+        text
+    }
+
+    /// Returns a counter that changes whenever [`McpServers::servers`] would return something else.
+    fn changed(&self) -> watch::Receiver<u64>;
+
+    /// Sends a request to a server, which is started if it does not run. Returns the result as JSON, as the server sent it.
+    ///
+    /// The request ends promptly once `call.cancel` is cancelled, and by `call.deadline`. Dropping the future cancels it.
+    fn request<'a>(
+        &'a self,
+        server: &'a str,
+        request: McpRequest,
+        call: McpCall,
+    ) -> BoxFuture<'a, Result<String, McpFailure>>;
+}
+
+/// A configured server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// The name in the config.
+    pub name: String,
+    /// A digest of how the server is started or reached, to which approvals are bound.
+    pub identity: String,
+    /// Its state.
+    pub state: McpState,
+    /// For people: why it does not work, and what to do.
+    pub problem: Option<String>,
+    /// Text of the server about its use.
+    pub instructions: Option<String>,
+    /// The version of the protocol.
+    pub protocol: Option<String>,
+    /// Its tools.
+    pub tools: Vec<McpTool>,
+    /// Its prompts.
+    pub prompts: Vec<McpPrompt>,
+    /// True if it has resources.
+    pub has_resources: bool,
+    /// True once it has said what it offers, here or in an earlier process.
+    pub is_known: bool,
+}
+
+/// The state of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum McpState {
+    /// Switched off.
+    Disabled,
+    /// Not running.
+    Idle,
+    /// Being started.
+    Starting,
+    /// Ready for requests.
+    Ready,
+    /// It did not start, or broke down.
+    Failed,
+    /// The user has to log in.
+    LoginRequired,
+}
+
+/// A tool of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpTool {
+    /// The name that the server uses.
+    pub name: String,
+    /// The tool as JSON, as the server sent it.
+    pub definition: Arc<str>,
+    /// False if the user switched it off.
+    pub is_enabled: bool,
+}
+
+/// A prompt of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpPrompt {
+    /// The name that the server uses.
+    pub name: String,
+    /// The prompt as JSON, as the server sent it.
+    pub definition: Arc<str>,
+}
+
+/// A request to a server. Arguments are JSON texts, checked to be objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpRequest {
+    /// Start the server, and wait until it has said what it offers.
+    Connect,
+    /// Call a tool.
+    CallTool {
+        /// The name that the server uses.
+        name: String,
+        /// The arguments.
+        arguments: String,
+    },
+    /// Get the messages of a prompt.
+    GetPrompt {
+        /// The name that the server uses.
+        name: String,
+        /// The arguments.
+        arguments: String,
+    },
+    /// List resources.
+    ListResources {
+        /// The page after the first.
+        cursor: Option<String>,
+    },
+    /// List the templates of resources.
+    ListResourceTemplates {
+        /// The page after the first.
+        cursor: Option<String>,
+    },
+    /// Read a resource.
+    ReadResource {
+        /// Its address.
+        uri: String,
+    },
+    /// Complete an argument.
+    Complete {
+        /// The prompt or template, as the protocol has it.
+        reference: String,
+        /// The argument and its beginning, as the protocol has them.
+        argument: String,
+    },
+}
+
+/// The circumstances of a request.
+#[derive(Clone)]
+pub struct McpCall {
+    /// Cancelled when the result is no longer wanted.
+    pub cancel: CancellationToken,
+    /// The time by which the request has to end.
+    pub deadline: Instant,
+    /// Takes the lines that the server reports as progress.
+    pub progress: Arc<dyn ToolProgress>,
+    /// The id of the session that makes the call; empty for calls of the host itself.
+    pub session: Arc<str>,
+    /// The conversation of the call, on whose behalf a server may ask the user or the model; none outside of conversations.
+    pub services: Option<Services>,
+}
+
+/// The reason why a request has no result. Texts of servers in it are as they came.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum McpFailure {
+    /// There is no such server.
+    #[error("no MCP server `{0}`")]
+    NotFound(String),
+    /// The server or the tool is switched off.
+    #[error("{0}")]
+    Disabled(String),
+    /// The user has to log in to this server.
+    #[error("the MCP server `{server}` requires a login\nhint: the user can log in with `pinion mcp login {server}`")]
+    LoginRequired {
+        /// The name in the config.
+        server: String,
+    },
+    /// The result has more bytes than this.
+    #[error("the result exceeds {0} bytes")]
+    TooLarge(u32),
+    /// The request took too long.
+    #[error("{message}")]
+    TimedOut {
+        /// Text that names the server and the limit.
+        message: String,
+        /// True if the server may have received the request.
+        request_sent: bool,
+    },
+    /// The request was cancelled.
+    #[error("the request was cancelled")]
+    Cancelled {
+        /// True if the server may have received the request.
+        request_sent: bool,
+    },
+    /// The server returned an error.
+    #[error("{message}")]
+    Server {
+        /// The code of JSON-RPC.
+        code: i64,
+        /// The server's own message.
+        message: String,
+        /// JSON with more.
+        data: Option<String>,
+    },
+    /// Any other failure.
+    #[error("{message}")]
+    Failed {
+        /// The failure and its cause.
+        message: String,
+        /// True if the server may have received the request.
+        request_sent: bool,
+    },
+}
+
+/// Says that there are no servers, whatever is asked.
+pub(crate) struct NoServers;
+
+impl McpServers for NoServers {
+    fn servers(&self) -> Vec<McpServer> {
+        Vec::new()
+    }
+
+    fn changed(&self) -> watch::Receiver<u64> {
+        watch::channel(0).1
+    }
+
+    fn request<'a>(&'a self, server: &'a str, _: McpRequest, _: McpCall) -> BoxFuture<'a, Result<String, McpFailure>> {
+        Box::pin(async { Err(McpFailure::NotFound(server.to_owned())) })
+    }
+}

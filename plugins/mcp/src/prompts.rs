@@ -1,0 +1,171 @@
+//! Prompts of servers as slash commands.
+
+use crate::catalog::{self, Argument, PROMPTS, Prompt};
+use crate::{clean, failed};
+use pinion_plugin_sdk::mcp::{self, Server};
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::serde_json::Map;
+
+/// Bytes of a prompt that is sent.
+const MAX_PROMPT: usize = 256 * 1024;
+
+/// The commands for the prompts of all servers.
+pub(crate) fn commands(servers: &[Server]) -> Vec<Command> {
+    let prompts = catalog::prompts(servers);
+    let mut commands = Vec::new();
+    if !prompts.is_empty() {
+        commands.push(list());
+    }
+    commands.extend(prompts.into_iter().map(|prompt| {
+        let Prompt { command, server, name, description, arguments } = prompt;
+        let (server, name) = (server.name.clone(), name.to_owned());
+        let hint = hint(&arguments);
+        let made = Command::new(command, description, move |typed, _: &Call| run(&server, &name, &arguments, typed));
+        if hint.is_empty() { made } else { made.argument(hint) }
+    }));
+    commands
+}
+
+/// The command that lists the others.
+pub(crate) fn list() -> Command {
+    Command::new(PROMPTS, "Lists the prompts of MCP servers", |_: &str, _: &Call| {
+        let servers = mcp::servers();
+        let lines = catalog::prompts(&servers)
+            .into_iter()
+            .map(|prompt| format!("- `/{} {}` {}\n", prompt.command, hint(&prompt.arguments), prompt.description));
+        let text: String = lines.collect();
+        Ok(vec![Action::Print(if text.is_empty() { "no MCP server has prompts".to_owned() } else { text })])
+    })
+}
+
+fn hint(arguments: &[Argument]) -> String {
+    let shown = |argument: &Argument| {
+        let name = clean::line(&argument.name, 30);
+        if argument.required { format!("<{name}>") } else { format!("[{name}]") }
+    };
+    let all: Vec<String> = arguments.iter().take(16).map(shown).collect();
+    clean::line(&all.join(" "), 150)
+}
+
+fn run(server: &str, name: &str, arguments: &[Argument], typed: &str) -> Result<Vec<Action>, String> {
+    let values = values(arguments, typed)?;
+    let result = mcp::get_prompt(server, name, &values).map_err(|error| match failed(server, error) {
+        Error::Cancelled => "cancelled".to_owned(),
+        Error::InvalidInput(text) | Error::NotFound(text) | Error::Denied(text) => text,
+        Error::Failed { message, .. } => message,
+    })?;
+    message(server, name, &result).map(|text| vec![Action::Submit(text)])
+}
+
+/// Reads what was typed: `name=value` for arguments by name, everything else in their order. A single argument takes all.
+fn values(arguments: &[Argument], typed: &str) -> Result<Value, String> {
+    let mut values = Map::new();
+    let typed = typed.trim();
+    let words = match arguments {
+        [only] if !typed.is_empty() && !typed.starts_with(&format!("{}=", only.name)) => vec![typed.to_owned()],
+        _ => words(typed)?,
+    };
+    for word in words {
+        let named = word.split_once('=').filter(|(name, _)| arguments.iter().any(|argument| argument.name == *name));
+        let (name, value) = match named {
+            Some((name, value)) => (name.to_owned(), value.to_owned()),
+            None => {
+                let next = arguments.iter().find(|argument| !values.contains_key(&argument.name));
+                let next = next.ok_or_else(|| format!("too many arguments: `{}`", clean::line(&word, 80)))?;
+                (next.name.clone(), word)
+            }
+        };
+        values.insert(name, Value::String(value));
+    }
+    match arguments.iter().find(|argument| argument.required && !values.contains_key(&argument.name)) {
+        Some(missing) => Err(format!("the argument `{}` is missing", clean::line(&missing.name, 80))),
+        None => Ok(Value::Object(values)),
+    }
+}
+
+/// Splits a line into words; quotation marks keep blanks together.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match quote {
+        Some(open) => Err(format!("a quotation mark `{open}` is not closed")),
+        None => Ok(words),
+    }
+}
+
+/// Returns the message for the model, which says where it comes from.
+fn message(server: &str, name: &str, result: &Value) -> Result<String, String> {
+    let (server, name) = (clean::line(server, 64), clean::line(name, 80));
+    let messages = result.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut parts = Vec::new();
+    for message in messages {
+        let content = message.get("content");
+        let text = content.and_then(|content| content.get("text")).or_else(|| content?.get("resource")?.get("text"));
+        let text = match text.and_then(Value::as_str) {
+            Some(text) => clean::result(text),
+            None => "[content that is not text]".to_owned(),
+        };
+        let is_reply = message.get("role").and_then(Value::as_str) == Some("assistant");
+        parts.push(if is_reply { format!("[as the assistant]\n{text}") } else { text });
+    }
+    if parts.is_empty() {
+        return Err(format!("the prompt `{name}` of `{server}` is empty"));
+    }
+    let text = parts.join("\n\n");
+    if text.len() > MAX_PROMPT {
+        return Err(format!("the prompt has {} bytes, of at most {MAX_PROMPT}", text.len()));
+    }
+    Ok(format!(
+        "[The user chose the prompt `{name}` of the MCP server `{server}`, which wrote the following.]\n\n{text}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(names: &[(&str, bool)]) -> Vec<Argument> {
+        names.iter().map(|(name, required)| Argument { name: (*name).to_owned(), required: *required }).collect()
+    }
+
+    #[test]
+    fn arguments_are_read_by_name_or_in_order() {
+        let two = arguments(&[("city", true), ("unit", false)]);
+        let read = |typed| values(&two, typed);
+        assert_eq!(read("Oslo C").unwrap(), json!({ "city": "Oslo", "unit": "C" }));
+        assert_eq!(read("unit=C 'New York'").unwrap(), json!({ "city": "New York", "unit": "C" }));
+        assert_eq!(read("x=y").unwrap(), json!({ "city": "x=y" }), "not a name of an argument");
+        assert!(read("").unwrap_err().contains("`city` is missing"));
+        assert!(read("a b c").unwrap_err().contains("too many"));
+        assert!(read("\"a").unwrap_err().contains("not closed"));
+        let one = arguments(&[("text", false)]);
+        assert_eq!(values(&one, " it's all of it ").unwrap(), json!({ "text": "it's all of it" }));
+        assert_eq!(values(&one, "text='a b'").unwrap(), json!({ "text": "a b" }));
+        assert_eq!(values(&one, "").unwrap(), json!({}));
+        assert_eq!(hint(&two), "<city> [unit]");
+    }
+
+    #[test]
+    fn message_says_who_wrote_it() {
+        let result = json!({ "messages": [
+            { "role": "user", "content": { "type": "text", "text": "Review\u{1b}[2J this." } },
+            { "role": "assistant", "content": { "type": "text", "text": "Yes." } },
+            { "role": "user", "content": { "type": "image", "data": "" } },
+        ] });
+        let text = message("docs", "review", &result).unwrap();
+        assert!(text.starts_with("[The user chose the prompt `review` of the MCP server `docs`"), "{text}");
+        assert!(text.ends_with("Review�[2J this.\n\n[as the assistant]\nYes.\n\n[content that is not text]"), "{text}");
+        assert!(message("docs", "review", &json!({})).unwrap_err().contains("is empty"));
+    }
+}

@@ -1,0 +1,243 @@
+//! Tools that find, call and start what is not listed.
+
+use crate::catalog::{self, CALL, CONNECT, Listed, RESOURCES, SEARCH};
+use crate::clean;
+use crate::offer::trouble;
+use crate::schema::Fitted;
+use crate::{call_server, connect};
+use pinion_plugin_sdk::mcp;
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::serde_json;
+
+/// Bytes of all tools that a search shows, and of the description of one.
+const MAX_SHOWN: usize = 32 * 1024;
+const MAX_DESCRIPTION: usize = 1_500;
+/// Tools that a search shows unless it says otherwise, and at most.
+const DEFAULT_LIMIT: usize = 5;
+const MAX_LIMIT: usize = 20;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    /// Words for what the tool should do, or a part of its name.
+    query: String,
+    /// Search only in this server.
+    server: Option<String>,
+    /// The most tools to return (default: 5).
+    #[schemars(range(min = 1, max = 20))]
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CallArguments {
+    /// The server, as the search names it.
+    server: String,
+    /// The tool, as the search names it.
+    tool: String,
+    /// Arguments that match the schema of the tool.
+    #[serde(default)]
+    arguments: serde_json::Map<String, Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ConnectArguments {
+    /// The server to connect to.
+    server: String,
+}
+
+/// The tool that finds tools.
+pub(crate) fn search_tool() -> Tool {
+    Tool::new(SEARCH, "Finds tools of MCP servers by words; returns their descriptions and input schemas.", search)
+        .label("search MCP tools")
+        .executes()
+        .network()
+}
+
+/// The tool that calls a tool that is not listed.
+pub(crate) fn call_tool() -> Tool {
+    let about = format!("Calls a tool of an MCP server that `{SEARCH}` found.");
+    Tool::new(CALL, about, call).label("call an MCP tool").executes().network().approved_by(&["server", "tool"])
+}
+
+/// The tool that starts a server.
+pub(crate) fn connect_tool() -> Tool {
+    let about = "Connects to an MCP server that was not used yet. Its tools are there with the next message.";
+    Tool::new(CONNECT, about, |arguments: ConnectArguments, _: &Call| connect(&arguments.server))
+        .label("connect to an MCP server")
+        .executes()
+        .network()
+        .approved_by(&["server"])
+}
+
+fn search(arguments: Search, _call: &Call) -> Result<String> {
+    let servers = mcp::servers();
+    let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+    let words = words(&arguments.query);
+    let mut found: Vec<(u32, Listed<'_>)> = catalog::tools(&servers)
+        .filter(|listed| arguments.server.as_ref().is_none_or(|server| *server == listed.server.name))
+        .filter_map(|listed| {
+            let score = score(&words, &listed);
+            (score > 0).then_some((score, listed))
+        })
+        .collect();
+    found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    let mut text = String::new();
+    for (_, listed) in found.iter().take(limit) {
+        let shown = shown(listed);
+        if text.len() + shown.len() > MAX_SHOWN && !text.is_empty() {
+            text.push_str("[more tools match; narrow the search]\n");
+            break;
+        }
+        text.push_str(clean::head(&shown, MAX_SHOWN));
+    }
+    if found.is_empty() {
+        text.push_str("No tool matches.\n");
+    }
+    let unknown: Vec<String> = catalog::usable(&servers)
+        .filter(|server| !server.is_known)
+        .map(|server| clean::line(&server.name, 64))
+        .take(50)
+        .collect();
+    if !unknown.is_empty() {
+        text.push_str(&format!("Servers that were not used yet, whose tools are unknown: {}\n", unknown.join(", ")));
+    }
+    servers.iter().filter_map(trouble).take(20).for_each(|trouble| text.push_str(&format!("Note: {trouble}\n")));
+    Ok(text)
+}
+
+/// Describes a tool to the model.
+fn shown(listed: &Listed<'_>) -> String {
+    let about = &listed.about;
+    let name = json!({ "server": listed.server.name, "tool": listed.tool.name });
+    let description = clean::quoted(&about.description, MAX_DESCRIPTION);
+    format!("{}\n{description}schema of `arguments`: {}\n\n", clean::line(&name.to_string(), 2_048), about.input.schema)
+}
+
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in text.chars().take(1_000) {
+        if !c.is_alphanumeric() || c.is_uppercase() && was_lower {
+            words.push(String::new());
+        }
+        was_lower = c.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Returns how well a tool matches: names count more than descriptions, and these more than names of arguments.
+fn score(query: &[String], listed: &Listed<'_>) -> u32 {
+    let properties = listed.about.input.schema.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flat_map(|names| names.keys().flat_map(|name| words(name)));
+    let fields = [
+        (8, words(&listed.tool.name)),
+        (4, words(&listed.about.label)),
+        (2, words(clean::head(&listed.about.description, 2_000))),
+        (1, properties.collect()),
+    ];
+    let of_word = |word: &String| {
+        let of_field = |(weight, words): &(u32, Vec<String>)| {
+            let is_equal = words.contains(word);
+            let is_part = || {
+                word.len() > 2
+                    && words.iter().any(|known| {
+                        known.starts_with(word.as_str()) || word.starts_with(known.as_str()) && known.len() > 3
+                    })
+            };
+            if is_equal {
+                2 * weight
+            } else if is_part() {
+                *weight
+            } else {
+                0
+            }
+        };
+        fields.iter().map(of_field).sum::<u32>()
+    };
+    query.iter().map(of_word).sum()
+}
+
+fn call(arguments: CallArguments, _call: &Call) -> Result<Output> {
+    let servers = mcp::servers();
+    let Some(server) = servers.iter().find(|server| server.name == arguments.server) else {
+        return Err(Error::NotFound(format!(
+            "no MCP server `{}`; find one with `{SEARCH}`",
+            clean::line(&arguments.server, 80)
+        )));
+    };
+    let tool = server.tools.iter().find(|tool| tool.name == arguments.tool);
+    let Some(tool) = tool.filter(|tool| tool.enabled) else {
+        let name = clean::line(&arguments.tool, 80);
+        return Err(Error::NotFound(match server.is_known {
+            true => format!("the server has no tool `{name}`, or it is switched off; find one with `{SEARCH}`"),
+            false => {
+                format!("the tools of this server are unknown; connect to it first, with `{CONNECT}` or its own tool")
+            }
+        }));
+    };
+    let about =
+        catalog::about(server, tool).ok_or_else(|| Error::failed("the definition of the tool cannot be read"))?;
+    let input = Fitted::arguments(&about.input.renamed, Value::Object(arguments.arguments));
+    call_server(&server.name, &tool.name, &input)
+}
+
+/// Names of tools that have an implementation of their own.
+pub(crate) fn own(name: &str) -> Option<Tool> {
+    match name {
+        SEARCH => Some(search_tool()),
+        CALL => Some(call_tool()),
+        CONNECT => Some(connect_tool()),
+        RESOURCES => Some(crate::resources::tool()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_plugin_sdk::mcp::{Server, ServerState, ServerTool};
+
+    fn server(tools: &[(&str, &str)]) -> Server {
+        let tool = |(name, about): &(&str, &str)| ServerTool {
+            name: (*name).to_owned(),
+            definition: json!({ "description": about, "inputSchema": { "properties": { "city": {} } } }).to_string(),
+            enabled: true,
+            digest: String::new(),
+        };
+        Server {
+            name: "s".into(),
+            identity: String::new(),
+            state: ServerState::Ready,
+            problem: None,
+            instructions: None,
+            protocol: None,
+            tools: tools.iter().map(tool).collect(),
+            prompts: Vec::new(),
+            has_resources: false,
+            digest: String::new(),
+            is_known: true,
+            extra: None,
+        }
+    }
+
+    #[test]
+    fn names_count_more_than_descriptions() {
+        let servers =
+            [server(&[("list_all", "Shows the forecast."), ("getForecast", "For tomorrow."), ("other", "Nothing.")])];
+        let best = |query: &str| {
+            let words = words(query);
+            let scores: Vec<u32> = catalog::tools(&servers).map(|listed| score(&words, &listed)).collect();
+            scores
+        };
+        let scores = best("weather forecast");
+        assert!(scores[1] > scores[0] && scores[0] > 0 && scores[2] == 0, "{scores:?}");
+        assert_eq!(words("getHTTPForecast_v2"), ["get", "httpforecast", "v2"]);
+        assert!(best("cities for tomorrow")[1] > 0 && best("city").iter().all(|score| *score > 0));
+    }
+}

@@ -1,0 +1,136 @@
+//! Has the tools and prompts that the scenarios of the MCP conformance suite expect of a server.
+
+use pinion_plugin_sdk::bindings::imports::pinion::plugin::types::Content;
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::{model, ui};
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+/// A red pixel.
+const PNG: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0, 0, 1, 8,
+    2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 8, 0xd7, 0x63, 0xf8, 0xcf, 0xc0, 0, 0,
+    3, 1, 1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];
+/// A WAV file without samples.
+const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
+
+struct Conformant;
+
+impl Plugin for Conformant {
+    fn tools() -> Vec<Tool> {
+        let mut tools = vec![
+            tool("test_simple_text", |_| Ok(Output::text("This is a simple text response for testing."))),
+            tool("test_image_content", |_| Ok(Output::image("image/png", PNG.to_vec()))),
+            tool("test_audio_content", |_| {
+                Ok(Output::text("A sound.")
+                    .details(own(json!({ "type": "audio", "data": WAV, "mimeType": "audio/wav" }))))
+            }),
+            tool("test_embedded_resource", |_| Ok(Output::text("A resource.").details(own(resource())))),
+            tool("test_multiple_content_types", |_| {
+                let output = Output::image("image/png", PNG.to_vec()).with_text("Multiple content types test:");
+                Ok(output.details(own(resource())))
+            }),
+            tool("test_error_handling", |_| Err(Error::failed("This tool intentionally returns an error for testing"))),
+            tool("test_tool_with_progress", |call| {
+                for step in ["0 of 100", "50 of 100", "100 of 100"] {
+                    call.progress(step);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                Ok(Output::text("done"))
+            }),
+            tool("test_tool_with_logging", |_| Ok(Output::text("done"))),
+            tool("test_sampling", |_| Ok(Output::text(asked_model("What is the capital of France?")?))),
+            tool("test_elicitation", |_| Ok(Output::text(field("Who are you?", "username")?))),
+            tool("test_input_required_result_elicitation", |_| {
+                Ok(Output::text(format!("Hello, {}!", field("What is your name?", "user_name")?)))
+            }),
+            tool("test_input_required_result_sampling", |_| {
+                Ok(Output::text(asked_model("What is the capital of France?")?))
+            }),
+            tool("test_input_required_result_multi_round", |_| {
+                let name = field("Step 1: What is your name?", "step1")?;
+                let color = field("Step 2: What is your favorite color?", "step2")?;
+                Ok(Output::text(format!("{name} likes {color}")))
+            }),
+            tool("test_input_required_result_capabilities", |_| {
+                let answer = ui::confirm("May I?").map(|_| "asked the user".to_owned());
+                Ok(Output::text(answer.or_else(|_| asked_model("May I?"))?))
+            }),
+        ];
+        tools.push(tool("test_logging_tool", |_| Ok(Output::text("done"))));
+        for name in [
+            "test_input_required_result_request_state",
+            "test_input_required_result_tampered_state",
+            "test_missing_capability",
+            "test_streaming_elicitation",
+        ] {
+            tools.push(tool(name, |_| {
+                ui::confirm("Please confirm").map_err(|error| Error::failed(format!("{error:?}")))?;
+                Ok(Output::text("state-ok"))
+            }));
+        }
+        tools
+    }
+
+    fn commands() -> Vec<Command> {
+        let simple = Command::new("test_simple_prompt", "A simple prompt", |_, _| {
+            Ok(vec![Action::Submit("This is a simple prompt for testing.".to_owned())])
+        });
+        let arguments = Command::new("test_prompt_with_arguments", "A prompt with arguments", |typed, _| {
+            Ok(vec![Action::Submit(format!("Prompt with arguments: {typed}"))])
+        });
+        let asking = Command::new("test_input_required_result_prompt", "A prompt that asks", |_, _| {
+            let context =
+                ui::input("What context should the prompt use?", None).map_err(|error| format!("{error:?}"))?;
+            Ok(vec![Action::Submit(format!("Prompt in the context: {context}"))])
+        });
+        let complete = |typed: &str| {
+            let values = ["paris", "park", "party"].into_iter().filter(|value| value.starts_with(typed));
+            values.map(|value| Completion { value: value.to_owned(), description: None }).collect()
+        };
+        vec![simple, arguments.argument("<arg1> <arg2>").complete(complete), asking]
+    }
+}
+
+export!(Conformant, exports = [tools, commands], asks = { "ui": true, "model": true });
+
+fn tool(name: &'static str, run: impl Fn(&Call) -> Result<Output> + 'static) -> Tool {
+    Tool::new(name, "Does what the conformance suite expects.", move |_: Nothing, call| run(call)).reads().delegates()
+}
+
+/// Details with content that only MCP has.
+fn own(block: Value) -> Value {
+    json!({ "mcp": { "content": [block] } })
+}
+
+fn resource() -> Value {
+    let resource =
+        json!({ "uri": "test://embedded-resource", "mimeType": "text/plain", "text": "An embedded resource." });
+    json!({ "type": "resource", "resource": resource })
+}
+
+/// Asks for one text.
+fn field(question: &str, name: &str) -> Result<String> {
+    let schema = json!({ "type": "object", "properties": { name: { "type": "string" } }, "required": [name] });
+    let answer = ui::form(question, &schema.to_string()).map_err(|error| Error::failed(format!("{error:?}")))?;
+    let values: Value = pinion_plugin_sdk::serde_json::from_str(&answer).unwrap_or_default();
+    Ok(values[name].as_str().unwrap_or_default().to_owned())
+}
+
+fn asked_model(prompt: &str) -> Result<String> {
+    let message = model::Message { role: model::Role::User, content: vec![Content::Text(prompt.to_owned())] };
+    let request = model::CompletionRequest {
+        system: None,
+        messages: vec![message],
+        model: None,
+        max_tokens: 100,
+        schema: None,
+        extra: None,
+    };
+    match model::complete(&request) {
+        Ok(answer) => Ok(answer.text),
+        Err(error) => Err(Error::failed(format!("{error:?}"))),
+    }
+}
