@@ -113,6 +113,8 @@ pub struct Facts {
     pub cached: u64,
     /// Cost so far in US dollars, if known.
     pub cost: Option<f64>,
+    /// What programs reach, such as `network on`; `None` if they reach nothing.
+    pub network: Option<String>,
     /// Branch of the git repository.
     pub branch: Option<String>,
     /// Directory of the conversation.
@@ -184,6 +186,8 @@ pub enum Request {
     PastePicture,
     /// Show what fills the context.
     Context,
+    /// Use the approval mode of this name.
+    Mode(&'static str),
     /// Use the theme of this name.
     Theme(String),
     /// Copy a text to the clipboard.

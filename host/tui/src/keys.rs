@@ -32,8 +32,10 @@ actions! {
     Complete "complete" ["tab"];
     /// Edit the message in the external editor
     Edit "edit" ["ctrl+g"];
+    /// Switch to the next mode: ask, smart, edits, plan
+    Mode "mode" ["shift+tab"];
     /// Turn plan mode on or off
-    Plan "plan" ["shift+tab"];
+    Plan "plan" [];
     /// Search the messages that were sent
     History "history" ["ctrl+r"];
     /// List commands

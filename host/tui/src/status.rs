@@ -55,6 +55,11 @@ impl Status {
         *self = Self { facts, of_plugins, since: Some(now), ..Self::default() };
     }
 
+    /// Names the slash command that has begun, until a turn of the agent or a tool does.
+    pub(crate) fn command(&mut self, name: &str) {
+        self.activity = Activity::Running(vec![(String::new(), format!("/{name}"))]);
+    }
+
     /// Sets or removes the segment of a plugin.
     pub(crate) fn set_segment(&mut self, plugin: String, text: Option<String>) {
         match text {
@@ -166,6 +171,7 @@ impl Status {
             Segment::Cost => format!("${:.2}", facts.cost.filter(|cost| *cost > 0.0)?),
             Segment::Agents if agents > 0 => count(agents as u64, "sub-agent"),
             Segment::Agents => return None,
+            Segment::Network => return Some((facts.network.clone()?, theme.warning)),
             Segment::Branch => facts.branch.clone()?,
             Segment::Directory => facts.directory.clone(),
             Segment::Session => facts.session.clone(),
@@ -214,6 +220,8 @@ pub enum Segment {
     Cost,
     /// The number of sub-agents at work.
     Agents,
+    /// What programs reach, unless that is nothing.
+    Network,
     /// The branch of the git repository.
     Branch,
     /// The directory of the conversation.
@@ -231,6 +239,7 @@ impl Segment {
         Self::Tokens,
         Self::Cost,
         Self::Agents,
+        Self::Network,
         Self::Branch,
         Self::Directory,
     ];
@@ -244,6 +253,7 @@ impl Segment {
         ("cache", Self::Cache),
         ("cost", Self::Cost),
         ("agents", Self::Agents),
+        ("network", Self::Network),
         ("branch", Self::Branch),
         ("directory", Self::Directory),
         ("session", Self::Session),

@@ -39,9 +39,19 @@ pub struct Question {
     pub notes: Vec<String>,
     /// Arguments of the call.
     pub arguments: Value,
+    /// Reason for the question.
+    pub reason: Option<String>,
+    /// A rule that would allow such calls in this project.
+    pub rule: Option<String>,
 }
 
 impl Question {
+    /// Adds why the call is asked about, and the rule that the answer may add.
+    #[must_use]
+    pub fn explained(self, reason: Option<String>, rule: Option<String>) -> Self {
+        Self { reason, rule, ..self }
+    }
+
     /// Copies a question of the agent.
     pub fn new(id: u64, question: &pinion_protocol::Question<'_>) -> Self {
         let tool = question.tool;
@@ -54,6 +64,8 @@ impl Question {
             can: tool.authority.words().join(", "),
             notes: question.notes.iter().map(ToString::to_string).collect(),
             arguments: question.call.arguments.clone(),
+            reason: None,
+            rule: None,
         }
     }
 }
@@ -65,6 +77,8 @@ pub enum Answer {
     Yes,
     /// Allows this call and later ones of the same tool.
     Always,
+    /// Allows this call, and by a rule later ones like it in this project.
+    Rule,
     /// Denies the call, with the user's words for the model.
     No(Option<String>),
     /// Denies the call and interrupts the run.
@@ -75,6 +89,7 @@ pub enum Answer {
 enum Key {
     Yes,
     Always,
+    Rule,
     No,
     Refuse,
     Up,
@@ -183,9 +198,11 @@ impl Approval {
         self.hint = None;
         let is_all = self.seen >= self.body.len();
         match key {
-            Key::Yes | Key::Always if !is_all => self.hint = Some("read to the end before answering yes"),
+            Key::Rule if self.question.rule.is_none() => {}
+            Key::Yes | Key::Always | Key::Rule if !is_all => self.hint = Some("read to the end before answering yes"),
             Key::Yes => return Some(Answer::Yes),
             Key::Always => return Some(Answer::Always),
+            Key::Rule => return Some(Answer::Rule),
             Key::No => return Some(Answer::No(None)),
             Key::Refuse => self.words = Some(Composer::default()),
             Key::Up => self.top = self.top.saturating_sub(self.page.max(1)),
@@ -276,6 +293,10 @@ impl Approval {
         let mut rows: Vec<Row> = hint.into_iter().collect();
         let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
         wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
+        if let Some(rule) = self.question.rule.as_ref().filter(|_| self.is_quiet) {
+            let text = format!("[p] always `{} …` in this project", exposed(&one_line(rule, 100)));
+            rows.push(line(&text, theme.strong));
+        }
         // The keys are named only once they count.
         let keys = match self.columns {
             _ if !self.is_quiet => "  …",
@@ -299,6 +320,7 @@ fn meaning(key: KeyEvent) -> Option<Key> {
     match key.code {
         KeyCode::Char('y' | 'Y') => Some(Key::Yes),
         KeyCode::Char('a' | 'A') => Some(Key::Always),
+        KeyCode::Char('p' | 'P') => Some(Key::Rule),
         KeyCode::Char('n' | 'N') | KeyCode::Esc => Some(Key::No),
         KeyCode::Char('r' | 'R') => Some(Key::Refuse),
         KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown => Some(Key::Down),
@@ -335,6 +357,10 @@ fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
     let (arguments, mut rows) = (&question.arguments, Vec::new());
     for note in &question.notes {
         guest(&mut rows, &exposed(note).replace('\n', "⏎"), theme.warning, columns, theme);
+    }
+    if let Some(reason) = &question.reason {
+        let reason = exposed(&one_line(reason, 300));
+        guest(&mut rows, &format!("asked because {reason}"), theme.warning, columns, theme);
     }
     let Value::Object(fields) = arguments else {
         guest(&mut rows, &format!("arguments: {}", exposed(&pretty(arguments))), theme.text, columns, theme);
@@ -405,92 +431,5 @@ pub(super) fn guest(rows: &mut Vec<Row>, line: &str, style: Style, columns: usiz
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn question(arguments: Value) -> Question {
-        Question {
-            id: 1,
-            tool: "bash".into(),
-            plugin: "shell".into(),
-            digest: "0123456789abcdef".into(),
-            label: "Run".into(),
-            can: "runs programs".into(),
-            notes: Vec::new(),
-            arguments,
-        }
-    }
-
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    fn press(approval: &mut Approval, c: char, at: u64) -> Option<Answer> {
-        let answer = approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(at));
-        answer.or_else(|| approval.tick(ms(at + 50)))
-    }
-
-    fn shown(approval: &mut Approval, height: usize, at: u64) -> String {
-        let rows = approval.draw(60, height, &Theme::plain(), ms(at)).0;
-        rows.iter().map(Row::plain).collect::<Vec<_>>().join("\n")
-    }
-
-    #[test]
-    fn keys_pressed_before_a_quiet_moment_answer_nothing() {
-        let mut approval = Approval::new(question(json!({ "command": "ls" })));
-        shown(&mut approval, 20, 1_000);
-        assert_eq!(press(&mut approval, 'y', 1_100), None);
-        assert_eq!(press(&mut approval, 'y', 1_350), None);
-        approval.tick(ms(1_700));
-        assert_eq!(press(&mut approval, 'y', 1_800), Some(Answer::Yes));
-    }
-
-    #[test]
-    fn keys_in_a_burst_answer_nothing() {
-        let mut approval = Approval::new(question(json!({ "command": "ls" })));
-        shown(&mut approval, 20, 0);
-        approval.tick(ms(400));
-        for c in "yes".chars() {
-            assert_eq!(approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(500)), None);
-        }
-        assert_eq!(approval.tick(ms(600)), None);
-        assert!(shown(&mut approval, 20, 600).contains("press a single one"));
-    }
-
-    #[test]
-    fn yes_counts_only_after_everything_was_on_the_screen() {
-        let command = format!("{}rm -rf /", "echo\n".repeat(40));
-        let mut approval = Approval::new(question(json!({ "command": command })));
-        assert!(shown(&mut approval, 12, 0).contains("of 42 rows"));
-        approval.tick(ms(400));
-        assert_eq!(press(&mut approval, 'y', 500), None);
-        for page in 0..8 {
-            shown(&mut approval, 12, 600);
-            press(&mut approval, ' ', 600 + page * 100);
-        }
-        assert!(shown(&mut approval, 12, 2_000).contains("rm -rf /"));
-        assert_eq!(press(&mut approval, 'y', 2_000), Some(Answer::Yes));
-    }
-
-    #[test]
-    fn refusal_carries_the_words_of_the_user() {
-        let mut approval = Approval::new(question(json!({})));
-        shown(&mut approval, 20, 0);
-        approval.tick(ms(400));
-        press(&mut approval, 'r', 500);
-        "no y".chars().for_each(|c| drop(press(&mut approval, c, 600)));
-        assert!(shown(&mut approval, 20, 700).contains("› no y"));
-        let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
-        assert_eq!(approval.key(enter, ms(700)), Some(Answer::No(Some("no y".into()))));
-    }
-
-    #[test]
-    fn edits_are_shown_as_a_difference_and_nothing_is_hidden() {
-        let edits = json!({ "path": "a.rs", "edits": [{ "old_text": "x = 1", "new_text": "x = 2\u{200b}\x1b[2J" }] });
-        let mut approval = Approval::new(question(edits));
-        let text = shown(&mut approval, 20, 0);
-        assert!(text.contains("│ - x = 1\n│ + x = 2\\u{200b}␛[2J"), "{text}");
-        assert!(text.starts_with("? allow this call? It runs programs\n  tool: bash   plugin: shell (0123456789ab)"));
-    }
-}
+#[path = "approval_tests.rs"]
+mod tests;

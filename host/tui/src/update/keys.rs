@@ -91,6 +91,7 @@ impl App {
             }
             Action::Edit => self.requests.push(Request::Edit(self.composer.message())),
             Action::PastePicture => self.requests.push(Request::PastePicture),
+            Action::Mode => self.next_mode(now),
             Action::Plan => self.toggle_plan_mode(now),
             Action::History => self.history(now),
             Action::Palette => self.palette(now),

@@ -95,6 +95,8 @@ pub struct App {
     /// Targets of the links on the screen.
     pub(crate) links: Links,
     pub(crate) planning: Planning,
+    /// The approval mode `all` was in effect, so that a key may come back to it.
+    has_mode_all: bool,
     pub(crate) vi: Vi,
     commands: Vec<SlashCommand>,
     files: Arc<Vec<String>>,
@@ -130,6 +132,7 @@ impl App {
             height: 1,
             links: Links::default(),
             planning: Planning::default(),
+            has_mode_all: false,
             vi: Vi::default(),
             commands: Vec::new(),
             files: Arc::default(),
@@ -158,7 +161,7 @@ impl App {
             }
             Input::Note(tone, text) => self.transcript.note(tone, text),
             Input::Page(text) => self.transcript.push(Item::Page(text)),
-            Input::Facts(facts) => self.status.facts = facts,
+            Input::Facts(facts) => self.take_facts(facts),
             Input::Question(question) => {
                 self.popup = None;
                 self.approval = Some(Approval::new(question));
@@ -279,6 +282,9 @@ impl App {
         }
         self.transcript.follow();
         self.status.begin(now);
+        if let Some(command) = text.strip_prefix('/').and_then(|command| command.split_whitespace().next()) {
+            self.status.command(command);
+        }
         let request = self.request_for(text);
         self.requests.push(request);
     }

@@ -1,7 +1,7 @@
 //! Plan mode: messages ask for a plan, which the user edits, approves and has executed.
 
 use crate::dialog::picker::{Choice, Pick};
-use crate::input::Request;
+use crate::input::{Facts, Request};
 use crate::transcript::Item;
 use crate::update::App;
 use crate::update::modes::Planning;
@@ -12,8 +12,43 @@ const EXECUTE: &str = "execute";
 const EDIT: &str = "edit";
 const REVISE: &str = "revise";
 const KEEP: &str = "keep";
+/// The mode in which messages ask for a plan.
+const PLAN: &str = "plan";
+/// The mode that only those reach who have chosen it before.
+const ALL: &str = "all";
+/// The modes that a key reaches one after another, with what they mean.
+const MODES: [(&str, &str); 5] = [
+    ("ask", "every call is asked about"),
+    ("smart", "calls that leave the sandbox are asked about"),
+    ("edits", "files of the project are edited, and programs are asked about"),
+    (PLAN, "the agent only reads, and writes a plan for your message"),
+    (ALL, "nothing is asked about"),
+];
 
 impl App {
+    /// Switches to the next mode. The mode `all` comes after the others if it was in effect before.
+    pub(super) fn next_mode(&mut self, now: Duration) {
+        let current = if self.planning.is_on { PLAN } else { self.status.facts.approval.as_str() };
+        let modes = if self.has_mode_all { &MODES[..] } else { &MODES[..MODES.len() - 1] };
+        let at = |wanted: &str| modes.iter().position(|(name, _)| *name == wanted);
+        // After a mode that is not among them, the one that can do least.
+        let next = at(current).map(|at| (at + 1) % modes.len()).or_else(|| at(PLAN)).unwrap_or_default();
+        let (name, meaning) = modes[next];
+        self.planning = Planning { is_on: name == PLAN, ..Planning::default() };
+        if name != PLAN {
+            name.clone_into(&mut self.status.facts.approval);
+            self.requests.push(Request::Mode(name));
+        }
+        let shown = if name == PLAN { "plan mode" } else { name };
+        self.hint(format!("{shown}: {meaning}"), now);
+    }
+
+    /// Takes over what is true of the conversation.
+    pub(super) fn take_facts(&mut self, facts: Facts) {
+        self.has_mode_all |= facts.approval == ALL;
+        self.status.facts = facts;
+    }
+
     /// Turns plan mode on or off.
     pub(super) fn toggle_plan_mode(&mut self, now: Duration) {
         self.planning = Planning { is_on: !self.planning.is_on, ..Planning::default() };

@@ -78,3 +78,45 @@ fn plan_that_is_kept_can_be_executed_later() {
     assert!(ui.screen().contains("`/execute .pinion/plans/fix.md` executes the plan"), "{}", ui.screen());
     assert_eq!(last(ui.send("/execute .pinion/plans/fix.md")), Some(Request::Execute(FILE.into())));
 }
+
+/// Presses the key of the modes and returns the mode that is requested, with the status line of later.
+fn next_mode(ui: &mut Ui) -> (Vec<Request>, String) {
+    let requests = ui.press(KeyCode::BackTab, KeyModifiers::SHIFT);
+    ui.wait(10_000);
+    (requests, ui.screen())
+}
+
+#[test]
+fn key_switches_through_the_modes_and_the_status_line_names_them() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("ask");
+    for name in ["smart", "edits"] {
+        let (requests, screen) = next_mode(&mut ui);
+        assert_eq!(requests, [Request::Mode(name)]);
+        assert!(screen.contains(&format!("anthropic/claude · {name} · ")), "{screen}");
+    }
+    let (requests, screen) = next_mode(&mut ui);
+    assert!(requests.is_empty() && screen.contains("· plan mode ·"), "{requests:?} {screen}");
+    let (requests, screen) = next_mode(&mut ui);
+    assert_eq!(requests, [Request::Mode("ask")]);
+    assert!(screen.contains("anthropic/claude · ask · "), "{screen}");
+}
+
+#[test]
+fn key_reaches_the_mode_without_questions_only_if_it_was_chosen_before() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("all");
+    assert_eq!(next_mode(&mut ui).0, [Request::Mode("ask")]);
+    ui.approval("edits");
+    next_mode(&mut ui);
+    assert_eq!(next_mode(&mut ui).0, [Request::Mode("all")]);
+}
+
+#[test]
+fn mode_changes_while_the_agent_works_and_is_explained() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("smart");
+    ui.send("go");
+    assert_eq!(ui.press(KeyCode::BackTab, KeyModifiers::SHIFT), [Request::Mode("edits")]);
+    assert!(ui.screen().contains("edits: files of the project are edited"), "{}", ui.screen());
+}

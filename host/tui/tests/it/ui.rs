@@ -35,20 +35,26 @@ impl Ui {
             command("cost", "", "Show what the session cost"),
             command("model", "[MODEL]", "Show or change the model"),
         ]));
-        ui.input(Input::Facts(Facts {
+        ui.approval("asks");
+        ui
+    }
+
+    /// Tells the UI about the conversation, with this mode.
+    pub(crate) fn approval(&mut self, mode: &str) {
+        self.input(Input::Facts(Facts {
             model: "anthropic/claude".into(),
-            approval: "asks".into(),
+            approval: mode.into(),
             context: 72_000,
             window: Some(200_000),
             tokens: 120_500,
             cost: Some(0.42),
+            network: None,
             branch: Some("main".into()),
             directory: "~/project".into(),
             input: 100_000,
             cached: 80_000,
             session: "1a2b3c4d".into(),
         }));
-        ui
     }
 
     pub(crate) fn input(&mut self, input: Input) -> Vec<Request> {
@@ -183,6 +189,8 @@ impl Ui {
             can: "writes files, runs programs".into(),
             notes: Vec::new(),
             arguments,
+            reason: None,
+            rule: None,
         }))
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::ui::{Ui, agent_start, done};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Content, RunEnd};
-use pinion_tui::{Answer, Choice, Input, Pick, Request, Segment, Settings, Theme};
+use pinion_protocol::{Content, EventKind, RunEnd, TurnTrigger};
+use pinion_tui::{Answer, Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -20,6 +20,16 @@ fn messages_typed_while_working_wait_and_are_sent_in_order() {
     assert!(ui.screen().contains("◷ two") && ui.screen().contains("◷ three"));
     assert_eq!(submits(&ui.end(done())), ["two"]);
     assert_eq!(submits(&ui.end(done())), ["three"]);
+}
+
+#[test]
+fn command_is_named_until_the_model_is_asked() {
+    let mut ui = Ui::new(80, 24);
+    ui.send("/review all");
+    assert!(ui.screen().contains("running /review · "), "{}", ui.screen());
+    ui.event(agent_start("agent"));
+    ui.event(EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User });
+    assert!(ui.screen().contains("waiting for the model"), "{}", ui.screen());
 }
 
 #[test]
@@ -233,6 +243,15 @@ fn command_of_the_user_shows_its_output_unfolded() {
     ui.press(KeyCode::Up, KeyModifiers::SHIFT);
     ui.key(KeyCode::Enter);
     assert!(ui.screen().starts_with("✓ ! ls  2 lines\n\n"), "{}", ui.screen());
+}
+
+#[test]
+fn status_line_shows_the_network_unless_it_is_off() {
+    let mut ui = Ui::new(80, 24);
+    assert!(ui.screen().contains("$0.42 · main"), "{}", ui.screen());
+    let facts = Facts { network: Some("2 hosts".into()), ..ui.app.facts().clone() };
+    ui.input(Input::Facts(facts));
+    assert!(ui.screen().contains("$0.42 · 2 hosts · main"), "{}", ui.screen());
 }
 
 #[test]
