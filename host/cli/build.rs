@@ -35,7 +35,7 @@ fn components(root: &Path) -> PathBuf {
 /// Generates a constant for the description of each built-in plugin. Components that were just built have none.
 fn descriptions(dist: &Path) -> String {
     let mut constants = String::new();
-    for name in ["fs", "shell", "task", "commands"] {
+    for name in ["fs", "shell", "task", "commands", "mcp"] {
         let file = dist.join(format!("{name}.json"));
         let description = match file.is_file() {
             true => format!("Some(include_str!({:?}))", file.to_str().unwrap()),
@@ -53,7 +53,7 @@ fn sdk(root: &Path) -> String {
     collect(&directory.join("src"), &mut files);
     files.sort();
     let manifest = standalone_manifest(root, &directory);
-    let mut list = format!("pub(crate) const SDK: &[(&str, &str)] = &[\n    (\"Cargo.toml\", {manifest:?}),\n");
+    let mut list = format!("pub(crate) static SDK: &[(&str, &str)] = &[\n    (\"Cargo.toml\", {manifest:?}),\n");
     for file in files {
         let name = file.strip_prefix(&directory).unwrap().to_str().unwrap();
         writeln!(list, "    ({name:?}, include_str!({:?})),", file.to_str().unwrap()).unwrap();
@@ -65,7 +65,7 @@ fn sdk(root: &Path) -> String {
 /// Generates a list of the files of the contract as Rust source.
 fn contract(root: &Path) -> String {
     let files = tree(&root.join("wit"), "").into_iter().filter(|(name, _)| name.ends_with(".wit")).collect();
-    format!("pub(crate) const CONTRACT: &[(&str, &str)] = &{};\n", list(files))
+    format!("pub(crate) static CONTRACT: &[(&str, &str)] = &{};\n", list(files))
 }
 
 /// The directories that make up a new project in each language, with their places in it.
@@ -81,7 +81,7 @@ const TEMPLATES: &[(&str, &[(&str, &str)])] = &[
 
 /// Generates the lists of template files as Rust source.
 fn templates(root: &Path) -> String {
-    let mut source = "pub(crate) const TEMPLATES: &[(&str, &[(&str, &str)])] = &[\n".to_owned();
+    let mut source = "pub(crate) static TEMPLATES: &[(&str, &[(&str, &str)])] = &[\n".to_owned();
     for (language, parts) in TEMPLATES {
         let files = parts.iter().flat_map(|(directory, place)| tree(&root.join(directory), place)).collect();
         writeln!(source, "    ({language:?}, &{}),", list(files)).unwrap();

@@ -29,7 +29,9 @@ pub async fn load_tools<const N: usize>(
         engine_limits: None,
         compiler: None,
         host: HostDirectories::default(),
+        exclusions: Arc::default(),
         confinement: None,
+        mcp: None,
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {})?;

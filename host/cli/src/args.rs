@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::provider::ThinkingLevel;
+use pinion_egress::HostRule;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use std::path::PathBuf;
@@ -110,6 +111,9 @@ pub(crate) struct RunArgs {
     /// Sandbox of programs [default: require]
     #[arg(long, value_name = "MODE", help_heading = "Tools", hide_short_help = true)]
     pub(crate) sandbox: Option<SandboxMode>,
+    /// Let programs reach a host, such as crates.io or *.npmjs.org:443 (repeatable)
+    #[arg(long, value_name = "HOST", help_heading = "Tools", hide_short_help = true)]
+    pub(crate) net: Vec<HostRule>,
     /// Run programs without a sandbox (same as --sandbox off)
     #[arg(long, help_heading = "Tools", conflicts_with = "sandbox", hide_short_help = true)]
     pub(crate) no_sandbox: bool,
@@ -210,8 +214,12 @@ pub(crate) enum SandboxMode {
 pub(crate) enum Approve {
     /// Calls that can read, change, run or send anything
     Ask,
-    /// Calls that can change, run or send anything
+    /// Calls that the sandbox does not confine
     Smart,
+    /// Programs, but not changes to files of the project
+    Edits,
+    /// None: calls can only read
+    Plan,
     /// No calls
     All,
 }
@@ -221,6 +229,8 @@ impl From<Approve> for ApprovalMode {
         match approve {
             Approve::Ask => Self::Ask,
             Approve::Smart => Self::Smart,
+            Approve::Edits => Self::Edits,
+            Approve::Plan => Self::Plan,
             Approve::All => Self::All,
         }
     }

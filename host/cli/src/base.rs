@@ -3,14 +3,17 @@
 //! A [`Base`] is data. The parts of a run are made from it where they belong: plugins in [`crate::plugins`], models in
 //! [`crate::model`], agents in [`crate::run`].
 
+use crate::approve::permissions::CallPermissions;
 use crate::config::Config;
 use crate::files::paths::Paths;
 use crate::files::private::read_or_create;
 use crate::files::spill::Output;
+use crate::mcp::lazy::LazyServers;
 use crate::model::exchanges::Exchanges;
 use crate::output::{note, text};
 use crate::plugins::grants::GrantsFile;
 use crate::plugins::secrets::PluginSecrets;
+use crate::process::network::ProgramNetwork;
 use pinion_agent::secrets::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
 use std::path::PathBuf;
@@ -29,11 +32,39 @@ pub(crate) struct Base {
     pub(crate) plugin_secrets: Arc<PluginSecrets>,
     /// Directory for long output of programs.
     pub(crate) output: Arc<Output>,
+    /// Decides on calls by rules.
+    pub(crate) permissions: Arc<CallPermissions>,
+    /// The network of programs.
+    pub(crate) network: Arc<ProgramNetwork>,
     /// `--base-url`.
     pub(crate) base_url: Option<String>,
+    /// The MCP servers, once something asks for them.
+    pub(crate) mcp: Arc<LazyServers>,
 }
 
 impl Base {
+    /// Completes a loaded config, with the vendors' own servers. Programs and MCP servers start when something asks.
+    pub(crate) fn new(paths: Paths, workspace: PathBuf, config: Config, secrets: Secrets, output: Arc<Output>) -> Self {
+        let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
+        let permissions = Arc::new(CallPermissions::new(&paths, &workspace, &config, &secrets));
+        let network =
+            Arc::new(ProgramNetwork::new(&config.sandbox, config.denied.hosts.clone(), permissions.audit.clone()));
+        let (exchanges, base_url, mcp) = (Exchanges::Live, None, Arc::default());
+        Self {
+            paths,
+            workspace,
+            config,
+            exchanges,
+            secrets,
+            plugin_secrets,
+            output,
+            permissions,
+            network,
+            base_url,
+            mcp,
+        }
+    }
+
     /// Returns whether the user grants hooks to any plugin.
     pub(crate) fn grants_hooks(&self) -> bool {
         let grants_hooks = |table: &GrantTable| table.asks().hooks;
@@ -74,7 +105,13 @@ impl Base {
 
     /// Returns notices about the content of the project and about the settings that it may not make.
     pub(crate) fn project_notices(&self) -> Vec<String> {
-        self.config.project.notices().into_iter().chain(self.config.notices.iter().cloned()).collect()
+        self.config
+            .project
+            .notices()
+            .into_iter()
+            .chain(self.config.notices.iter().cloned())
+            .chain(self.permissions.notices.iter().cloned())
+            .collect()
     }
 }
 

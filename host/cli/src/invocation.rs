@@ -10,7 +10,6 @@ use crate::failure::Result;
 use crate::files::paths::{self, Paths};
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
-use crate::plugins::secrets::PluginSecrets;
 use pinion_agent::secrets::Secrets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -51,9 +50,8 @@ impl Invocation {
         let exchanges = Exchanges::of(&self.run)?;
         secrets::add_files(&self.secrets, &paths, &config);
         let output = self.output.get_or_init(|| Arc::new(Output::new(paths.output()))).clone();
-        let (secrets, base_url) = (self.secrets.clone(), self.run.base_url.clone());
-        let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
-        Ok(Base { paths, workspace, config, exchanges, secrets, plugin_secrets, output, base_url })
+        let base = Base::new(paths, workspace, config, self.secrets.clone(), output);
+        Ok(Base { exchanges, base_url: self.run.base_url.clone(), ..base })
     }
 
     /// Removes what the command leaves behind only for itself.

@@ -12,6 +12,7 @@ mod config;
 mod failure;
 mod files;
 mod invocation;
+mod mcp;
 mod model;
 mod names;
 mod output;
@@ -20,6 +21,7 @@ mod process;
 mod prompt;
 mod run;
 mod trust;
+mod undo;
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;

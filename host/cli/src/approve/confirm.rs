@@ -1,7 +1,8 @@
 //! Yes-or-no questions on the terminal.
 
-use crate::approve::{Key, Keys};
-use crate::output::{Attention, Text, text};
+use crate::approve::{DEFAULT_SIZE, Key, Keys, question};
+use crate::output::terminal::{Style, size};
+use crate::output::{Attention, Text, text, wrapped};
 use std::io;
 use tokio_util::sync::CancellationToken;
 
@@ -31,4 +32,62 @@ pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
     };
     screen.write(&text!("{}\n", if is_yes { "yes" } else { "no" }))?;
     Ok(is_yes)
+}
+
+/// Shows a list page by page and asks a question about it. Blocks until a key answers it. Only `y` means yes, as for
+/// [`confirm`], and only after all of the list was visible.
+///
+/// # Errors
+/// The terminal cannot be used.
+pub(crate) fn confirm_all(list: &str, question: &str) -> io::Result<bool> {
+    let mut screen = Attention::take();
+    let never = CancellationToken::new();
+    let mut keys = Keys::open(&never)?;
+    let ((columns, lines), style) = (size().unwrap_or(DEFAULT_SIZE), Style::of_stdout());
+    let rows: Vec<Text> = list.lines().flat_map(|line| rows(line, columns)).collect();
+    let asked: Vec<Text> = rows_of_question(question, columns);
+    let (mut shown, mut next, mut hint) = (0_usize, lines.saturating_sub(3).max(3), None);
+    loop {
+        let end = rows.len().min(shown.saturating_add(next));
+        rows[shown..end].iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        shown = end;
+        let is_all = shown == rows.len();
+        if keys.settle()?.is_some() {
+            return Ok(false);
+        }
+        let mut foot = if is_all { asked.clone() } else { question::more(shown, rows.len(), style, columns) };
+        foot.extend(hint.map(|hint| question::hint(hint, style, columns)).into_iter().flatten());
+        foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        let key = keys.next()?;
+        (next, hint) = match key {
+            Key::More if !is_all => (lines.saturating_sub(3).max(3), None),
+            Key::Rest if !is_all => (usize::MAX, None),
+            Key::Yes if !is_all => (0, Some("read to the end before answering yes")),
+            Key::Burst => (0, Some("several keys at once: press a single one")),
+            Key::Yes | Key::No | Key::Interrupt => {
+                let is_yes = key == Key::Yes;
+                screen.write(&text!("  {}\n", if is_yes { "yes" } else { "no" }))?;
+                return Ok(is_yes);
+            }
+            _ if is_all => (0, Some("press y or n")),
+            _ => (0, Some("press space, ↓, End or n")),
+        };
+        screen.clear_above(foot.len())?;
+    }
+}
+
+fn rows_of_question(question: &str, columns: usize) -> Vec<Text> {
+    [question, "  [y] yes   [n] no"].into_iter().flat_map(|line| rows(line, columns)).collect()
+}
+
+/// Wraps a line; what follows is indented more.
+fn rows(line: &str, columns: usize) -> Vec<Text> {
+    let text = line.trim_start();
+    let indent = (line.len() - text.len()).min(columns / 2);
+    let first = wrapped(text, columns.saturating_sub(indent + 2));
+    let row = |(at, part): (usize, &&str)| {
+        let blanks = " ".repeat(if at == 0 { indent } else { indent + 2 });
+        text!("{}{}", blanks, *part)
+    };
+    first.iter().enumerate().map(row).collect()
 }

@@ -157,7 +157,7 @@ fn keys_of(kind: &DialogKind) -> &'static str {
 }
 
 /// Returns the end of what was typed, as far as it fits a row.
-fn tail(line: &str, columns: usize) -> Text {
+pub(super) fn tail(line: &str, columns: usize) -> Text {
     let line = exposed(line);
     let mut rest = line.as_str();
     loop {

@@ -18,7 +18,11 @@ const BURST: Duration = Duration::from_millis(40);
 pub(crate) enum Key {
     Yes,
     Always,
+    /// Always in this project, by a rule.
+    Rule,
     No,
+    /// No, with words for the model.
+    Refuse,
     More,
     Rest,
     /// Several keys at once, none of which counts.
@@ -53,6 +57,7 @@ impl Key {
         match self {
             Self::Yes => "yes",
             Self::Always => "always",
+            Self::Rule => "always in this project",
             _ => "no",
         }
     }
@@ -219,7 +224,9 @@ fn meaning(event: KeyEvent) -> Option<Key> {
         KeyCode::Char('c' | 'd') if event.modifiers == KeyModifiers::CONTROL => Some(Key::Interrupt),
         KeyCode::Char('y' | 'Y') if is_plain => Some(Key::Yes),
         KeyCode::Char('a' | 'A') if is_plain => Some(Key::Always),
+        KeyCode::Char('p' | 'P') if is_plain => Some(Key::Rule),
         KeyCode::Char('n' | 'N') if is_plain => Some(Key::No),
+        KeyCode::Char('r' | 'R') if is_plain => Some(Key::Refuse),
         KeyCode::Esc => Some(Key::No),
         KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown if is_plain => Some(Key::More),
         KeyCode::End | KeyCode::Char('G') if is_plain => Some(Key::Rest),

@@ -5,13 +5,18 @@
 //! nothing hidden (`exposed`). Yes counts only after all of it was shown, and only by a single key pressed after the
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
+pub(crate) mod audit;
 pub(crate) mod confirm;
 mod dialog;
 mod keys;
+pub(crate) mod permissions;
 mod question;
+mod refusal;
+pub(crate) mod stored;
 
 pub(crate) use self::keys::{Key, Keys, Typed};
 
+use self::permissions::CallPermissions;
 use self::question::Asked;
 use crate::output::terminal::Style;
 use crate::output::{Attention, Text, say, size, text};
@@ -32,12 +37,23 @@ const DEFAULT_SIZE: (usize, usize) = (80, 24);
 const SIGNAL: Duration = Duration::from_secs(1);
 
 /// Asks on the terminal, one question at a time.
-#[derive(Default)]
 pub(crate) struct TerminalApprover {
     turn: Arc<Mutex<()>>,
+    permissions: Arc<CallPermissions>,
+}
+
+/// The answer to a question about a call.
+enum Answered {
+    Key(Key),
+    /// No, with words for the model.
+    Refused(String),
 }
 
 impl TerminalApprover {
+    pub(crate) fn new(permissions: Arc<CallPermissions>) -> Self {
+        Self { turn: Arc::default(), permissions }
+    }
+
     /// Waits until no question occupies the terminal. A question that no longer matters leaves it soon.
     pub(crate) async fn idle(&self) {
         drop(self.turn.lock().await);
@@ -48,7 +64,8 @@ impl Approver for TerminalApprover {
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
             let turn = self.turn.clone().lock_owned().await;
-            let asked = Asked::of(&question);
+            let rule = self.permissions.offer(&question);
+            let asked = Asked::of(&question, self.permissions.explained(&question), rule.clone());
             let until = token.clone();
             // Waiting for a key blocks, so it happens on a blocking thread. The turn ends when that thread has left the
             // terminal, even if nothing waits for the answer any more.
@@ -57,9 +74,16 @@ impl Approver for TerminalApprover {
                 ask(&asked, &until, Style::of_stdout())
             });
             match answered.await {
-                Ok(Ok(Key::Yes)) => Decision::Allow,
-                Ok(Ok(Key::Always)) => Decision::AllowForSession,
-                Ok(Ok(Key::Interrupt)) => {
+                Ok(Ok(Answered::Key(Key::Yes))) => Decision::Allow,
+                Ok(Ok(Answered::Key(Key::Always))) => Decision::AllowForSession,
+                Ok(Ok(Answered::Key(Key::Rule))) => {
+                    if let Some(Err(error)) = rule.map(|rule| self.permissions.allow(rule)) {
+                        say(&text!("! the rule was not kept: {}", error.to_string()));
+                    }
+                    Decision::Allow
+                }
+                Ok(Ok(Answered::Refused(words))) => deny(&format!("the user denied it and says: {words}")),
+                Ok(Ok(Answered::Key(Key::Interrupt))) => {
                     // Raw mode turns Ctrl-C into a key, so the signal is sent here.
                     interrupt();
                     // Otherwise the next question would appear before the signal arrives.
@@ -135,7 +159,7 @@ fn interrupt() {}
 
 /// Shows a question page by page and returns the key that answers it. Blocks until a key is pressed, or until the
 /// answer no longer matters, which returns a no.
-fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key> {
+fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Answered> {
     let mut screen = Attention::take();
     let mut keys = Keys::open(token)?;
     let (columns, lines) = size().unwrap_or(DEFAULT_SIZE);
@@ -153,7 +177,7 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key
         let is_all = shown == rows.len();
         // Name the keys only once they count.
         if let Some(key) = keys.settle()? {
-            return Ok(key);
+            return Ok(Answered::Key(key));
         }
         let mut foot: Vec<Text> = match is_all {
             true => asked.choice(style, columns),
@@ -166,18 +190,23 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key
             Key::More if !is_all => lines.saturating_sub(4).max(3),
             Key::Rest if !is_all => usize::MAX,
             Key::More | Key::Rest | Key::Burst | Key::Other => 0,
-            Key::Yes | Key::Always if !is_all => 0,
+            Key::Yes | Key::Always | Key::Rule if !is_all => 0,
+            Key::Rule if !asked.has_rule() => 0,
+            Key::Refuse => match refusal::words(&mut screen, &mut keys, columns)? {
+                Some(words) => return Ok(Answered::Refused(words)),
+                None => 0,
+            },
             _ => {
                 let word =
                     if is_all { text!("  {}", key.word()) } else { text!("  {}, not read to its end", key.word()) };
                 screen.write(&text!("{}\n", word))?;
-                return Ok(key);
+                return Ok(Answered::Key(key));
             }
         };
         hint = match key {
             Key::Burst => Some("several keys at once: press a single one"),
-            Key::Yes | Key::Always => Some("read to the end before answering yes"),
-            Key::More | Key::Rest | Key::Other if is_all => Some("press y, a or n"),
+            Key::Yes | Key::Always | Key::Rule if !is_all => Some("read to the end before answering yes"),
+            Key::More | Key::Rest | Key::Other | Key::Rule if is_all => Some("press y, a, n or r"),
             Key::Other => Some("press space, ↓, End or n"),
             _ => None,
         };

@@ -21,6 +21,10 @@ pub(super) struct Asked {
     /// Remarks of plugins' hooks after [`exposed`], one line each.
     notes: Vec<String>,
     arguments: Vec<Argument>,
+    /// Reason for the question.
+    reason: Option<String>,
+    /// A rule that would allow such calls in this project.
+    rule: Option<String>,
 }
 
 /// An argument after [`exposed`].
@@ -30,7 +34,7 @@ struct Argument {
 }
 
 impl Asked {
-    pub(super) fn of(question: &Question<'_>) -> Self {
+    pub(super) fn of(question: &Question<'_>, reason: Option<String>, rule: Option<String>) -> Self {
         let (tool, source) = (question.tool, &question.tool.source);
         Self {
             tool: exposed(&one_line(&tool.name, 128)),
@@ -40,7 +44,13 @@ impl Asked {
             can: tool.authority.words().join(", "),
             notes: question.notes.iter().map(|note| exposed(&note.to_string()).replace('\n', "⏎")).collect(),
             arguments: arguments(&question.call.arguments),
+            reason: reason.map(|reason| exposed(&one_line(&reason, 300))),
+            rule: rule.map(|rule| exposed(&one_line(&rule, 100))),
         }
+    }
+
+    pub(super) fn has_rule(&self) -> bool {
+        self.rule.is_some()
     }
 
     /// Renders the question itself, in the words of the host except for the label, which is quoted.
@@ -65,6 +75,8 @@ impl Asked {
     pub(super) fn rows(&self, style: Style, columns: usize) -> Vec<Text> {
         let mut rows = Vec::new();
         self.notes.iter().for_each(|note| guest_rows(&mut rows, note, style, columns));
+        // The reason quotes the command.
+        self.reason.iter().for_each(|reason| guest_rows(&mut rows, &format!("asked because {reason}"), style, columns));
         for argument in &self.arguments {
             let lines: Vec<&str> = argument.value.split('\n').collect();
             let (first, more) = match lines.as_slice() {
@@ -80,14 +92,17 @@ impl Asked {
     /// Renders the keys that answer, and the meaning of "always".
     pub(super) fn choice(&self, style: Style, columns: usize) -> Vec<Text> {
         let keys = text!(
-            "  [{}] yes   [{}] always in this session   [{}] no",
+            "  [{}] yes   [{}] always in this session   [{}] no   [{}] no, and say why",
             style.bold("y"),
             style.bold("a"),
-            style.bold("n")
+            style.bold("n"),
+            style.bold("r")
         );
+        let rule = self.rule.as_ref().map(|rule| text!("  [{}] always `{} …` in this project", style.bold("p"), rule));
         let of = if self.plugin.is_empty() { String::new() } else { format!(" of this version of {}", self.plugin) };
         let scope = format!("always: every call of {}{of} in this session, as long as it can do no more", self.tool);
         let mut rows: Vec<Text> = host_rows("  ", &scope, columns).into_iter().map(|row| style.dim(row)).collect();
+        rows.extend(rule);
         rows.push(keys);
         rows
     }
@@ -160,6 +175,8 @@ mod tests {
             can: "writes files".to_owned(),
             notes: Vec::new(),
             arguments: arguments(&arguments_),
+            reason: None,
+            rule: None,
         }
     }
 

@@ -12,11 +12,9 @@ use crate::files::paths::Paths;
 use crate::files::spill::Output;
 use crate::invocation::Invocation;
 use crate::model::Chosen;
-use crate::model::exchanges::Exchanges;
 use crate::output::terminal::Style;
 use crate::output::{Stdout, indented, print, text, written};
 use crate::plugins::builtin::GREETER;
-use crate::plugins::secrets::PluginSecrets;
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::prompt::context::Context;
@@ -129,9 +127,7 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     config.approve = ApprovalMode::All;
     let output = Arc::new(Output::new(directory.join("output")));
     let secrets = crate::config::secrets::of_environment();
-    let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
-    let exchanges = Exchanges::Live;
-    Ok(Base { paths, workspace, config, exchanges, secrets, plugin_secrets, output, base_url: None })
+    Ok(Base::new(paths, workspace, config, secrets, output))
 }
 
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {

@@ -12,6 +12,7 @@ use crate::model::Chosen;
 use crate::names::nearest;
 use crate::output::terminal::Style;
 use crate::output::{Text, bytes, count, print, text};
+use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::sources::Purpose;
 use clap::Args;
 use pinion_plugin_runtime::Origin;
@@ -61,6 +62,7 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     findings.extend(unknown_fallbacks(base));
     findings.extend(plugins(base).await);
     findings.push(sandbox(base));
+    findings.push(exclusions(base));
     findings.extend([program("git", "the model uses it with `bash`"), toolchain()]);
     findings.extend(base.project_notices().into_iter().map(Finding::Missing));
     let style = Style::of_stdout();
@@ -75,12 +77,40 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     }
 }
 
+/// Tells what is kept from plugins and programs.
+fn exclusions(base: &Base) -> Finding {
+    let patterns = base.config.exclusions.exclusions().patterns().count() as u64;
+    match base.config.exclusions.look() {
+        Err(error) => Finding::Broken(error.to_string()),
+        Ok(_) if patterns == 0 => Finding::Missing("no excluded files: the config turns them off".to_owned()),
+        Ok(found) => {
+            let files = count(found.places.len() as u64, "path");
+            let gap = match base.sandbox() {
+                None => Some("programs can use them, because they run without a sandbox".to_owned()),
+                Some(programs) => {
+                    let policy = programs.policy(base.output.directory()).map(|(policy, _)| policy);
+                    policy.ok().and_then(|policy| programs.gap(&policy))
+                }
+            };
+            let text = format!("excluded files: {files} by {}", count(patterns, "pattern"));
+            match gap {
+                None => Finding::Good(format!("{text} (`pinion sandbox --status` lists them)")),
+                Some(gap) => Finding::Missing(format!("{text}; {gap}")),
+            }
+        }
+    }
+}
+
 /// Checks the sandbox of programs.
 fn sandbox(base: &Base) -> Finding {
     let Some(programs) = base.sandbox() else {
         return Finding::Missing("no sandbox: the config turns it off, and programs run unprotected".to_owned());
     };
-    match programs.support(&programs.policy(base.output.directory())) {
+    let policy = match programs.policy(base.output.directory()) {
+        Ok((policy, _)) => policy,
+        Err(error) => return Finding::Broken(error),
+    };
+    match programs.support(&policy) {
         Err(error) => Finding::Broken(error),
         Ok(support) => match (&support.namespaces, support.landlock) {
             (Ok(()), Some(version)) => {
@@ -240,8 +270,10 @@ async fn plugins(base: &Base) -> Vec<Finding> {
     let problems = runtime.problems();
     let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
     let plugins = runtime.plugins();
-    let names: Vec<&str> =
-        plugins.iter().map(|plugin| &*plugin.name).chain(problems.iter().map(|(plugin, _)| &**plugin)).collect();
+    // A built-in plugin that has nothing to do is not loaded.
+    let built_in = BUILT_IN.iter().map(|plugin| plugin.name);
+    let loading = problems.iter().map(|(plugin, _)| &**plugin).chain(built_in);
+    let names: Vec<&str> = plugins.iter().map(|plugin| &*plugin.name).chain(loading).collect();
     let unknown = base
         .config
         .plugins
@@ -252,8 +284,15 @@ async fn plugins(base: &Base) -> Vec<Finding> {
     loaded.chain(silent).chain(broken).chain(unknown).collect()
 }
 
+/// Returns a command that runs outside of the project, whose files, such as `rust-toolchain.toml`, select programs otherwise.
+fn outside(program: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(program);
+    command.current_dir("/");
+    command
+}
+
 fn program(name: &str, why: &str) -> Finding {
-    match std::process::Command::new(name).arg("--version").output() {
+    match outside(name).arg("--version").output() {
         Ok(output) if output.status.success() => {
             Finding::Good(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or(name).to_owned())
         }
@@ -266,7 +305,7 @@ fn toolchain() -> Finding {
     if let (Ok(cargo), Ok(target)) = (std::env::var("GUEST_CARGO"), std::env::var("GUEST_TARGET")) {
         return Finding::Good(format!("plugin builds: `{cargo}` for {target}"));
     }
-    let installed = std::process::Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let installed = outside("rustup").args(["target", "list", "--installed"]).output();
     match installed {
         Ok(output) if String::from_utf8_lossy(&output.stdout).contains("wasm32-wasip2") => {
             Finding::Good("plugin builds: Rust target wasm32-wasip2".to_owned())

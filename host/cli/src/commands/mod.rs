@@ -3,12 +3,16 @@
 //! The module of a command declares its arguments, a type that derives [`clap::Args`] and has a method `async fn
 //! run(self, invocation: &Invocation) -> Result<()>`.
 
+mod audit;
 mod completions;
 mod config;
 mod demo;
 mod doctor;
+pub(crate) mod mcp;
 pub(crate) mod model;
+pub(crate) mod permissions;
 mod plugin;
+mod rewind;
 mod sandbox;
 pub(crate) mod session;
 pub(crate) mod trust;
@@ -60,8 +64,14 @@ commands! {
     Demo(demo::Demo),
     /// Create, build, inspect and run plugins
     Plugin(plugin::Plugin),
+    /// Add, inspect and use MCP servers, or offer plugins as one
+    Mcp(mcp::Mcp),
     /// Manage which projects may use their own config and plugins
     Trust(trust::Trust),
+    /// List and remove the rules about calls, or explain a decision
+    Permissions(permissions::Permissions),
+    /// Show the log of decisions about calls, and of what they used
+    Audit(audit::AuditArgs),
     /// Run a command in the sandbox, or show its layers
     Sandbox(sandbox::Sandbox),
     /// List, show, export, fork and delete sessions

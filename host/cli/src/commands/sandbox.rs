@@ -3,10 +3,13 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
-use crate::output::{Text, print, text};
+use crate::output::{Text, bytes, note, print, text};
 use crate::process::hardening;
+use crate::process::network::ProgramProxy;
 use clap::Args;
-use pinion_sandbox::{Network, Policy, Program, Support};
+use pinion_egress::HostRule;
+use pinion_exclusions::Place;
+use pinion_sandbox::{Limits, Network, Policy, Program, Support};
 use std::path::PathBuf;
 
 /// The arguments of `pinion sandbox`.
@@ -15,6 +18,9 @@ pub(crate) struct Sandbox {
     /// Show the layers and the paths instead of running a command
     #[arg(long, conflicts_with = "command")]
     status: bool,
+    /// Let the command reach a host, besides those of the config (repeatable)
+    #[arg(long, value_name = "HOST")]
+    net: Vec<HostRule>,
     /// Command to run as the agent would run it, in the workspace
     #[arg(value_name = "COMMAND", last = true, required_unless_present = "status")]
     command: Vec<String>,
@@ -23,22 +29,34 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let base = invocation.base()?;
+        for rule in self.net {
+            base.network.allow(rule).map_err(Failure::usage)?;
+        }
         let Some(programs) = base.sandbox() else {
             let off = Failure::failed("the sandbox is off");
             return Err(off.hint("remove `mode = \"off\"` of `[sandbox]` from the config"));
         };
-        let policy = programs.policy(base.output.directory());
         let missing = |error: String| Failure::failed(error);
         let [program, arguments @ ..] = self.command.as_slice() else {
-            return print(&status(&policy, programs.support(&policy).map_err(missing)?));
+            let (policy, found) = programs.policy(base.output.directory()).map_err(missing)?;
+            let hosts: Vec<String> = base.network.rules().iter().map(ToString::to_string).collect();
+            let mut lines = status(&policy, &hosts, programs.support(&policy).map_err(missing)?);
+            for Place { path, pattern, .. } in &found.places {
+                lines.line(text!("excluded    {} (`{}`)", path, pattern.text()));
+            }
+            programs.gap(&policy).into_iter().for_each(|gap| lines.line(text!("{}", gap)));
+            return print(&lines);
         };
         let environment = environment(&base);
         let program = Program { program, arguments, directory: &base.workspace, environment: &environment };
-        let mut command = programs.command(program, &policy).map_err(missing)?;
+        let prepared = programs.prepare(program, base.output.directory()).map_err(missing)?;
+        let (mut command, proxy) = (prepared.command, prepared.proxy);
+        prepared.out_of_reach.into_iter().for_each(|reason| note(&text!("{}", reason)));
         let name = program.program;
         let ended = tokio::task::spawn_blocking(move || command.status()).await;
         let status = ended.map_err(|error| Failure::failed("could not wait").because(error))?;
         let status = status.map_err(|error| Failure::failed(format!("could not run `{name}`")).because(error))?;
+        proxy.iter().flat_map(ProgramProxy::lines).for_each(|refused| note(&text!("{}", refused)));
         match status.success() {
             true => Ok(()),
             false => Err(Failure::failed(format!("`{name}` failed: {status}"))),
@@ -55,7 +73,17 @@ fn environment(base: &Base) -> Vec<(String, String)> {
     hardening::variables().into_iter().filter(|(name, _)| is_passed(name)).collect()
 }
 
-fn status(policy: &Policy, support: &Support) -> Text {
+/// Describes the limits of one program, and those that are missing.
+fn limits(limits: &Limits, group: &Result<(), String>) -> String {
+    let processes = format!("{} processes", limits.processes);
+    match (group, limits.memory_bytes) {
+        (Ok(()), Some(bytes_of_memory)) => format!("{processes}, {} of memory", bytes(bytes_of_memory)),
+        (Ok(()), None) => processes,
+        (Err(reason), _) => format!("{processes}, no limit on memory: {reason}"),
+    }
+}
+
+fn status(policy: &Policy, hosts: &[String], support: &Support) -> Text {
     let mut lines = Text::default();
     let yes = |is: bool| if is { "yes" } else { "no" };
     let landlock = support.landlock.map_or("no".to_owned(), |version| format!("version {version}"));
@@ -63,11 +91,17 @@ fn status(policy: &Policy, support: &Support) -> Text {
         Ok(()) => "yes".to_owned(),
         Err(reason) => format!("no: {reason}"),
     };
-    let network = if policy.network == Network::On { "on" } else { "off" };
+    let network = match policy.network {
+        Network::Off => "off".to_owned(),
+        Network::Proxied if support.namespaces.is_err() => "off: allowed hosts need namespaces".to_owned(),
+        Network::Proxied => hosts.join(", "),
+        Network::On => "on".to_owned(),
+    };
     lines.line(text!("landlock    {}", landlock));
     lines.line(text!("seccomp     {}", yes(support.seccomp)));
     lines.line(text!("namespaces  {}", namespaces));
     lines.line(text!("network     {}", network));
+    lines.line(text!("limits      {}", limits(&policy.limits, &support.group)));
     let exists = |path: &&PathBuf| path.exists();
     let lists = [("writable", &policy.writable), ("read-only", &policy.read_only), ("hidden", &policy.hidden)];
     for (name, paths) in lists {

@@ -1,13 +1,14 @@
-//! `pinion session`: lists, shows, exports, forks and deletes sessions.
+//! `pinion session`: lists, shows, exports, forks, rewinds and deletes sessions.
 
 use crate::approve::confirm::confirm;
 use crate::base::Base;
+use crate::commands::rewind::Rewind;
 use crate::failure::{Failure, Result};
 use crate::files::repository::{Located, Make, Refusal};
 use crate::invocation::Invocation;
 use crate::output::CleanWriter;
 use crate::output::terminal::is_interactive;
-use crate::output::{PartExt, Text, count, document, fit, left, note, print, stdout_failure, text};
+use crate::output::{PartExt, Text, age, count, document, fit, left, note, print, stdout_failure, text};
 use crate::run;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -64,6 +65,8 @@ enum SessionCommand {
         #[arg(long, value_name = "ENTRY")]
         at: Option<EntryId>,
     },
+    /// Undo the last turns of a session: files and conversation
+    Rewind(Rewind),
     /// Name a session, or remove its name
     Rename {
         /// ID of the session, or a unique prefix of it
@@ -101,6 +104,7 @@ impl Session {
             SessionCommand::Show { id, branch } => show(&directory, &id, branch),
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
             SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
+            SessionCommand::Rewind(rewind) => rewind.run(&base, &directory),
             SessionCommand::Rename { id, name } => {
                 let path = directory.find(&id).map_err(Failure::from)?;
                 directory.rename(&path, &base.secrets.clean(&name.join(" "))).map_err(Failure::from)
@@ -153,17 +157,6 @@ fn columns([id, age, turns, cost, model, title]: [Text; 6]) -> Text {
 /// Returns the beginning of an ID, which is enough to name a session.
 pub(crate) fn short_id(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
-}
-
-/// Describes a time in the past in at most nine columns.
-pub(crate) fn age(seconds: i64) -> String {
-    let (n, unit) = match seconds.max(0) {
-        0..60 => return "now".to_owned(),
-        s @ 60..3600 => (s / 60, "min"),
-        s @ 3600..86_400 => (s / 3600, "h"),
-        s => (s / 86_400, "d"),
-    };
-    format!("{n} {unit} ago")
 }
 
 /// The sum of the runs of a session.
@@ -316,12 +309,6 @@ fn confirm_deletion(directory: &SessionDirectory, paths: &[PathBuf]) -> Result<b
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_are_short() {
-        let ages = [-5, 59, 60, 7_199, 86_399, 86_400 * 400].map(age);
-        assert_eq!(ages, ["now", "now", "1 min ago", "1 h ago", "23 h ago", "400 d ago"]);
-    }
 
     #[test]
     fn unknown_extension_is_not_a_format() {

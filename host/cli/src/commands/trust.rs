@@ -1,16 +1,17 @@
 //! `pinion trust`, and the question when trusted content has changed.
 
-use crate::approve::confirm::confirm;
+use crate::approve::confirm::confirm_all;
 use crate::config::Config;
 use crate::failure::{Failure, Result, Status};
 use crate::files::paths::{self, Paths};
 use crate::invocation::Invocation;
-use crate::output::line;
 use crate::output::terminal;
 use crate::output::{Text, print, stdout_failure, text};
+use crate::output::{count, line};
 use crate::trust::records::{Record, Records};
-use crate::trust::{Content, fixed};
+use crate::trust::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, fixed};
 use clap::{Args, Subcommand};
+use pinion_agent::hook::HookPoint;
 use std::path::{Path, PathBuf};
 
 /// The arguments of `pinion trust`.
@@ -74,13 +75,15 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
     let content = Content::read(directory);
     let shown = line(&directory.to_string_lossy());
     let nothing = if content.is_empty() { "  nothing yet\n" } else { "" };
-    let listed = Text::complete(&format!("{}{nothing}{}", content.describe(), settings(paths, &content)));
-    print(&text!("`{}` brings:\n{}", shown, listed))?;
+    let listed = format!("`{shown}` brings:\n{}{nothing}", described(paths, directory, &content));
+    if yes || !terminal::is_interactive() {
+        print(&Text::complete(&listed))?;
+    }
     if !yes && !terminal::is_interactive() {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted: no terminal to ask on"))
             .hint("`pinion trust add --yes` trusts what is listed"));
     }
-    if !yes && !ask(directory, &content)? {
+    if !yes && !ask(directory, &content, &listed)? {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted")));
     }
     content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory))?;
@@ -101,48 +104,95 @@ fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
     print(&text!("no longer trusting `{}`{}\n", shown, note))
 }
 
-/// Asks on the terminal if trusted content has changed. Returns whether the user trusts the current content.
+/// Asks on the terminal if the project brings content that the user has not decided on, or trusted content has changed.
+/// Returns whether the user trusts the current content.
 ///
 /// # Errors
 /// The terminal cannot be used, or the answer cannot be recorded.
-pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Result<bool> {
+pub(crate) fn ask_at_start(paths: &Paths, workspace: &Path, config: &Config) -> Result<bool> {
     let project = &config.project;
+    if project.is_untrusted() {
+        return ask_first(paths, workspace);
+    }
     if !project.is_changed() {
         return Ok(false);
     }
     let changes: String = project.changes().iter().map(|change| format!("  {change}\n")).collect();
-    let (listed, settings) = (project.content().describe(), settings(paths, project.content()));
-    print(&text!(
-        "`.pinion` of this project changed since you trusted it:\n{}It now brings:\n{}{}",
-        Text::complete(&changes),
-        Text::complete(&listed),
-        Text::complete(&settings)
-    ))?;
-    if !ask(workspace, project.content())? {
+    let now = described(paths, workspace, project.content());
+    let listed = format!("This project changed since you trusted it:\n{changes}It now brings:\n{now}");
+    if !ask(workspace, project.content(), &listed)? {
         return Ok(false);
     }
     project.trust(paths)?;
     Ok(true)
 }
 
-/// Asks whether to trust the content. The question counts the files, because a long list may have scrolled away.
-fn ask(directory: &Path, content: &Content) -> Result<bool> {
-    let (files, plugins) = (content.digests().count(), content.plugins().count());
+/// Asks about content that was never trusted, once for each version of it.
+fn ask_first(paths: &Paths, workspace: &Path) -> Result<bool> {
+    let content = Content::read(workspace);
+    let has_nothing = content.digests().next().is_none() || content.unbounded().is_some();
+    if has_nothing || Records::read(paths)?.of(workspace).is_some_and(|record| record.declines(&content)) {
+        return Ok(false);
+    }
+    let described = described(paths, workspace, &content);
+    let listed = format!("This project brings files that have no effect until you trust it:\n{described}");
+    match ask(workspace, &content, &listed)? {
+        true => content.trust(workspace, paths, false).map(|()| true),
+        false => content.decline(workspace, paths).map(|()| false),
+    }
+}
+
+/// Describes content: each file with its digest and what it runs, asks for or sets.
+fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
+    let plugins: Vec<&str> = content.plugins().collect();
+    content.describe(|path, digest| match path {
+        _ if plugins.contains(&path) => plugin(workspace, path, digest),
+        _ if path == CONFIG => settings(paths, content),
+        _ => match PROJECT_SERVERS.iter().find(|servers| **servers == path) {
+            Some(servers) => {
+                crate::mcp::files::describe([(*servers, content.text(servers).unwrap_or_default().to_owned())])
+            }
+            None if path == PROJECT_SYSTEM => vec!["replaces the instructions of the agent".to_owned()],
+            None if path == PROJECT_APPEND => vec!["adds to the instructions of the agent".to_owned()],
+            None => Vec::new(),
+        },
+    })
+}
+
+/// Describes a plugin by its manifest and by what it imports. Nothing of it runs.
+fn plugin(workspace: &Path, path: &str, digest: &str) -> Vec<String> {
+    let inspection = match Content::plugin(workspace, path, digest) {
+        Ok(inspection) => inspection,
+        Err(problem) => return vec![format!("not a usable plugin: {problem}")],
+    };
+    let manifest = &inspection.manifest;
+    let asks = manifest.capabilities.words();
+    let asks = if asks.is_empty() { "nothing".to_owned() } else { asks.join(" ") };
+    let hooks = HookPoint::ALL.into_iter().filter(|point| inspection.exports.has_hook(*point));
+    let hooks: Vec<&str> = hooks.map(HookPoint::name).collect();
+    let named = format!("plugin `{}` {}", manifest.name, manifest.version);
+    let hooks = (!hooks.is_empty()).then(|| format!("hooks: {}", hooks.join(" ")));
+    [named, format!("asks for {asks}")].into_iter().chain(hooks).map(|text| line(&text)).collect()
+}
+
+/// Shows the content and asks whether to trust it. The question counts the files, because a long list may have scrolled away.
+fn ask(directory: &Path, content: &Content, listed: &str) -> Result<bool> {
+    let (files, plugins) = (content.digests().count() as u64, content.plugins().count() as u64);
     let shown = line(&directory.to_string_lossy());
-    let question = format!("Trust exactly these {files} files in `{shown}`, {plugins} of them plugins?");
-    confirm(&text!("{}", question)).map_err(stdout_failure)
+    let these = if files == 1 { "this file".to_owned() } else { format!("these {files} files") };
+    let question = format!("Trust exactly {these} in `{shown}`, with {}?", count(plugins, "plugin"));
+    confirm_all(listed, &question).map_err(stdout_failure)
 }
 
 /// Describes the settings of the project's config, and which of them are ignored.
-fn settings(paths: &Paths, content: &Content) -> String {
-    let Some(text) = content.config() else { return String::new() };
+fn settings(paths: &Paths, content: &Content) -> Vec<String> {
+    let Some(text) = content.config() else { return Vec::new() };
     match Config::preview(paths, text) {
         Ok(restricted) => {
-            let sets: String = restricted.table.to_string().lines().map(|text| format!("  {}\n", line(text))).collect();
-            let ignored: String = restricted.notices.iter().map(|notice| format!("  {notice}\n")).collect();
-            format!("The config sets:\n{sets}{ignored}")
+            let sets = restricted.table.to_string();
+            sets.lines().filter(|text| !text.is_empty()).map(line).chain(restricted.notices).collect()
         }
-        Err(failure) => format!("{}\n", line(&failure.to_string())),
+        Err(failure) => vec![line(&failure.to_string())],
     }
 }
 

@@ -1,9 +1,11 @@
 //! The schema of a config file.
 
 use crate::args::Approve;
+use crate::config::permissions::FilePermissions;
 use crate::config::plugin_secrets::FileSecret;
 use crate::config::sandbox::FileSandbox;
 use crate::config::tui::FileTui;
+use crate::config::undo::FileUndo;
 use crate::failure::{Failure, Result};
 use pinion_agent::choice::ChoiceName;
 use pinion_agent::compaction::CompactionPolicy;
@@ -47,6 +49,10 @@ pub(crate) struct File {
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     /// Settings of the full-screen UI.
     pub(crate) tui: FileTui,
+    /// Files that neither plugins nor programs read or change, as in `.gitignore`.
+    pub(crate) exclude: Vec<String>,
+    /// Whether the built-in patterns apply, too.
+    pub(crate) exclude_defaults: Option<bool>,
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,
@@ -57,8 +63,21 @@ pub(crate) struct File {
     /// Credentials that plugins use by name.
     pub(crate) secrets: BTreeMap<String, FileSecret>,
     pub(crate) process: FileProcess,
+    /// Rules about calls.
+    pub(crate) permissions: FilePermissions,
     pub(crate) sandbox: FileSandbox,
+    /// Snapshots of the workspace.
+    pub(crate) undo: FileUndo,
     pub(crate) engine: FileEngine,
+    pub(crate) mcp: FileMcp,
+}
+
+/// The section `[mcp]`. The servers themselves are in `mcp.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileMcp {
+    /// Environment variables that the files of trusted projects may use.
+    pub(crate) environment: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

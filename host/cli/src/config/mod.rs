@@ -7,22 +7,30 @@
 //! The file of a project stays untrusted input: it may set only the keys that [`crate::config::project`] lists, and a
 //! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
+pub(crate) mod denied;
+mod exclude;
 pub(crate) mod file;
+pub(crate) mod permissions;
 pub(crate) mod plugin_secrets;
 pub(crate) mod project;
 pub(crate) mod providers;
 pub(crate) mod sandbox;
 pub(crate) mod secrets;
 pub(crate) mod tui;
+pub(crate) mod undo;
 
 use crate::args::RunArgs;
-use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider, Ui};
+use crate::config::denied::Denied;
+use crate::config::exclude::Listed;
+use crate::config::file::{Cache, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider, Ui};
+use crate::config::permissions::{FilePermissions, PermissionSettings};
 use crate::config::plugin_secrets::DefinedSecrets;
 use crate::config::project::{Restricted, restrict};
 use crate::config::sandbox::SandboxSettings;
 use crate::config::tui::FileTui;
+use crate::config::undo::UndoSettings;
 use crate::failure::{Failure, Result};
-use crate::files::paths::Paths;
+use crate::files::paths::{self, Paths};
 use crate::files::private::read_settings;
 use crate::names::nearest;
 use crate::output::line;
@@ -33,10 +41,12 @@ use pinion_agent::delegation::SubAgentPolicy;
 use pinion_agent::limits::RunLimits;
 use pinion_agent::provider::{CachePolicy, ThinkingLevel};
 use pinion_agent::retry::Backoff;
+use pinion_exclusions::Finder;
 use pinion_plugin_runtime::EngineLimits;
 use pinion_providers::Registry;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
@@ -83,9 +93,19 @@ pub(crate) struct Config {
     /// The secrets in the user's file.
     pub(crate) secrets: DefinedSecrets,
     pub(crate) process_environment: Vec<String>,
+    /// Rules about calls.
+    pub(crate) permissions: PermissionSettings,
+    /// Files that rules deny.
+    pub(crate) denied: Denied,
     /// The sandbox of programs.
     pub(crate) sandbox: SandboxSettings,
+    /// Snapshots of the workspace; none if they are off.
+    pub(crate) undo: Option<UndoSettings>,
     pub(crate) engine_limits: Option<EngineLimits>,
+    /// Settings of MCP servers in the user's file.
+    pub(crate) mcp: FileMcp,
+    /// Files that neither plugins nor programs read or change.
+    pub(crate) exclusions: Arc<Finder>,
     /// The content of the project, and whether the user trusts it.
     pub(crate) project: Project,
     /// Notices about ignored settings of the project.
@@ -113,7 +133,18 @@ impl Config {
         // Trust is the user's decision, so it is looked up before the project may set anything.
         let user = typed(&merged)?;
         let project = Project::open(paths, workspace, &user.trusted)?;
-        let (project_plugins, notices) = merge_project(&mut merged, &project)?;
+        let of_project = merge_project(&mut merged, &project)?;
+        let (project_plugins, of_project, patterns, mut notices) = of_project;
+        let text = read(&paths.config_file()).unwrap_or_default();
+        let (own, others) = (paths.config_file(), workspace.join(CONFIG));
+        let of_user = Listed { patterns: &user.exclude, file: &own, text: text.as_deref() };
+        let listed = Listed { patterns: &patterns, file: &others, text: project.config() };
+        let permissions = PermissionSettings {
+            user: user.permissions.clone().checked(paths::home().as_deref())?,
+            project: of_project,
+        };
+        let denied = Denied::new(paths, workspace, &permissions, &mut notices).map_err(Failure::usage)?;
+        let exclusions = exclude::finder(workspace, &user, &of_user, &listed, &denied, &mut notices)?;
         let file = typed(&merged)?;
         let thinking = args.thinking.or(file.thinking).unwrap_or_default();
         Ok(Self {
@@ -147,8 +178,13 @@ impl Config {
             secrets: plugin_secrets::defined(user.secrets)?,
             project_plugins,
             process_environment: file.process.environment,
+            permissions,
+            denied,
             sandbox: file.sandbox.settings(args)?,
+            undo: file.undo.settings(),
             engine_limits: file.engine.limits,
+            mcp: user.mcp,
+            exclusions,
             project,
             notices,
             merged,
@@ -229,12 +265,15 @@ fn typed(merged: &toml::Table) -> Result<File> {
     file.map_err(|error| Failure::usage("invalid config").because(error))
 }
 
+/// Lists of which those of all layers add up.
+const ADDED: [&str; 4] = ["exclude-tools", "exclude", "ask", "deny"];
+
 fn merge(below: &mut toml::Table, above: toml::Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
             // Grants replace each other as a whole: the user's are not added to the default ones.
             (Some(toml::Value::Table(below)), toml::Value::Table(above)) if key != "files" => merge(below, above),
-            (Some(toml::Value::Array(below)), toml::Value::Array(above)) if key == "exclude-tools" => {
+            (Some(toml::Value::Array(below)), toml::Value::Array(above)) if ADDED.contains(&&*key) => {
                 below.extend(above)
             }
             (_, value) => {
@@ -244,20 +283,23 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
     }
 }
 
-/// Merges the permitted settings of a trusted project over the layers below, and returns its plugin sections and
+/// The plugin sections, the rules and the exclusions of a project, and notices about ignored settings.
+type OfProject = (BTreeMap<String, FilePlugin>, FilePermissions, Vec<String>, Vec<String>);
+
+/// Merges the permitted settings of a trusted project over the layers below, and returns its own sections and
 /// notices about ignored settings. An invalid file is ignored as a whole, because it must not keep the user from
 /// working.
-fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMap<String, FilePlugin>, Vec<String>)> {
+fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<OfProject> {
     let Some(text) = project.config() else { return Ok(Default::default()) };
     let Restricted { table, mut notices } = restrict(text, merged);
     match toml::Value::Table(table.clone()).try_into::<File>() {
         Ok(file) => {
             merge(merged, table);
-            Ok((file.plugins, notices))
+            Ok((file.plugins, file.permissions, file.exclude, notices))
         }
         Err(error) => {
             notices.push(format!("`{CONFIG}` is not used: {}", line(error.message())));
-            Ok((BTreeMap::new(), notices))
+            Ok((BTreeMap::new(), FilePermissions::default(), Vec::new(), notices))
         }
     }
 }

@@ -22,6 +22,8 @@ enum May {
     Lower,
     /// A list whose entries are all in the user's, if there is one.
     Narrow,
+    /// A list of patterns without exceptions.
+    Exclude,
     /// Only `false`.
     Disable,
     /// Plugins that are neither built in nor in the user's config. Only plugins of the project itself get the value.
@@ -38,6 +40,7 @@ const RULES: &[(&[&str], May)] = &[
     (&["cache"], May::Set),
     (&["tools"], May::Narrow),
     (&["exclude-tools"], May::Set),
+    (&["exclude"], May::Exclude),
     (&["compaction", "automatic"], May::Set),
     (&["compaction", "assumed-window"], May::Set),
     (&["compaction", "reserve-tokens"], May::Set),
@@ -53,6 +56,8 @@ const RULES: &[(&[&str], May)] = &[
     (&["agents", "kinds", "*", "description"], May::NewAgent),
     (&["agents", "kinds", "*", "instructions"], May::NewAgent),
     (&["agents", "kinds", "*", "tools"], May::NewAgent),
+    (&["permissions", "ask"], May::Set),
+    (&["permissions", "deny"], May::Set),
     (&["plugins", "*", "enabled"], May::Disable),
     (&["plugins", "*", "config"], May::OwnPlugin),
 ];
@@ -122,6 +127,7 @@ impl Sieve<'_> {
             May::Set => (true, ""),
             May::Lower => (self.is_lower(value, path), "a project's config can only lower it"),
             May::Narrow => (self.is_narrower(value, path), "a project's config can only narrow it"),
+            May::Exclude => (!has_exceptions(value), "a project's config can only exclude more, without `!`"),
             May::Disable => (value.as_bool() == Some(false), "a project's config can only disable plugins"),
             May::OwnPlugin => {
                 (self.is_own(&path[1]), "a project's config can only configure plugins that the project itself brings")
@@ -159,6 +165,12 @@ impl Sieve<'_> {
         let (last, tables) = path.split_last()?;
         tables.iter().try_fold(self.user, |table, key| table.get(key)?.as_table())?.get(last)
     }
+}
+
+/// Returns whether a value is more than a list of patterns that exclude.
+fn has_exceptions(value: &Value) -> bool {
+    let excludes = |pattern: &Value| pattern.as_str().is_some_and(|pattern| !pattern.starts_with('!'));
+    !value.as_array().is_some_and(|patterns| patterns.iter().all(excludes))
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -259,7 +271,13 @@ mod tests {
             "limits.max-turns = \"9\"",
             "agents.kinds.mine.tools = [\"bash\"]",
             "agents.kinds.other.model = \"dear\"",
+            "exclude = [\"!.env\"]",
+            "exclude-defaults = false",
             "permissions.allow = [\"*\"]",
+            "sandbox.hosts = [\"x.example\"]",
+            "sandbox.network = true",
+            "[sandbox]\nmode = \"off\"",
+            "sandbox.readable = [\"/\"]",
             "\"model \" = \"x\"",
         ] {
             let (kept, notices) = restricted(text);

@@ -3,6 +3,7 @@
 use crate::args::{RunArgs, SandboxMode};
 use crate::failure::{Failure, Result};
 use crate::files::paths;
+use pinion_egress::HostRule;
 use pinion_sandbox::Network;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use std::path::PathBuf;
 pub(crate) struct FileSandbox {
     mode: Option<SandboxMode>,
     network: Option<bool>,
+    /// Hosts that programs reach although the network is off.
+    hosts: Vec<HostRule>,
     /// Directories that programs may write to besides the workspace.
     writable: Vec<String>,
     /// Paths that programs do not see, besides those of credentials.
@@ -21,17 +24,24 @@ pub(crate) struct FileSandbox {
     readable: Vec<String>,
     /// Processes of one program at a time.
     max_processes: Option<u64>,
+    /// MiB of memory of one program with all that it starts.
+    max_memory: Option<u64>,
 }
 
 /// The settings in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SandboxSettings {
     pub(crate) mode: SandboxMode,
+    /// On or off.
     pub(crate) network: Network,
+    /// Hosts of the config and of the command line.
+    pub(crate) hosts: Vec<HostRule>,
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) max_processes: Option<u64>,
+    /// Bytes.
+    pub(crate) max_memory: Option<u64>,
 }
 
 impl FileSandbox {
@@ -44,10 +54,12 @@ impl FileSandbox {
         Ok(SandboxSettings {
             mode: mode.unwrap_or_default(),
             network: if self.network == Some(true) { Network::On } else { Network::Off },
+            hosts: self.hosts.into_iter().chain(args.net.iter().cloned()).collect(),
             writable: absolute("writable", self.writable)?,
             hidden: absolute("hidden", self.hidden)?,
             readable: absolute("readable", self.readable)?,
             max_processes: self.max_processes,
+            max_memory: self.max_memory.map(|mib| mib.saturating_mul(1024 * 1024)),
         })
     }
 }
@@ -63,6 +75,14 @@ fn absolute(key: &str, listed: Vec<String>) -> Result<Vec<PathBuf>> {
         absolute.ok_or_else(|| failed().hint("begin it with `/` or `~/`"))
     };
     listed.into_iter().map(convert).collect()
+}
+
+#[cfg(test)]
+impl SandboxSettings {
+    /// Reads the section from a text.
+    pub(crate) fn of(text: &str, args: &[&str]) -> Self {
+        toml::from_str::<FileSandbox>(text).unwrap().settings(&RunArgs::of(args)).unwrap()
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +104,14 @@ mod tests {
     fn network_is_off_unless_the_config_allows_it() {
         assert_eq!(settings("", &[]).unwrap().network, Network::Off);
         assert_eq!(settings("network = true", &[]).unwrap().network, Network::On);
+    }
+
+    #[test]
+    fn hosts_of_config_and_command_line_add_up() {
+        let found = settings("hosts = [\"crates.io\"]", &["--net", "*.npmjs.org:443"]).unwrap().hosts;
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["crates.io", "*.npmjs.org:443"]);
+        let error = toml::from_str::<FileSandbox>("hosts = [\"https://crates.io\"]").unwrap_err().to_string();
+        assert!(error.contains("hint: write the host alone"), "{error}");
     }
 
     #[test]

@@ -2,5 +2,6 @@
 
 pub(crate) mod paths;
 pub(crate) mod private;
+pub(crate) mod records;
 pub(crate) mod repository;
 pub(crate) mod spill;

@@ -49,6 +49,31 @@ impl Paths {
         self.config.join("auth.toml")
     }
 
+    /// MCP servers of the user, mode 0600.
+    pub(crate) fn mcp_file(&self) -> PathBuf {
+        self.config.join("mcp.json")
+    }
+
+    /// Tokens of MCP servers, mode 0600.
+    pub(crate) fn mcp_tokens_file(&self) -> PathBuf {
+        self.config.join("mcp-auth.json")
+    }
+
+    /// Held while a file of MCP servers is changed.
+    pub(crate) fn mcp_lock(&self) -> PathBuf {
+        self.data.join("mcp.lock")
+    }
+
+    /// Directory of the catalogues that MCP servers last sent.
+    pub(crate) fn mcp_catalogues(&self) -> PathBuf {
+        self.cache.join("mcp")
+    }
+
+    /// Directories of MCP servers, each of which sees its own as `/tmp`.
+    pub(crate) fn mcp_directories(&self) -> PathBuf {
+        self.cache.join("mcp-servers")
+    }
+
     pub(crate) fn plugins(&self) -> PathBuf {
         self.data.join("plugins")
     }
@@ -56,6 +81,16 @@ impl Paths {
     /// Grants of plugin files, mode 0600.
     pub(crate) fn grants_file(&self) -> PathBuf {
         self.data.join("grants.toml")
+    }
+
+    /// Rules that answers to questions have added, mode 0600.
+    pub(crate) fn permissions_file(&self) -> PathBuf {
+        self.data.join("permissions.toml")
+    }
+
+    /// The log of decisions about calls, mode 0600.
+    pub(crate) fn audit_file(&self) -> PathBuf {
+        self.data.join("audit.jsonl")
     }
 
     /// Values that plugins store.
@@ -103,6 +138,11 @@ impl Paths {
     /// Files that programs created at protected paths, and that were moved away.
     pub(crate) fn removed(&self) -> PathBuf {
         self.data.join("removed")
+    }
+
+    /// Snapshots of workspaces, by project.
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.data.join("checkpoints")
     }
 
     pub(crate) fn sdk(&self) -> PathBuf {

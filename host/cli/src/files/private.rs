@@ -122,13 +122,30 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The file cannot be opened or locked.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let file = lock_file(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Locks a file like [`lock`], or returns none at once if another process holds its lock.
+///
+/// # Errors
+/// The file cannot be opened or locked.
+pub(crate) fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let file = lock_file(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    file.lock()?;
-    Ok(file)
+    options.open(path)
 }
 
 /// Returns the remedy for a file or directory that this user cannot write because it, or the nearest directory above it

@@ -14,7 +14,7 @@ mod text;
 
 pub(crate) use self::clean::CleanWriter;
 pub(crate) use self::flow::{Flow, indented};
-pub(crate) use self::numbers::{bytes, short};
+pub(crate) use self::numbers::{age, bytes, short};
 pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, print, report_panics,

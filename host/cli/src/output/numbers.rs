@@ -18,3 +18,25 @@ pub(crate) fn bytes(n: u64) -> String {
         _ => format!("{:.1} MiB", n as f64 / 1_048_576.0),
     }
 }
+
+/// Describes a time in the past in at most nine columns.
+pub(crate) fn age(seconds: i64) -> String {
+    let (n, unit) = match seconds.max(0) {
+        0..60 => return "now".to_owned(),
+        s @ 60..3600 => (s / 60, "min"),
+        s @ 3600..86_400 => (s / 3600, "h"),
+        s => (s / 86_400, "d"),
+    };
+    format!("{n} {unit} ago")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let ages = [-5, 59, 60, 7_199, 86_399, 86_400 * 400].map(age);
+        assert_eq!(ages, ["now", "now", "1 min ago", "1 h ago", "23 h ago", "400 d ago"]);
+    }
+}

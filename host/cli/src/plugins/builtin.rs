@@ -1,5 +1,7 @@
 //! The components that are embedded in this program.
 
+use pinion_plugin_runtime::Source;
+
 /// An embedded plugin.
 pub(crate) struct BuiltIn {
     pub(crate) name: &'static str,
@@ -8,6 +10,8 @@ pub(crate) struct BuiltIn {
     pub(crate) description: Option<&'static str>,
     /// True if it offers only slash commands, which a non-interactive run does not need.
     pub(crate) is_for_conversations: bool,
+    /// True if it has nothing to offer without MCP servers.
+    pub(crate) is_for_servers: bool,
 }
 
 include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
@@ -18,16 +22,32 @@ macro_rules! component {
     };
 }
 
-/// All built-in plugins, in the order in which the model sees their tools.
-pub(crate) const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn { name: "fs", bytes: component!("fs"), description: FS, is_for_conversations: false },
-    BuiltIn { name: "shell", bytes: component!("shell"), description: SHELL, is_for_conversations: false },
-    BuiltIn { name: "task", bytes: component!("task"), description: TASK, is_for_conversations: false },
-    BuiltIn { name: "commands", bytes: component!("commands"), description: COMMANDS, is_for_conversations: true },
+/// All built-in plugins, in the order in which the model sees their tools. A static, because each use of a constant may embed a
+/// copy of the components.
+pub(crate) static BUILT_IN: &[BuiltIn] = &[
+    BuiltIn::new("fs", component!("fs"), FS),
+    BuiltIn::new("shell", component!("shell"), SHELL),
+    BuiltIn::new("task", component!("task"), TASK),
+    BuiltIn { is_for_conversations: true, ..BuiltIn::new("commands", component!("commands"), COMMANDS) },
+    BuiltIn { is_for_servers: true, ..BuiltIn::new(BRIDGE, component!("mcp"), MCP) },
 ];
+
+impl BuiltIn {
+    const fn new(name: &'static str, bytes: &'static [u8], description: Option<&'static str>) -> Self {
+        Self { name, bytes, description, is_for_conversations: false, is_for_servers: false }
+    }
+
+    /// Returns the source from which the runtime loads it.
+    pub(crate) fn source(&self) -> Source {
+        Source::BuiltIn { name: self.name, bytes: self.bytes, description: self.description }
+    }
+}
+
+/// The plugin that offers the tools of MCP servers.
+pub(crate) const BRIDGE: &str = "mcp";
 
 /// The plugin that models call first.
 pub(crate) const FIRST_CALLED: &str = "fs";
 
 /// Two versions of a plugin, for `pinion demo`.
-pub(crate) const GREETER: [&[u8]; 2] = [component!("greeter_one"), component!("greeter_two")];
+pub(crate) static GREETER: [&[u8]; 2] = [component!("greeter_one"), component!("greeter_two")];

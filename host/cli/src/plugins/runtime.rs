@@ -45,7 +45,9 @@ impl Base {
             engine_limits: self.config.engine_limits.clone(),
             compiler: own_command(COMPILE_COMPONENT).map(|(program, arguments)| Compiler { program, arguments }),
             host: self.host_directories(),
+            exclusions: self.config.exclusions.clone(),
             confinement: self.confinement(),
+            mcp: Some(self.mcp_adapter()),
             info,
         };
         Runtime::new(config, on_notice).map_err(Failure::from)

@@ -20,9 +20,7 @@ impl Base {
     /// them, because only the runtime reads the names in their manifests.
     pub(crate) fn sources(&self, args: &RunArgs, purpose: Purpose) -> Vec<Source> {
         let built_in = self.built_in(args, purpose);
-        let mut sources: Vec<Source> = built_in
-            .map(|BuiltIn { name, bytes, description, .. }| Source::BuiltIn { name, bytes, description: *description })
-            .collect();
+        let mut sources: Vec<Source> = built_in.map(BuiltIn::source).collect();
         sources.extend(args.plugins.iter().map(|path| self.named(path)));
         let files = plugins_in(&self.plugin_directories(args));
         // With `PINION_HOME` in the workspace, the user's directory can be the project's.
@@ -41,6 +39,7 @@ impl Base {
             !args.no_builtin_plugins
                 && !self.is_disabled(plugin.name)
                 && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
+                && (!plugin.is_for_servers || self.has_mcp_servers())
         })
     }
 

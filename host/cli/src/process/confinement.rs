@@ -5,28 +5,53 @@
 
 use crate::args::SandboxMode;
 use crate::base::Base;
+use crate::config::denied::Denied;
 use crate::files::paths;
 use crate::files::spill::TEMPORARY;
 use crate::plugins::runtime::own_command;
+use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
+use crate::process::running::Running;
+use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram};
 use pinion_sandbox::{
-    Enforcement, Launcher, Layers, Limits, Policy, Program, Protection, Repository, SandboxError, Support, hint,
-    protected_in, secret_paths,
+    Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Repository, SandboxError, Support,
+    helper_beside, hint, protected_in, secret_paths,
 };
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// First argument with which this program confines itself and then runs a program.
 pub(crate) const RUN_IN_SANDBOX: &str = "run-in-sandbox-for-parent";
 
+/// Excluded files that are kept from programs; each is a mount.
+const MAX_EXCLUDED: usize = 1000;
+/// Texts of programs that were refused a file, in lower case.
+const REFUSALS: &[&str] = &[
+    "permission denied",
+    "eacces",
+    "operation not permitted",
+    "eperm",
+    "device or resource busy",
+    "ebusy",
+    "cross-device",
+    "exdev",
+    "can only add regular files",
+];
+
 /// Programs in sandboxes, with the settings of the config.
 pub(crate) struct SandboxedPrograms {
     launcher: Launcher,
-    /// The parts of policies that stay the same.
-    policy: Policy,
+    /// The parts of policies that stay the same. Looking at all places of credentials is left to the first program.
+    policy: LazyLock<Policy, Box<dyn FnOnce() -> Policy + Send>>,
     workspace: PathBuf,
+    /// Files that programs neither read nor change.
+    exclusions: Arc<Finder>,
+    /// Files that rules deny.
+    denied: Denied,
     /// Directory for what programs create at protected paths. It is never emptied, because it may have been the user.
     removed: PathBuf,
+    network: Arc<ProgramNetwork>,
     checked: OnceLock<Result<Support, String>>,
 }
 
@@ -34,42 +59,88 @@ impl Base {
     /// Returns the confinement of programs; none if the user turned it off.
     pub(crate) fn confinement(&self) -> Option<Arc<dyn Confinement>> {
         let programs = self.sandbox()?;
+        // The first look takes longest. Each program looks again, and waits for this one if it has to.
+        let exclusions = programs.exclusions.clone();
+        let _ = std::thread::Builder::new().spawn(move || drop(exclusions.look()));
         Some(Arc::new(programs))
+    }
+
+    /// Returns why allowed hosts cannot be reached on this machine; none if they can, or if there is no sandbox.
+    pub(crate) fn hosts_are_out_of_reach(&self) -> Option<String> {
+        let programs = self.sandbox()?;
+        programs.hosts_are_out_of_reach(&programs.policy_of_paths(self.output.directory()))
+    }
+
+    /// Tells the rules about calls whether programs start in a complete sandbox. It is checked when the first program comes up.
+    pub(crate) fn tell_permissions(&self) {
+        if let Some(programs) = self.sandbox() {
+            let (output, confines) = (self.output.clone(), OnceLock::new());
+            self.permissions.use_sandbox(move || {
+                programs.network.is_limited() && *confines.get_or_init(|| programs.confines(output.directory()))
+            });
+        }
     }
 
     /// Returns the sandbox of the config; none if it is off.
     pub(crate) fn sandbox(&self) -> Option<SandboxedPrograms> {
-        let settings = &self.config.sandbox;
+        let settings = self.config.sandbox.clone();
         let enforcement = match settings.mode {
             SandboxMode::Require => Enforcement::Require,
             SandboxMode::BestEffort => Enforcement::BestEffort,
             SandboxMode::Off => return None,
         };
-        let usual = Limits::default();
         let host = self.host_directories();
-        let hidden =
-            secret_paths(paths::home().as_deref()).into_iter().chain(host.private).chain(settings.hidden.clone());
-        let policy = Policy {
-            writable: settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
-            read_only: Vec::new(),
-            hidden: without_links(hidden),
-            visible: without_links(settings.readable.iter().cloned()),
-            temporary: None,
-            network: settings.network,
-            limits: Limits { processes: settings.max_processes.unwrap_or(usual.processes), ..usual },
-            enforcement,
+        let policy = move || {
+            let usual = Limits::default();
+            let secret = secret_paths(paths::home().as_deref());
+            Policy {
+                writable: without_links(settings.writable.into_iter()),
+                read_only: Vec::new(),
+                hidden: without_links(secret.into_iter().chain(host.private).chain(settings.hidden)),
+                excluded: Vec::new(),
+                pinned: Vec::new(),
+                visible: without_links(settings.readable.into_iter()),
+                temporary: None,
+                network: Network::Off,
+                limits: Limits {
+                    processes: settings.max_processes.unwrap_or(usual.processes),
+                    memory_bytes: settings.max_memory.or_else(most_memory),
+                    ..usual
+                },
+                enforcement,
+            }
         };
         // Without the path of this program, every program is refused.
-        let (helper, arguments) = own_command(RUN_IN_SANDBOX).unwrap_or_default();
+        let (helper, arguments) = helper().unwrap_or_default();
         let launcher = Launcher::new(helper, arguments);
         Some(SandboxedPrograms {
             launcher,
-            policy,
+            policy: LazyLock::new(Box::new(policy)),
             workspace: self.workspace.clone(),
+            exclusions: self.config.exclusions.clone(),
+            denied: self.config.denied.clone(),
             removed: self.paths.removed(),
+            network: self.network.clone(),
             checked: OnceLock::new(),
         })
     }
+}
+
+/// Returns the command of the helper: the small program beside this one, or else this one itself.
+fn helper() -> Option<(PathBuf, Vec<OsString>)> {
+    let (own, arguments) = own_command(RUN_IN_SANDBOX)?;
+    Some(match helper_beside(&own) {
+        Some(small) => (small, Vec::new()),
+        None => (own, arguments),
+    })
+}
+
+/// Returns the memory that a program may have by default: four fifths of the machine's, so that the machine goes on.
+fn most_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: u64 =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024 / 5 * 4)
 }
 
 /// Returns the paths that exist, without links in them.
@@ -78,9 +149,46 @@ fn without_links(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
 }
 
 impl SandboxedPrograms {
-    /// Returns the policy for a program. `scratch` is the private directory of the session.
-    pub(crate) fn policy(&self, scratch: &Path) -> Policy {
+    /// Returns the policy for a program that starts now, and the files that are excluded from it. `scratch` is the private
+    /// directory of the session.
+    ///
+    /// # Errors
+    /// The workspace cannot be searched for excluded files, or has too many of them.
+    pub(crate) fn policy(&self, scratch: &Path) -> Result<(Policy, Arc<Found>), String> {
+        let mut policy = self.policy_of_paths(scratch);
+        if let Some(problem) = &self.denied.problem {
+            return Err(format!("no program can start: {problem}"));
+        }
+        let found = self.exclusions.look().map_err(|error| {
+            format!("no sandbox: {error}\nhint: turn exclusions off with `exclude-defaults = false` in the config")
+        })?;
+        let unwritten = self.denied.unwritten.look().map_err(|error| format!("no sandbox: {error}"))?;
+        policy.read_only.extend(unwritten.places.iter().map(|place| place.path.clone()));
+        policy.read_only.sort();
+        policy.read_only.dedup();
+        if let Some(beyond) = found.places.get(MAX_EXCLUDED) {
+            return Err(format!(
+                "no sandbox: more than {MAX_EXCLUDED} files are excluded, among them `{}`: {}\nhint: exclude a directory \
+                 around them instead, or except some with `!`",
+                beyond.path.display(),
+                beyond.pattern
+            ));
+        }
+        for place in &found.places {
+            policy.excluded.push(place.path.clone());
+            if !place.is_by_name {
+                let around = place.path.ancestors().skip(1).take_while(|path| *path != self.workspace);
+                policy.pinned.extend(around.filter(|path| path.starts_with(&self.workspace)).map(Path::to_owned));
+            }
+        }
+        policy.pinned.sort();
+        policy.pinned.dedup();
+        Ok((policy, found))
+    }
+
+    fn policy_of_paths(&self, scratch: &Path) -> Policy {
         let mut policy = self.policy.clone();
+        policy.network = self.network.for_program();
         policy.writable.push(self.workspace.clone());
         let protected: Vec<PathBuf> = policy.writable.iter().flat_map(|path| protected_in(path)).collect();
         policy.read_only = protected;
@@ -88,6 +196,9 @@ impl SandboxedPrograms {
             policy.read_only.extend(protected_in(&repository));
             policy.writable.push(repository);
         }
+        policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
+        policy.writable.retain(|path| !self.denied.read_only.iter().any(|denied| path.starts_with(denied)));
+        policy.read_only.extend(self.denied.read_only.iter().cloned());
         let temporary = scratch.join(TEMPORARY);
         policy.temporary = private_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
         policy.visible.extend(scratch.canonicalize());
@@ -103,29 +214,98 @@ impl SandboxedPrograms {
         checked.as_ref().map_err(Clone::clone)
     }
 
+    /// Returns whether a program would be confined to the workspace and to what the network allows.
+    pub(crate) fn confines(&self, scratch: &Path) -> bool {
+        let policy = self.policy_of_paths(scratch);
+        // Landlock alone knows no read-only paths in writable directories, and leaves these open unless they are required.
+        let is_confined = |support: &Support| {
+            let has_files = support.namespaces.is_ok()
+                || (support.landlock.is_some() && policy.enforcement == Enforcement::Require);
+            cfg!(target_os = "macos") || (support.seccomp && has_files)
+        };
+        self.support(&policy).is_ok_and(is_confined)
+    }
+
+    /// Returns why allowed hosts cannot be reached on this machine; none if they can.
+    ///
+    /// Landlock alone could open the port of a proxy, but at every address.
+    fn hosts_are_out_of_reach(&self, policy: &Policy) -> Option<String> {
+        let reason = self.support(policy).ok()?.namespaces.as_ref().err()?;
+        Some(format!(
+            "allowed hosts need a network namespace, which this machine does not offer ({reason}), so programs have no \
+             network\nhint: allow user namespaces, or give programs the whole network with `/net on`"
+        ))
+    }
+
+    /// Prepares a program under the policy of all programs.
+    ///
+    /// # Errors
+    /// There is no sandbox.
+    pub(crate) fn prepare(&self, program: Program<'_>, scratch: &Path) -> Result<Prepared, String> {
+        let (mut policy, found) = self.policy(scratch)?;
+        let mut out_of_reach = None;
+        if policy.network == Network::Proxied {
+            out_of_reach = self.hosts_are_out_of_reach(&policy);
+            if out_of_reach.is_none() {
+                let environment = with_proxy(program.environment);
+                let program = Program { environment: &environment, ..program };
+                let (command, socket) = self
+                    .launcher(&policy)?
+                    .proxied(program, &policy)
+                    .map_err(|error: SandboxError| error.to_string())?;
+                let proxy = Some(self.network.serve(socket)?);
+                return Ok(Prepared { command, policy, found, proxy, out_of_reach });
+            }
+            policy.network = Network::Off;
+        }
+        Ok(Prepared { command: self.command(program, &policy)?, policy, found, proxy: None, out_of_reach })
+    }
+
+    fn launcher(&self, policy: &Policy) -> Result<Launcher, String> {
+        let support = self.support(policy)?;
+        let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
+        Ok(self.launcher.clone().with_layers(layers))
+    }
+
     /// Returns the command of a program in the sandbox.
     ///
     /// # Errors
     /// There is no sandbox.
     pub(crate) fn command(&self, program: Program<'_>, policy: &Policy) -> Result<std::process::Command, String> {
-        let support = self.support(policy)?;
-        let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
-        let command = self.launcher.clone().with_layers(layers).command(program, policy);
-        command.map_err(|error: SandboxError| error.to_string())
+        self.launcher(policy)?.command(program, policy).map_err(|error: SandboxError| error.to_string())
     }
+}
+
+/// A program that is ready to start.
+pub(crate) struct Prepared {
+    pub(crate) command: std::process::Command,
+    pub(crate) policy: Policy,
+    /// Files that are excluded from it.
+    pub(crate) found: Arc<Found>,
+    /// Its proxy, which ends when this is dropped.
+    pub(crate) proxy: Option<ProgramProxy>,
+    /// The reason why it has no network although hosts are allowed.
+    pub(crate) out_of_reach: Option<String>,
 }
 
 impl Confinement for SandboxedPrograms {
     fn confine(&self, program: &PlainProgram<'_>) -> Result<ConfinedProgram, String> {
-        let policy = self.policy(program.scratch);
-        let PlainProgram { program, arguments, directory, environment, .. } = *program;
-        let command = self.command(Program { program, arguments, directory, environment }, &policy)?;
-        let protection = Protection::before(&policy);
-        let removed_to = self.removed.clone();
+        let PlainProgram { program, arguments, directory, environment, scratch } = *program;
+        let program = Program { program, arguments, directory, environment };
+        let Prepared { command, policy, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
+        let running = Running::begin(&policy, &self.removed);
+        let gap = self.gap(&policy);
         let ended = move |succeeded: bool, stderr: &str| {
-            let mut lines: Vec<String> = protection.revert(&removed_to).iter().map(removed).collect();
-            if !succeeded {
-                lines.extend(hint(stderr, &policy).map(|(_, text)| format!("hint: {text}")));
+            let mut lines: Vec<String> = running.revert().iter().map(removed).collect();
+            lines.extend(gap);
+            lines.extend(proxy.iter().flat_map(ProgramProxy::lines));
+            if let Some(line) = exclusion(stderr, &found) {
+                lines.push(line);
+            } else if !succeeded {
+                lines.extend(match (hint(stderr, &policy), out_of_reach) {
+                    (Some((Denial::Network, _)), Some(reason)) => Some(format!("sandbox: {reason}")),
+                    (hint, _) => hint.map(|(_, text)| format!("hint: {text}")),
+                });
             }
             lines
         };
@@ -133,8 +313,43 @@ impl Confinement for SandboxedPrograms {
     }
 }
 
+impl SandboxedPrograms {
+    /// Returns the line that tells that programs can use excluded files, if they can.
+    pub(crate) fn gap(&self, policy: &Policy) -> Option<String> {
+        let has_namespaces = self.support(policy).is_ok_and(|support| support.namespaces.is_ok());
+        let is_held = has_namespaces || policy.enforcement == Enforcement::Require || cfg!(target_os = "macos");
+        (!is_held && !policy.excluded.is_empty()).then(|| {
+            "sandbox: excluded files are not kept from programs: this machine has no namespaces, and `mode` of `[sandbox]` is \
+             `best-effort`"
+                .to_owned()
+        })
+    }
+}
+
+/// Returns the reason why a program could not use an excluded file, according to its messages.
+fn exclusion(stderr: &str, found: &Found) -> Option<String> {
+    let is_refusal = |line: &str| {
+        let line = line.to_lowercase();
+        REFUSALS.iter().any(|refusal| line.contains(refusal))
+    };
+    let names = |line: &str, place: &Place| {
+        let mut words = line.split(|c: char| c.is_whitespace() || "'\"`‘’:,()=".contains(c)).map(Path::new);
+        let name = place.path.file_name();
+        let is_in_directory = |word: &Path| place.path.is_dir() && word.iter().any(|part| Some(part) == name);
+        words.any(|word| word.file_name() == name || word.starts_with(&place.path) || is_in_directory(word))
+    };
+    // An excluded directory is empty.
+    let is_missing = |line: &str, place: &Place| line.contains("No such file") && place.path.is_dir();
+    let place = stderr.lines().rev().take(200).find_map(|line| {
+        let is_refusal = is_refusal(line);
+        found.places.iter().find(|place| (is_refusal || is_missing(line, place)) && names(line, place))
+    })?;
+    let path = place.path.display();
+    Some(format!("sandbox: programs cannot use `{path}`: {}\nhint: {}", place.pattern, place.pattern.remedy()))
+}
+
 /// Reports a protected path that a program created.
-fn removed((path, moved): &(PathBuf, Option<PathBuf>)) -> String {
+pub(crate) fn removed((path, moved): &(PathBuf, Option<PathBuf>)) -> String {
     let path = path.display();
     match moved {
         Some(to) => {
@@ -145,12 +360,12 @@ fn removed((path, moved): &(PathBuf, Option<PathBuf>)) -> String {
 }
 
 #[cfg(unix)]
-fn private_directory(path: &Path) -> std::io::Result<()> {
+pub(crate) fn private_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 #[cfg(not(unix))]
-fn private_directory(path: &Path) -> std::io::Result<()> {
+pub(crate) fn private_directory(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }

@@ -3,4 +3,6 @@
 pub(crate) mod confinement;
 pub(crate) mod hardening;
 pub(crate) mod logging;
+pub(crate) mod network;
+pub(crate) mod running;
 pub(crate) mod signals;

@@ -8,6 +8,7 @@ use crate::files::paths::Paths;
 use crate::files::private;
 use crate::files::repository::{Links, Refusal, Repository};
 use crate::output::line;
+use pinion_exclusions::{FileId, Finder};
 use pinion_session_store::printable;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -58,15 +59,16 @@ struct Record {
 
 impl Context {
     /// Reads the user's own file, then those of the repository from its root down to `workspace`.
-    pub(crate) fn read(paths: &Paths, workspace: &Path, home: Option<&Path>) -> Self {
+    /// Files of the repository that are excluded are not used.
+    pub(crate) fn read(paths: &Paths, workspace: &Path, home: Option<&Path>, exclusions: &Finder) -> Self {
         let mut context = Self::default();
         match Repository::at(&paths.config) {
-            Ok(own) => context.add(&own, Path::new(""), true),
+            Ok(own) => context.add(&own, Path::new(""), None),
             Err(error) => tracing::debug!(%error, "no config directory"),
         }
         match Repository::around(workspace, home) {
             Ok(repository) => {
-                context.add_all(&repository, workspace);
+                context.add_all(&repository, workspace, exclusions);
                 context.compare(paths, repository.root());
             }
             Err(error) => context.notices.push(format!("context files are not used: {error}")),
@@ -74,19 +76,26 @@ impl Context {
         context
     }
 
-    fn add_all(&mut self, repository: &Repository, workspace: &Path) {
+    fn add_all(&mut self, repository: &Repository, workspace: &Path, exclusions: &Finder) {
         let below = workspace.strip_prefix(repository.root()).unwrap_or(Path::new(""));
         let mut directories: Vec<&Path> = below.ancestors().take(MAX_DIRECTORIES).collect();
         directories.reverse();
-        directories.into_iter().for_each(|directory| self.add(repository, directory, false));
+        directories.into_iter().for_each(|directory| self.add(repository, directory, Some(exclusions)));
     }
 
-    fn add(&mut self, repository: &Repository, directory: &Path, is_users: bool) {
+    /// Adds the context file of a directory. The user's own directory has no exclusions.
+    fn add(&mut self, repository: &Repository, directory: &Path, exclusions: Option<&Finder>) {
+        let is_users = exclusions.is_none();
         for name in NAMES {
             let path = directory.join(name);
             let shown = if is_users { repository.root().join(&path) } else { path.clone() };
             let shown = line(&shown.to_string_lossy());
+            let excluded = exclusions.and_then(|exclusions| excluded(exclusions, &repository.root().join(&path)));
             let used = match read(repository, &path, is_users) {
+                Ok(Some(_)) if excluded.is_some() => {
+                    self.notices.extend(excluded.map(|reason| format!("`{shown}` is not used: {reason}")));
+                    None
+                }
                 Ok(Some(_)) if self.size() >= MAX_BYTES => {
                     self.notices.push(format!("`{shown}` is not used: the context files exceed {MAX_BYTES} bytes"));
                     return;
@@ -187,6 +196,15 @@ impl Context {
     }
 }
 
+/// Returns the reason why a file is excluded, under its own name, behind links or under another name.
+fn excluded(exclusions: &Finder, path: &Path) -> Option<String> {
+    let real = path.canonicalize().ok()?;
+    let by_name = [path, &real].into_iter().find_map(|path| exclusions.exclusions().of(path, false).cloned());
+    let has_names = |id: &FileId| id.names > 1;
+    let by_file = || exclusions.of_file(&FileId::of(&std::fs::metadata(&real).ok()?).filter(has_names)?);
+    by_name.or_else(by_file).map(|pattern| pattern.to_string())
+}
+
 /// Reads the beginning of a file. Links are followed for the user's files and not for those of a repository.
 fn read(repository: &Repository, path: &Path, is_users: bool) -> Result<Option<(Vec<u8>, bool)>, Refusal> {
     let text = match is_users {
@@ -263,7 +281,7 @@ mod tests {
         fn read(&self) -> Context {
             let home = self.path("home");
             let paths = Paths { config: home.clone(), data: home.join("data"), cache: home.join("cache") };
-            Context::read(&paths, &self.path("repo/a"), None)
+            Context::read(&paths, &self.path("repo/a"), None, &Finder::default())
         }
     }
 

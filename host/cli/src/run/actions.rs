@@ -5,6 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
+use crate::run::own_commands;
 use crate::run::session::{OpenSession, fork};
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
@@ -22,6 +23,15 @@ pub(crate) struct Next {
 }
 
 impl Chat<'_> {
+    /// Runs a command of pinion itself; none if there is none with this name.
+    pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
+        if let Some(page) = own_commands::run(name, arguments, &self.ready.agent, self.base) {
+            self.page(&page);
+            return Some(Next::default());
+        }
+        self.undo_command(name, arguments).await
+    }
+
     /// Performs actions in order. Reports one that fails, and performs the others all the same.
     pub(crate) async fn perform(&mut self, actions: Vec<Action>) -> Next {
         let mut next = Next::default();
@@ -119,6 +129,7 @@ impl Chat<'_> {
         if let Err(failure) = self.ready.session.sync() {
             self.say(&text!("! {}", Text::block(failure.message())));
         }
+        self.ready.keeper.begin(session.on_disk.as_ref());
         self.ready.session = session;
         self.show_session();
         let session = &self.ready.session;

@@ -53,6 +53,11 @@ impl Branches {
         }))
     }
 
+    /// Returns whether the branches may change files.
+    pub(crate) fn may_write(&self) -> bool {
+        self.authority.writes || self.authority.executes
+    }
+
     /// Runs prompts on all branches and keeps one answer.
     pub(crate) async fn run(&self, agent: &Agent, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         let mut config = agent.config();

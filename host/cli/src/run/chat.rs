@@ -17,6 +17,7 @@ use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
 use crate::run::images::with_images;
 use crate::run::loops::Loops;
+use crate::run::mcp_command;
 use crate::run::notices::describe;
 use crate::run::own_commands::{self, COMMANDS};
 use crate::run::recall::recall;
@@ -25,7 +26,6 @@ use crate::run::setup::Ready;
 use crate::run::shell::ShellCommand;
 use crate::run::voice::Voice;
 use pinion_agent::Message;
-use pinion_agent::approval::ApprovalMode;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::{find_unsafe, one_line};
@@ -80,7 +80,7 @@ enum Input {
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let notices = Arc::new(Notices::default());
     let received = notices.clone();
-    let approver = Arc::new(TerminalApprover::default());
+    let approver = Arc::new(TerminalApprover::new(base.permissions.clone()));
     let ready = base.ready(args, Purpose::Conversation, approver.clone(), move |notice| received.put(&notice)).await?;
     let watch = ready.runtime.watch(base.plugin_directories(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
@@ -115,11 +115,7 @@ impl Chat<'_> {
 
     /// Describes what is in effect: approval, session, context files and tools.
     pub(crate) fn facts(&self) -> Vec<String> {
-        let approval = match self.base.config.approve {
-            ApprovalMode::Ask => "asks before every call",
-            ApprovalMode::Smart => "asks before calls that write, run or send",
-            ApprovalMode::All => "runs every call without asking",
-        };
+        let approval = own_commands::describe(self.ready.agent.config().ports.approval.mode());
         let session = &self.ready.session;
         let saved = match (session.on_disk.is_some(), session.messages.len()) {
             (false, _) => "session is not saved".to_owned(),
@@ -213,7 +209,13 @@ impl Chat<'_> {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
             return Next { submit, ..Next::default() };
         };
-        if let Some(page) = own_commands::run(name, &self.ready.agent) {
+        if let Some(next) = self.own_command(name, arguments).await {
+            return next;
+        }
+        if name == mcp_command::NAME {
+            let token = CancellationToken::new();
+            let running = mcp_command::run(self.base, self.args, &self.ready.runtime, arguments, token.clone());
+            let page = interruptible_by(move || token.cancel(), running).await.0;
             self.page(&page);
             return Next::default();
         }
@@ -239,7 +241,7 @@ impl Chat<'_> {
 
     /// Runs the agent on one message, or continues the last run without one.
     async fn work(&mut self, text: Option<String>, notices: &Arc<Notices>) -> Result<()> {
-        let (agent, prompts) = (self.ready.agent.clone(), self.prompts(text));
+        let (agent, prompts) = (self.ready.agent.clone(), self.prompts(text).await);
         let events = agent.subscribe(CHANNEL);
         let (style, detail) = match self.voice {
             Voice::Lines { style, detail } => (style, detail),
@@ -249,14 +251,15 @@ impl Chat<'_> {
         let (outcome, _) = interruptible(&agent, self.ready.work(prompts)).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         written(rendered)?;
+        self.say_gaps();
         outcome.map_err(Failure::from)?;
         Ok(())
     }
-}
 
-impl Chat<'_> {
     /// Returns the messages to send for a prompt of the user; none without one.
-    pub(crate) fn prompts(&mut self, text: Option<String>) -> Vec<Message> {
+    pub(crate) async fn prompts(&mut self, text: Option<String>) -> Vec<Message> {
+        let changed = self.base.refresh_mcp(self.args, &self.ready.runtime).await;
+        changed.iter().for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
         let Some(text) = text else { return Vec::new() };
         let (message, problems) = with_images(self.base, &self.ready.info.model(), text);
         problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));

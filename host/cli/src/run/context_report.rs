@@ -5,12 +5,15 @@
 use crate::output::{count, short};
 use pinion_agent::live::ContextEstimate;
 use pinion_agent::tokens::{TokenCounter, message_tokens};
-use pinion_agent::{Agent, Content, LoopConfig, Message};
+use pinion_agent::{Agent, Content, LoopConfig, Message, ToolDefinition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes of a schema for one token.
 const SCHEMA_BYTES: u64 = 4;
+/// The plugin that offers the tools of MCP servers, and what ends the server in their names.
+const BRIDGE: &str = "mcp";
+const SERVER_END: &str = "__";
 /// Columns of a bar that stands for the whole window.
 const BAR: u64 = 20;
 
@@ -72,19 +75,26 @@ fn parts(config: &LoopConfig, system_prompt: &str, history: &[Arc<Message>]) -> 
 }
 
 fn tools(config: &LoopConfig, counter: &dyn TokenCounter) -> Vec<Part> {
-    let mut plugins: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
+    let mut plugins: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for tool in config.ports.tools.definitions() {
         let texts = [&tool.name, &tool.description].into_iter().chain(&tool.guidelines);
         let text: u64 = texts.map(|text| counter.count(text)).sum();
         let schema = tool.input_schema.to_string().len() as u64 / SCHEMA_BYTES;
-        let (number, tokens) = plugins.entry(tool.source.plugin.clone()).or_default();
+        let (number, tokens) = plugins.entry(origin(&tool)).or_default();
         (*number, *tokens) = (*number + 1, *tokens + text + schema);
     }
-    let part = |(plugin, (number, tokens)): (Arc<str>, (u64, u64))| {
-        let name = if plugin.is_empty() { "tools of pinion".to_owned() } else { format!("tools of `{plugin}`") };
-        Part { name, items: Some(count(number, "tool")), tokens }
-    };
+    let part =
+        |(name, (number, tokens)): (String, (u64, u64))| Part { name, items: Some(count(number, "tool")), tokens };
     plugins.into_iter().map(part).collect()
+}
+
+/// Names what offers a tool: a plugin, or an MCP server behind the bridge, whose tools begin with its name.
+fn origin(tool: &ToolDefinition) -> String {
+    match (&*tool.source.plugin, tool.name.split_once(SERVER_END)) {
+        ("", _) => "tools of pinion".to_owned(),
+        (BRIDGE, Some((server, _))) => format!("tools of MCP server `{server}`"),
+        (plugin, _) => format!("tools of `{plugin}`"),
+    }
 }
 
 /// Sums up the messages: those of the user, those of the model, and the results by tool, the largest first.

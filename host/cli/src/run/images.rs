@@ -4,6 +4,8 @@ use crate::base::Base;
 use crate::files::private::open_file;
 use pinion_agent::content::Image;
 use pinion_agent::{Content, Message};
+use pinion_exclusions::FileId;
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -24,8 +26,7 @@ pub(crate) fn with_images(base: &Base, model: &str, text: String) -> (Message, V
         |known: &pinion_providers::Model| format!("{}/{}", known.provider, known.id) == model && !known.images;
     let is_blind = base.models().is_ok_and(|models| models.iter().any(|known| is_blind(known)));
     for name in names(&text).into_iter().take(MAX_IMAGES) {
-        let image =
-            if is_blind { Err("the model accepts no pictures".to_owned()) } else { read(&base.workspace, name) };
+        let image = if is_blind { Err("the model accepts no pictures".to_owned()) } else { read(base, name) };
         match image {
             Ok(image) => images.push(Content::Image(image)),
             Err(problem) => problems.push(format!("`{name}` is not attached: {problem}")),
@@ -61,10 +62,22 @@ fn media_type(name: &str) -> Option<&'static str> {
     TYPES.iter().find(|(known, _)| *known == extension).map(|(_, media_type)| *media_type)
 }
 
-fn read(workspace: &Path, name: &str) -> Result<Image, String> {
-    let mut data = Vec::new();
-    let path = path(workspace, name);
+/// Reads a picture that the config does not exclude: what a person names, a text that he pastes may name, too.
+fn read(base: &Base, name: &str) -> Result<Image, String> {
+    let exclusions = &base.config.exclusions;
+    let path = path(&base.workspace, name);
     let file = open_file(&path).map_err(|error| error.to_string())?;
+    let by_name = exclusions.exclusions().of(&path.canonicalize().unwrap_or_else(|_| path.clone()), false).cloned();
+    let by_name = by_name.or_else(|| exclusions.exclusions().of(&path, false).cloned());
+    let is_same = || FileId::of(&file.metadata().ok()?).and_then(|id| exclusions.of_file(&id));
+    if let Some(pattern) = by_name.or_else(is_same) {
+        return Err(format!("{pattern}; {}", pattern.remedy()));
+    }
+    image(file, name)
+}
+
+fn image(file: File, name: &str) -> Result<Image, String> {
+    let mut data = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut data).map_err(|error| error.to_string())?;
     let media_type = media_type(name).unwrap_or_default().to_owned();
     let image = Image { media_type, data };
@@ -96,8 +109,8 @@ mod tests {
         std::fs::write(directory.path().join("secret.png"), "key = 1").unwrap();
         let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 0, 0, 2, 0, 0, 0, 3]].concat();
         std::fs::write(directory.path().join("a.png"), &png).unwrap();
-        assert!(read(directory.path(), "secret.png").unwrap_err().contains("do not match"));
-        assert_eq!(read(directory.path(), "a.png").unwrap().data, png);
-        assert!(read(directory.path(), "none.png").is_err());
+        let read = |name: &str| image(File::open(directory.path().join(name)).unwrap(), name);
+        assert!(read("secret.png").unwrap_err().contains("do not match"));
+        assert_eq!(read("a.png").unwrap().data, png);
     }
 }

@@ -10,6 +10,8 @@ mod full;
 mod images;
 mod input;
 mod loops;
+mod mcp_command;
+mod net_command;
 pub(crate) mod notices;
 mod own_commands;
 mod plan;
@@ -22,9 +24,10 @@ pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
 mod shell;
+mod undo;
 mod voice;
 
-use crate::commands::trust::ask_again;
+use crate::commands::trust::ask_at_start;
 use crate::failure::Result;
 use crate::files::paths::Paths;
 use crate::invocation::Invocation;
@@ -35,15 +38,17 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
     let workspace = invocation.workspace()?;
     let mut config = invocation.config(&paths, &workspace)?;
     let (args, global) = (&invocation.run, &invocation.global);
-    if args.is_conversation() && ask_again(&paths, &workspace, &config)? {
+    if args.is_conversation() && ask_at_start(&paths, &workspace, &config)? {
         config = invocation.config(&paths, &workspace)?;
     }
     let base = invocation.base_with(paths, workspace, config)?;
-    match &args.execute {
+    let done = match &args.execute {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
         None if args.is_conversation() && full::is_wanted(args, &base.config) => full::run(&base, args, global).await,
         None if args.is_conversation() => chat::run(&base, args, global).await,
         None => print::run(&base, args, global).await,
-    }
+    };
+    base.end_mcp_servers().await;
+    done
 }

@@ -1,14 +1,74 @@
 //! Slash commands of pinion itself, which act on the conversation. All others come from plugins.
 
+use crate::base::Base;
+use crate::commands::permissions;
 use crate::run::context_report::context_report;
+use crate::run::{mcp_command, net_command};
 use pinion_agent::Agent;
+use pinion_agent::approval::ApprovalMode;
 use pinion_plugin_runtime::HostCommand;
 
 /// The commands of every conversation.
-pub(crate) const COMMANDS: &[HostCommand] =
-    &[HostCommand { name: "context", hint: "", description: "Show what fills the context" }];
+pub(crate) const COMMANDS: &[HostCommand] = &[
+    HostCommand { name: "context", hint: "", description: "Show what fills the context" },
+    HostCommand { name: "diff", hint: "[turn|session]", description: "Show what the agent changed" },
+    HostCommand {
+        name: mcp_command::NAME,
+        hint: mcp_command::HINT,
+        description: "Show MCP servers, or reconnect, switch or log in to one",
+    },
+    HostCommand { name: "mode", hint: "[ask|smart|edits|plan|all]", description: "Show or change what needs approval" },
+    HostCommand { name: "net", hint: "[on|off|allow HOST]", description: "Show or change the network of programs" },
+    HostCommand { name: "permissions", hint: "[remove N]", description: "List the rules about calls, or remove one" },
+    HostCommand { name: "redo", hint: "", description: "Undo the last undo" },
+    HostCommand { name: "rewind", hint: "[N]", description: "List turns, or undo the last N: files and conversation" },
+    HostCommand { name: "undo", hint: "", description: "Undo the last turn: files and conversation" },
+];
 
 /// Runs a command of pinion itself and returns the Markdown that it prints; `None` if there is none with this name.
-pub(crate) fn run(name: &str, agent: &Agent) -> Option<String> {
-    (name == "context").then(|| context_report(agent))
+pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Option<String> {
+    match name {
+        "context" => Some(context_report(agent)),
+        "mode" | "approve" => Some(mode(arguments.trim(), agent)),
+        "net" => Some(net_command::run(arguments.trim(), base)),
+        "permissions" => Some(permissions::in_conversation(&base.permissions, arguments.trim())),
+        _ => None,
+    }
+}
+
+/// Shows the mode, or changes it for the rest of the conversation.
+fn mode(name: &str, agent: &Agent) -> String {
+    let approval = agent.config().ports.approval;
+    let modes = ApprovalMode::every();
+    if !name.is_empty() {
+        let Some(mode) = modes.iter().find(|mode| mode.name() == name) else {
+            let names: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
+            return format!("unknown mode; the modes are: {}", names.join(", "));
+        };
+        approval.set_mode(*mode);
+    }
+    let now = approval.mode();
+    let row = |mode: &ApprovalMode| {
+        let mark = if *mode == now { "→" } else { " " };
+        format!("{mark} {:<6} {}\n", mode.name(), describe(*mode))
+    };
+    format!("```\n{}```", modes.iter().map(row).collect::<String>())
+}
+
+/// Changes the mode for the rest of the conversation, and for the calls of a run in progress that are not decided on yet.
+pub(crate) fn set_mode(agent: &Agent, name: &str) {
+    if let Some(mode) = ApprovalMode::every().into_iter().find(|mode| mode.name() == name) {
+        agent.config().ports.approval.set_mode(mode);
+    }
+}
+
+/// Describes what a mode asks about.
+pub(crate) fn describe(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::Ask => "asks before every call",
+        ApprovalMode::Smart => "asks before calls that leave the sandbox",
+        ApprovalMode::Edits => "edits files of the project and asks before programs",
+        ApprovalMode::Plan => "only reads",
+        ApprovalMode::All => "runs every call without asking",
+    }
 }

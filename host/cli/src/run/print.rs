@@ -90,9 +90,9 @@ impl UserInterface for Unattended {}
 /// Returns the ways to have calls approved, the narrowest first.
 pub(crate) fn remedy(mode: ApprovalMode) -> &'static str {
     match mode {
-        ApprovalMode::Ask => {
-            "run without -p on a terminal to be asked, or allow calls that only read with --approve smart, or every call \
-             with --approve all"
+        ApprovalMode::Ask | ApprovalMode::Edits | ApprovalMode::Plan => {
+            "run without -p on a terminal to be asked, or allow what the sandbox confines with --approve smart, or every \
+             call with --approve all"
         }
         ApprovalMode::Smart | ApprovalMode::All => {
             "run without -p on a terminal to be asked, or allow every call with --approve all"
@@ -128,11 +128,11 @@ impl<'a> Headless<'a> {
     /// Completes the output and the session. Called when the agent is done, whatever the outcome.
     pub(crate) async fn end(self) -> Result<Finished> {
         self.ready.runtime.deliver_events().await;
+        self.ready.keeper.end_turn().await;
         self.is_over.cancel();
         let written = self.writing.await.map_err(|error| Failure::failed("the output failed").because(error))?;
-        if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
-            note(&text!("! {}", Text::block(notice)));
-        }
+        let notices = self.ready.keeper.take_notices().into_iter().chain(self.base.exchanges.notice());
+        notices.filter(|_| !self.global.quiet).for_each(|notice| note(&text!("! {}", Text::block(notice))));
         let saved = self.ready.session.sync().and(self.base.exchanges.finish());
         let (elapsed, remedy) = (self.started.elapsed(), remedy(self.base.config.approve));
         Ok(Finished { format: self.format, ready: self.ready, elapsed, written, saved, remedy })

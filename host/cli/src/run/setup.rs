@@ -1,18 +1,22 @@
 //! Puts a run together: model, plugins, session and agent.
 
 use crate::approve::Person;
+use crate::approve::audit::AuditedTools;
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use crate::model::info::SessionInfo;
-use crate::plugins::builtin::FIRST_CALLED;
+use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
 use crate::plugins::sources::Purpose;
+use crate::process::confinement::removed;
+use crate::process::running::revert_killed;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::built_in::BuiltIns;
 use crate::run::session::OpenSession;
+use crate::undo::keeper::Keeper;
 use pinion_agent::approval::Approval;
 use pinion_agent::delegation::{FoundModel, ModelSource as _, SubAgentPolicy};
 use pinion_agent::provider::RequestOptions;
@@ -35,6 +39,7 @@ pub(crate) struct Ready {
     context: ContextFiles,
     branches: Option<Branches>,
     built_ins: Arc<BuiltIns>,
+    pub(crate) keeper: Arc<Keeper>,
     /// Problem of the user's plugin directory.
     plugin_directory: Option<String>,
 }
@@ -51,8 +56,15 @@ impl Ready {
     pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
         self.context.remember();
         let context = self.context.notices().iter().cloned().chain(Instructions::notices(&base.paths));
-        let notices = base.project_notices().into_iter().chain(context).chain(self.session.notices.iter().cloned());
-        notices.chain(self.plugin_directory.clone()).chain(self.slow_plugins()).collect()
+        let servers = base.mcp_config().all_notices();
+        let notices = base
+            .project_notices()
+            .into_iter()
+            .chain(servers)
+            .chain(context)
+            .chain(self.session.notices.iter().cloned());
+        let notices = notices.chain(self.plugin_directory.clone()).chain(self.slow_plugins());
+        notices.chain(self.keeper.take_notices()).collect()
     }
 
     /// Returns the names of the context files that the model reads.
@@ -62,11 +74,16 @@ impl Ready {
 
     /// Runs prompts, or continues the last run of the session without any; on branches if the config asks for them.
     pub(crate) async fn work(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
-        match &self.branches {
+        if self.branches.as_ref().is_some_and(Branches::may_write) {
+            self.keeper.begin_group().await;
+        }
+        let outcome = match &self.branches {
             Some(branches) => branches.run(&self.agent, prompts).await,
             None if prompts.is_empty() => self.agent.resume().await,
             None => self.agent.run(prompts).await,
-        }
+        };
+        self.keeper.end_turn().await;
+        outcome
     }
 
     /// Fails if a built-in plugin was lost.
@@ -80,6 +97,9 @@ impl Ready {
     }
 }
 
+/// Time that a start waits for the tools of MCP servers.
+const OFFERS: Duration = Duration::from_secs(1);
+
 impl Base {
     /// Puts a run together: model, plugins, session and agent.
     pub(crate) async fn ready(
@@ -89,9 +109,11 @@ impl Base {
         approver: Arc<dyn Person>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
+        self.mcp.set_user(approver.clone());
         let chosen = self.chosen(args).await?;
         let mut session = OpenSession::of(self, args)?;
         session.notices.extend(chosen.notices.iter().cloned());
+        session.notices.extend(revert_killed(&self.paths.removed()).iter().map(removed));
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
@@ -113,15 +135,20 @@ impl Base {
             None => None,
         };
         let context = self.context(args);
+        let user = Some(approver.clone()).filter(|_| matches!(purpose, Purpose::Conversation));
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
+        let keeper = Arc::new(Keeper::new(self, args, &agent, user));
+        keeper.begin(session.on_disk.as_ref());
+        keeper.recover().await;
         agent.configure(|config| {
             config.ports.hooks.push(built_ins.clone());
+            config.ports.hooks.push(keeper.clone());
             config.ports.plugin_hooks = Some(runtime.clone());
         });
         let plugin_directory = self.directory_notice(args);
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info, context, branches, built_ins, plugin_directory })
+        Ok(Ready { agent, runtime, session, info, context, branches, built_ins, keeper, plugin_directory })
     }
 
     /// Loads plugins and waits for built-in ones and those from the command line. Plugins in directories join when they
@@ -135,8 +162,16 @@ impl Base {
             .partition(|source| matches!(source, Source::File { .. }) && !named.contains(source));
         let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
         wanted.settled().await;
+        if self.has_mcp_servers() {
+            // What servers offer comes from a cache. Without it, the first request would name other tools.
+            let _ = tokio::time::timeout(OFFERS, runtime.offers_settled()).await;
+        }
         // Most runs read a file first. The code is ready when the model has answered.
         let _ = runtime.begin_code(FIRST_CALLED);
+        if purpose == Purpose::Conversation {
+            // It has to learn of changes of the servers.
+            let _ = runtime.begin_code(BRIDGE);
+        }
         let definitions = runtime.definitions();
         let has = |name: &String| definitions.iter().any(|tool| tool.name == *name);
         let needs_all = args.tools.as_ref().is_some_and(|names| !names.iter().all(has));
@@ -150,8 +185,23 @@ impl Base {
         in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
     }
 
+    /// Takes over changes of `mcp.json`, like [`Base::reload_mcp`]. With the first server, loads the bridge and waits for its
+    /// tools, as a start does.
+    pub(crate) async fn refresh_mcp(&self, args: &RunArgs, runtime: &Runtime) -> Option<String> {
+        let changed = self.reload_mcp();
+        let loaded = runtime.plugins();
+        let is_missing = |plugin: &&BuiltIn| !loaded.iter().any(|other| *other.name == *plugin.name);
+        let bridges = self.built_in(args, Purpose::Conversation).filter(|plugin| plugin.is_for_servers);
+        let missing: Vec<Source> = bridges.filter(is_missing).map(BuiltIn::source).collect();
+        if !missing.is_empty() {
+            runtime.begin(missing).settled().await;
+            let _ = tokio::time::timeout(OFFERS, runtime.offers_settled()).await;
+        }
+        changed
+    }
+
     /// Fails if a plugin from the command line was not loaded. Those in directories are optional.
-    fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
+    pub(crate) fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
         let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
         let sources = args.plugins.iter().map(|path| self.named(path).to_string());
         match sources.into_iter().find(|source| !loaded.contains(source)) {
@@ -165,7 +215,10 @@ impl Base {
     pub(crate) fn context(&self, args: &RunArgs) -> ContextFiles {
         match args.no_context_files {
             true => ContextFiles::default(),
-            false => ContextFiles::read(&self.paths, &self.workspace, crate::files::paths::home().as_deref()),
+            false => {
+                let home = crate::files::paths::home();
+                ContextFiles::read(&self.paths, &self.workspace, home.as_deref(), &self.config.exclusions)
+            }
         }
     }
 }
@@ -191,7 +244,10 @@ impl Base {
         config.ports.completer = Some(pinion_orchestration::completions());
         config.ports.models = sub_agents.models.clone();
         config.ports.spawner = Some(pinion_orchestration::sub_agents(sub_agents));
-        config.ports.approval = Approval::new(self.config.approve, parts.approver.clone()).with_user(parts.approver);
+        config.ports.approval = Approval::new(self.config.approve, parts.approver.clone())
+            .with_rules(self.permissions.clone())
+            .with_user(parts.approver);
+        self.tell_permissions();
         config.ports.retry = Arc::new(self.config.retry.clone());
         config.ports.store = parts.session.store.clone();
         config.ports.secrets = self.secrets.clone();
@@ -226,7 +282,8 @@ impl Base {
 
     /// Selects the tools that the options allow, with secrets redacted in their results.
     pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
-        let runtime = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
+        let redacted = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
+        let runtime = Arc::new(AuditedTools { inner: redacted, audit: self.permissions.audit.clone() });
         if args.no_tools {
             return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
         }

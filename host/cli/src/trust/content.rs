@@ -8,6 +8,7 @@ use crate::files::paths::Paths;
 use crate::files::repository::{Links, Refusal, Repository, open_in};
 use crate::output::line;
 use cap_std::fs::Dir;
+use pinion_plugin_runtime::Inspection;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,8 +23,10 @@ pub(crate) const CONFIG: &str = ".pinion/config.toml";
 pub(crate) const PROJECT_SYSTEM: &str = ".pinion/SYSTEM.md";
 /// Appended to the system prompt.
 pub(crate) const PROJECT_APPEND: &str = ".pinion/APPEND_SYSTEM.md";
+/// MCP servers of a project, in the order in which they win.
+pub(crate) const PROJECT_SERVERS: [&str; 2] = [".pinion/mcp.json", ".mcp.json"];
 /// The files whose text takes effect.
-pub(super) const TEXTS: [&str; 3] = [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND];
+pub(super) const TEXTS: [&str; 5] = [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND, PROJECT_SERVERS[0], PROJECT_SERVERS[1]];
 /// Directory of a project's plugin files.
 pub(super) const PLUGINS: &str = ".pinion/plugins/";
 /// Written by this program and the user's agents, and only read as text.
@@ -77,10 +80,7 @@ impl Content {
         if let Some(problem) = &self.unbounded {
             return Err(Failure::failed(format!("cannot trust `{}`: {problem}", line(&workspace.to_string_lossy()))));
         }
-        let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
-        let state = if is_wished { State::Config } else { State::Trusted };
-        let record = Record { path: as_text(workspace)?.to_owned(), state, files };
-        Records::update(paths, |records| records.put(record))
+        self.record(workspace, paths, if is_wished { State::Config } else { State::Trusted })
     }
 
     /// Returns the text of the config.
@@ -89,7 +89,7 @@ impl Content {
     }
 
     /// Returns the text of one of [`TEXTS`].
-    pub(super) fn text(&self, path: &str) -> Option<&str> {
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path).map(String::as_str)
     }
 
@@ -100,18 +100,52 @@ impl Content {
         self.files.keys().map(String::as_str).filter(is_plugin)
     }
 
-    /// Describes everything that trust puts into effect, one line for each file, then the files that are never used.
-    pub(crate) fn describe(&self) -> String {
+    /// Describes everything that trust puts into effect: each file with the lines that `about` adds, such as what a plugin
+    /// asks for, then the files that are never used.
+    pub(crate) fn describe(&self, about: impl Fn(&str, &str) -> Vec<String>) -> String {
         let mut text = String::new();
         for (path, item) in &self.files {
+            let (digest, bytes) = (&item.digest[..DIGEST], crate::output::bytes(item.bytes));
             // Writing to a string does not fail.
-            let _ =
-                writeln!(text, "  {}  {:>9}  {}", &item.digest[..DIGEST], crate::output::bytes(item.bytes), line(path));
+            let _ = writeln!(text, "  {}\n    digest {digest}, {bytes}", line(path));
+            about(path, &item.digest).iter().for_each(|about| text.push_str(&format!("    {about}\n")));
         }
         for what in &self.refused {
             let _ = writeln!(text, "  never used: {what}");
         }
         text
+    }
+
+    /// Returns what a plugin file says about itself, without running it, if it still has this digest.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no plugin.
+    pub(crate) fn plugin(workspace: &Path, path: &str, digest: &str) -> std::result::Result<Inspection, String> {
+        let file = Repository::at(workspace)
+            .map_err(Refusal::Io)
+            .and_then(|project| project.open(Path::new(path), Links::Never))
+            .map_err(|refusal| refusal.to_string())?
+            .ok_or("it is gone")?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        match blake3::hash(&bytes).to_hex().as_str() == digest {
+            true => Inspection::of(&bytes).map_err(|error| line(&error.to_string())),
+            false => Err("it is being changed".to_owned()),
+        }
+    }
+
+    /// Records that the user does not trust this content, so that they are not asked again before it changes.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub(crate) fn decline(&self, workspace: &Path, paths: &Paths) -> Result<()> {
+        self.record(workspace, paths, State::Declined)
+    }
+
+    fn record(&self, workspace: &Path, paths: &Paths, state: State) -> Result<()> {
+        let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
+        let record = Record { path: as_text(workspace)?.to_owned(), state, files };
+        Records::update(paths, |records| records.put(record))
     }
 
     /// Returns the files that are never used, with the reasons.
@@ -120,7 +154,7 @@ impl Content {
     }
 
     /// Returns the reason why reading stopped, if it did.
-    pub(super) fn unbounded(&self) -> Option<&str> {
+    pub(crate) fn unbounded(&self) -> Option<&str> {
         self.unbounded.as_deref()
     }
 

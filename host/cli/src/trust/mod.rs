@@ -14,7 +14,7 @@
 mod content;
 pub(crate) mod records;
 
-pub(crate) use content::{CONFIG, Content, PROJECT_APPEND, PROJECT_SYSTEM};
+pub(crate) use content::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
 
 use self::content::{DIRECTORY, PLUGINS, TEXTS};
 use self::records::{Record, Records};
@@ -90,6 +90,11 @@ impl Project {
         self.standing == Standing::Trusted
     }
 
+    /// Returns whether there is content that the user does not trust in any version.
+    pub(crate) fn is_untrusted(&self) -> bool {
+        self.standing == Standing::Untrusted
+    }
+
     /// Returns whether the content differs from what the user trusts.
     pub(crate) fn is_changed(&self) -> bool {
         matches!(self.standing, Standing::Changed(_))
@@ -134,7 +139,8 @@ impl Project {
         match &self.standing {
             Standing::Nothing => Vec::new(),
             Standing::Untrusted => {
-                vec![format!("`.pinion` of this project is not used, because the directory is not trusted ({hint})")]
+                let what = if self.has_only_servers() { "`.mcp.json`" } else { "`.pinion`" };
+                vec![format!("{what} of this project is not used, because the directory is not trusted ({hint})")]
             }
             Standing::Changed(changes) => vec![format!(
                 "`.pinion` of this project is not used, because it changed since it was trusted: {} ({hint})",
@@ -143,6 +149,11 @@ impl Project {
             Standing::Unusable(problem) => vec![format!("`.pinion` of this project is not used: {problem}")],
             Standing::Trusted => self.content.refused().iter().map(|what| format!("not used: {what}")).collect(),
         }
+    }
+
+    /// Returns whether the project brings MCP servers and nothing in `.pinion`.
+    fn has_only_servers(&self) -> bool {
+        Repository::at(&self.workspace).is_ok_and(|project| !project.has(Path::new(DIRECTORY)))
     }
 
     /// Returns the changes since the content was trusted, one line for each file.
@@ -159,6 +170,11 @@ impl Project {
     /// The record cannot be written, or the content exceeds a limit.
     pub(crate) fn trust(&self, paths: &Paths) -> Result<()> {
         self.content.trust(&self.workspace, paths, self.is_wished)
+    }
+
+    /// Returns whether the user's config names the directory.
+    pub(crate) fn is_wished(&self) -> bool {
+        self.is_wished
     }
 
     pub(crate) fn content(&self) -> &Content {

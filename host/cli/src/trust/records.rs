@@ -40,6 +40,8 @@ pub(crate) enum State {
     Config,
     /// No longer trusted, even if the config names it.
     Removed,
+    /// Asked about, and not trusted with this content.
+    Declined,
 }
 
 impl Record {
@@ -59,7 +61,16 @@ impl Record {
         match self.state {
             State::Trusted => true,
             State::Config => is_wished,
-            State::Removed => false,
+            State::Removed | State::Declined => false,
+        }
+    }
+
+    /// Returns whether the user has already decided not to trust this content.
+    pub(crate) fn declines(&self, content: &Content) -> bool {
+        match self.state {
+            State::Removed => true,
+            State::Declined => self.changes(content).is_empty(),
+            State::Trusted | State::Config => false,
         }
     }
 
@@ -113,7 +124,7 @@ impl Records {
         written
     }
 
-    pub(super) fn of(&self, workspace: &Path) -> Option<Record> {
+    pub(crate) fn of(&self, workspace: &Path) -> Option<Record> {
         self.projects.iter().find(|record| Path::new(&record.path) == workspace).cloned()
     }
 

@@ -49,7 +49,7 @@ struct Case {
     contains: Vec<String>,
     /// A part of the message of the error.
     error: Option<String>,
-    /// Whether the call fails, with any message.
+    /// The call is expected to fail, with any message.
     #[serde(default)]
     fails: bool,
     details: Option<Value>,

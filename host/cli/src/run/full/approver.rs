@@ -1,5 +1,6 @@
 //! Approval of tool calls in the UI.
 
+use crate::approve::permissions::CallPermissions;
 use crate::run::full::said::Said;
 use pinion_agent::Approver;
 use pinion_agent::approval::{Decision, Question};
@@ -36,24 +37,28 @@ pub(super) async fn withdrawn(open: &mut Option<(u64, Open)>) {
 pub(super) struct UiApprover {
     questions: mpsc::Sender<Asked>,
     said: Arc<Said>,
+    permissions: Arc<CallPermissions>,
     number: AtomicU64,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl UiApprover {
-    pub(super) fn new(questions: mpsc::Sender<Asked>, said: Arc<Said>) -> Self {
-        Self { questions, said, number: AtomicU64::new(0), turn: tokio::sync::Mutex::default() }
+    pub(super) fn new(questions: mpsc::Sender<Asked>, said: Arc<Said>, permissions: Arc<CallPermissions>) -> Self {
+        Self { questions, said, permissions, number: AtomicU64::new(0), turn: tokio::sync::Mutex::default() }
     }
 }
 
 impl Approver for UiApprover {
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
+            let rule = self.permissions.offer(&question);
+            let reason = self.permissions.explained(&question);
             let ask = async {
                 let _turn = self.turn.lock().await;
                 let (answer, answered) = oneshot::channel();
                 let id = self.number.fetch_add(1, Ordering::Relaxed);
-                self.questions.send(Asked::Call(pinion_tui::Question::new(id, &question), answer)).await.ok()?;
+                let question = pinion_tui::Question::new(id, &question).explained(reason, rule.clone());
+                self.questions.send(Asked::Call(question, answer)).await.ok()?;
                 answered.await.ok()
             };
             // The UI notices that a question was dropped because its answer no longer matters.
@@ -64,6 +69,12 @@ impl Approver for UiApprover {
             match answer {
                 Some(Answer::Yes) => Decision::Allow,
                 Some(Answer::Always) => Decision::AllowForSession,
+                Some(Answer::Rule) => {
+                    if let Some(Err(error)) = rule.map(|rule| self.permissions.allow(rule)) {
+                        self.said.put(Input::Note(Tone::Warning, format!("the rule was not kept: {error}")));
+                    }
+                    Decision::Allow
+                }
                 Some(Answer::No(None)) => deny("the user denied it"),
                 Some(Answer::No(Some(words))) => deny(&format!("the user denied it and says: {words}")),
                 Some(Answer::Interrupt) => deny("the user interrupted it"),

@@ -2,10 +2,12 @@
 
 use crate::base::Base;
 use crate::commands::model::tokens;
-use crate::commands::session::{age, short_id};
+use crate::commands::session::short_id;
 use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
+use crate::output::age;
 use pinion_agent::jiff::Timestamp;
+use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
 use pinion_session_store::{Scope, SessionDirectory};
 use pinion_tui::{Choice, SlashCommand};
@@ -56,12 +58,21 @@ pub(super) fn sessions(base: &Base) -> Vec<Choice> {
     listing.sessions.iter().map(choice).collect()
 }
 
-/// Lists the files of the workspace that its ignore files do not exclude. Blocks.
+/// Lists the files of the workspace that neither its ignore files nor the config exclude. Blocks.
 ///
 /// # Errors
 /// The workspace cannot be read, or takes longer than ten seconds.
-pub(super) fn files(workspace: &Path) -> io::Result<Vec<String>> {
-    list_files(workspace, LISTING)
+pub(super) fn files(workspace: &Path, exclusions: &Finder) -> io::Result<Vec<String>> {
+    let mut files = list_files(workspace, LISTING)?;
+    if !exclusions.is_empty() {
+        let found = exclusions.look().map_err(io::Error::other)?;
+        let is_other_name = |path: &Path| found.places.binary_search_by(|place| place.path.as_path().cmp(path)).is_ok();
+        files.retain(|file| {
+            let path = workspace.join(file);
+            exclusions.exclusions().of(&path, false).is_none() && !is_other_name(&path)
+        });
+    }
+    Ok(files)
 }
 
 /// Returns the branch of the repository that the workspace is in.

@@ -55,7 +55,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let received = notices.clone();
     let (questions, asked) = mpsc::channel(1);
     let said = Arc::new(Said::default());
-    let approver = Arc::new(UiApprover::new(questions, said.clone()));
+    let approver = Arc::new(UiApprover::new(questions, said.clone(), base.permissions.clone()));
     let ready = base.ready(args, Purpose::Conversation, approver, move |notice| received.put(&notice)).await?;
     let watch = ready.runtime.watch(base.plugin_directories(args));
     notices.startup_is_over();
@@ -132,9 +132,10 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
 
 /// Runs the agent on one message, or continues the last run without one.
 async fn work(chat: &mut Chat<'_>, ui: &mut Ui, message: Option<String>) -> Result<()> {
-    let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(message));
+    let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(message).await);
     ui.said();
     let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(prompts))).await?;
+    chat.say_gaps();
     if let Err(error) = outcome {
         chat.say(&text!("! {}", Text::block(error)));
     }

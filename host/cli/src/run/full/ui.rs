@@ -16,7 +16,7 @@ use crate::run::full::light::Light;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{has_links, multiplexer, notification};
 use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
-use pinion_agent::approval::ApprovalMode;
+use crate::run::own_commands;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
@@ -354,6 +354,7 @@ impl Ui {
             Request::SavePlan { file, text } => self.work.push_back(Work::SavePlan { file, text }),
             Request::Execute(file) => self.work.push_back(Work::Execute(file)),
             Request::Resume(id) => self.work.push_back(Work::Resume(id)),
+            Request::Mode(name) => own_commands::set_mode(&self.to.agent, name),
             Request::Theme(name) => match themes::named(&self.to.base, &name) {
                 Ok(theme) => self.input(Input::Theme(theme)),
                 Err(failure) => self.to.said.failure(&failure),
@@ -378,8 +379,9 @@ impl Ui {
             Request::Complete { id, command, argument } => self.complete(id, command, argument),
             Request::ListFiles => {
                 let (said, workspace) = (self.to.said.clone(), self.to.base.workspace.clone());
+                let exclusions = self.to.base.config.exclusions.clone();
                 tokio::task::spawn_blocking(move || {
-                    said.put(match lists::files(&workspace) {
+                    said.put(match lists::files(&workspace, &exclusions) {
                         Ok(files) => Input::Files(Arc::new(files)),
                         Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
                     });
@@ -476,11 +478,7 @@ impl Ui {
         let workspace = &self.to.base.workspace;
         let below_home =
             home.and_then(|home| workspace.strip_prefix(home).ok().map(|rest| format!("~/{}", rest.display())));
-        let approval = match self.to.base.config.approve {
-            ApprovalMode::Ask => "asks always",
-            ApprovalMode::Smart => "asks",
-            ApprovalMode::All => "asks never",
-        };
+        let approval = self.to.agent.config().ports.approval.mode().name();
         self.input(Input::Facts(Facts {
             model: self.to.info.model(),
             approval: approval.to_owned(),
@@ -488,6 +486,7 @@ impl Ui {
             window: estimate.window,
             tokens: totals.spend.usage.total(),
             cost: totals.spend.cost.map(|cost| cost.total()),
+            network: self.to.base.network.summary(),
             branch: lists::branch(&self.to.base),
             directory: below_home.unwrap_or_else(|| workspace.display().to_string()),
             input: totals.spend.usage.context(),

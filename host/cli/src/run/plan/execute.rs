@@ -53,13 +53,17 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
 
 /// Asks on the terminal if there is one.
 fn approver(base: &Base) -> Arc<dyn Person> {
-    if is_interactive() { Arc::new(TerminalApprover::default()) } else { deny_unattended(base.config.approve) }
+    if is_interactive() {
+        Arc::new(TerminalApprover::new(base.permissions.clone()))
+    } else {
+        deny_unattended(base.config.approve)
+    }
 }
 
 /// Returns the remedy for an unfinished step.
 fn hint(base: &Base, args: &RunArgs, file: &PlanFile, global: &GlobalArgs) -> String {
     let more = match base.config.approve {
-        ApprovalMode::Ask | ApprovalMode::Smart if !is_interactive() => format!("; {}", remedy(base.config.approve)),
+        mode if mode != ApprovalMode::All && !is_interactive() => format!("; {}", remedy(base.config.approve)),
         _ => String::new(),
     };
     format!("`{}` continues with this step{more}", command(file, args, global))

@@ -1,0 +1,299 @@
+//! Decisions about calls by rules and by what the sandbox confines.
+//!
+//! Only calls of built-in plugins are judged by their arguments: commands of `bash`, and files of `fs`. The mode decides on
+//! all others.
+
+use crate::approve::audit::Audit;
+use crate::approve::stored::{Effect, StoredRule, StoredRules};
+use crate::config::Config;
+use crate::config::permissions::FilePermissions;
+use crate::files::paths::{self, Paths};
+use crate::trust::CONFIG;
+use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
+use pinion_agent::hook::HookNote;
+use pinion_agent::secrets::Secrets;
+use pinion_agent::text::one_line;
+use pinion_exclusions::Finder;
+use pinion_permissions::{Judgement, Otherwise, Policy, Reason, Rules, Scene, Source, Verdict, judge, offer};
+use serde_json::json;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Characters of the decisive command in a question, which shows all of it below, and in the log.
+const SHOWN: usize = 30;
+const LOGGED: usize = 200;
+/// Most parts of a command whose verdicts the log explains.
+const LOGGED_PARTS: usize = 20;
+/// Most remarks of hooks in the log, and characters of one.
+const LOGGED_NOTES: usize = 20;
+const LOGGED_NOTE: usize = 500;
+
+/// The rules of the user and of the project, the sandbox of programs, and the log of decisions.
+pub(crate) struct CallPermissions {
+    workspace: PathBuf,
+    home: Option<PathBuf>,
+    /// Rules of Pinion and of the config.
+    configured: Rules,
+    stored: StoredRules,
+    /// Checks whether programs start in a complete sandbox.
+    sandbox: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Files that programs read only if no sandbox hides them.
+    exclusions: Arc<Finder>,
+    /// The mode of the last decision, for explanations.
+    mode: Mutex<ApprovalMode>,
+    pub(crate) audit: Arc<Audit>,
+    /// Problems of the project's rules.
+    pub(crate) notices: Vec<String>,
+}
+
+impl CallPermissions {
+    /// Reads the rules of the config, which are checked already.
+    pub(crate) fn new(paths: &Paths, workspace: &Path, config: &Config, secrets: &Secrets) -> Self {
+        let settings = &config.permissions;
+        let home = paths::home();
+        let mut configured = Rules::built_in(home.as_deref());
+        let user = Source::File(paths.config_file());
+        let mut notices = Vec::new();
+        for (of, source) in [(&settings.user, user), (&settings.project, Source::Project(workspace.join(CONFIG)))] {
+            let FilePermissions { allow, ask, deny } = of;
+            for (verdict, rules) in [(Verdict::Allow, allow), (Verdict::Ask, ask), (Verdict::Deny, deny)] {
+                for rule in rules {
+                    notices.extend(configured.add(verdict, rule, source.clone(), home.as_deref()).err());
+                }
+            }
+        }
+        Self {
+            workspace: workspace.to_owned(),
+            home,
+            configured,
+            stored: StoredRules::new(paths.permissions_file()),
+            sandbox: OnceLock::new(),
+            exclusions: config.exclusions.clone(),
+            mode: Mutex::default(),
+            audit: Arc::new(Audit::new(paths.audit_file(), secrets.clone())),
+            notices: notices.into_iter().map(|error| format!("`permissions` in `{CONFIG}`: {error}")).collect(),
+        }
+    }
+
+    /// Sets the check whether programs start in a complete sandbox; until then, they do not.
+    pub(crate) fn use_sandbox(&self, is_complete: impl Fn() -> bool + Send + Sync + 'static) {
+        // Set once, when a run is set up.
+        let _ = self.sandbox.set(Box::new(is_complete));
+    }
+
+    /// Returns whether programs start now in a sandbox whose network is off or limited to chosen hosts. The first call
+    /// starts the sandbox's helper.
+    pub(crate) fn is_sandboxed(&self) -> bool {
+        self.sandbox.get().is_some_and(|is_complete| is_complete())
+    }
+
+    pub(crate) fn stored(&self) -> &StoredRules {
+        &self.stored
+    }
+
+    /// Returns whether a stored rule is in effect here.
+    pub(crate) fn is_here(&self, rule: &StoredRule) -> bool {
+        rule.project.as_ref().is_none_or(|project| *project == self.workspace)
+    }
+
+    /// Returns all rules that are in effect here.
+    ///
+    /// # Errors
+    /// `permissions.toml` cannot be read.
+    pub(crate) fn rules(&self) -> io::Result<Rules> {
+        let mut rules = self.configured.clone();
+        for rule in self.stored.read()?.into_iter().filter(|rule| self.is_here(rule)) {
+            let source = Source::File(self.stored.path().to_owned());
+            rules.add(rule.effect.into(), &rule.rule, source, self.home.as_deref()).map_err(io::Error::other)?;
+        }
+        Ok(rules)
+    }
+
+    /// Decides on a command of `bash`.
+    pub(crate) fn judge(&self, mode: ApprovalMode, command: &str, cwd: Option<&str>) -> Judgement {
+        let ask = |reason| {
+            let part = pinion_permissions::Part {
+                text: command.to_owned(),
+                verdict: Verdict::Ask,
+                reason: Reason::Uncertain(reason),
+            };
+            Judgement { verdict: Verdict::Ask, parts: vec![part] }
+        };
+        let directory = match self.directory(cwd) {
+            Ok(directory) => directory,
+            Err(error) => return ask(format!("its directory `{}` cannot be found: {error}", cwd.unwrap_or("."))),
+        };
+        let scene = self.scene(&directory);
+        let policy = Policy { reads: mode != ApprovalMode::Ask, otherwise: self.otherwise(mode) };
+        match self.rules() {
+            Ok(rules) if policy.reads => judge(command, &scene, &self.with_excluded(rules), policy),
+            Ok(rules) => judge(command, &scene, &rules, policy),
+            Err(error) => ask(format!("`{}` cannot be read: {error}", self.stored.path().display())),
+        }
+    }
+
+    /// Adds the excluded files that no sandbox hides.
+    fn with_excluded(&self, rules: Rules) -> Rules {
+        if self.exclusions.is_empty() || self.is_sandboxed() {
+            return rules;
+        }
+        rules.excluding(match self.exclusions.look() {
+            Ok(found) => found.places.iter().map(|place| place.path.clone()).collect(),
+            // Any file may be one.
+            Err(_) => vec![self.workspace.clone()],
+        })
+    }
+
+    /// Returns the directory in which a command starts, without links, as the runtime starts it there.
+    fn directory(&self, cwd: Option<&str>) -> io::Result<PathBuf> {
+        cwd.map_or_else(|| Ok(self.workspace.clone()), |cwd| self.workspace.join(cwd).canonicalize())
+    }
+
+    fn otherwise(&self, mode: ApprovalMode) -> Otherwise {
+        match mode {
+            ApprovalMode::All => Otherwise::Allow,
+            ApprovalMode::Plan => Otherwise::Deny,
+            ApprovalMode::Smart if self.is_sandboxed() => Otherwise::Sandbox,
+            ApprovalMode::Smart | ApprovalMode::Ask | ApprovalMode::Edits => Otherwise::Ask,
+        }
+    }
+
+    fn scene<'a>(&'a self, directory: &'a Path) -> Scene<'a> {
+        Scene { workspace: &self.workspace, directory, home: self.home.as_deref() }
+    }
+
+    /// Returns the rule that a question may offer to add for this project.
+    pub(crate) fn offer(&self, question: &Question<'_>) -> Option<String> {
+        let Subject::Command { command, cwd } = Subject::of(question)? else { return None };
+        if question.notes.iter().any(HookNote::asks) {
+            return None;
+        }
+        let directory = self.directory(cwd).ok()?;
+        offer(command, &self.scene(&directory), &self.rules().ok()?)
+    }
+
+    /// Adds a rule that allows commands in this project.
+    ///
+    /// # Errors
+    /// `permissions.toml` cannot be written.
+    pub(crate) fn allow(&self, rule: String) -> io::Result<()> {
+        self.stored.add(StoredRule { project: Some(self.workspace.clone()), effect: Effect::Allow, rule })
+    }
+
+    /// Returns why a call is asked about, if its arguments decide on that.
+    pub(crate) fn explained(&self, question: &Question<'_>) -> Option<String> {
+        // The application says itself why it asks.
+        if question.notes.iter().any(|note| matches!(note, HookNote::Application { .. })) {
+            return None;
+        }
+        let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
+        self.explain(mode, question, 1, SHOWN)
+    }
+
+    /// Returns why a call is decided on as it is, if its arguments decide on that: for so many of the parts that decide, of
+    /// each of which so many characters are shown.
+    fn explain(&self, mode: ApprovalMode, question: &Question<'_>, parts: usize, most: usize) -> Option<String> {
+        match Subject::of(question)? {
+            Subject::Command { command, cwd } => {
+                let judgement = self.judge(mode, command, cwd);
+                let decisive: Vec<_> =
+                    judgement.parts.iter().filter(|part| part.verdict == judgement.verdict).collect();
+                let shown = decisive.iter().take(parts);
+                let mut shown: Vec<String> =
+                    shown.map(|part| format!("`{}`: {}", one_line(&part.text, most), part.reason)).collect();
+                if parts > 1 && decisive.len() > parts {
+                    shown.push(format!("and {} more", decisive.len() - parts));
+                }
+                (!shown.is_empty()).then(|| shown.join("; "))
+            }
+            Subject::File { writes, path } => {
+                let rules = self.rules().ok()?;
+                let rule = rules.about_file(writes, Path::new(path), &self.workspace)?;
+                Some(format!("rule `{}` ({})", rule.rule.text(), rule.source))
+            }
+        }
+    }
+
+    fn file(&self, mode: ApprovalMode, writes: bool, path: &str) -> Ruling {
+        let rules = match self.rules() {
+            Ok(rules) => rules,
+            // A run in which no one can be asked would not say why.
+            Err(error) => return deny(path, &format!("`{}` cannot be read: {error}", self.stored.path().display())),
+        };
+        if let Some(rule) = rules.about_file(writes, Path::new(path), &self.workspace) {
+            return match rule.verdict {
+                Verdict::Allow if mode == ApprovalMode::Plan => Ruling::Mode,
+                Verdict::Allow => Ruling::Allow,
+                Verdict::Ask => Ruling::Ask,
+                Verdict::Deny => deny(path, &format!("rule `{}` ({})", rule.rule.text(), rule.source)),
+            };
+        }
+        let is_edit = writes && matches!(mode, ApprovalMode::Smart | ApprovalMode::Edits);
+        let directory = self.workspace.as_path();
+        if is_edit && self.scene(directory).contains(directory, path) { Ruling::Allow } else { Ruling::Mode }
+    }
+}
+
+/// Subject of a call of a built-in plugin.
+enum Subject<'a> {
+    Command { command: &'a str, cwd: Option<&'a str> },
+    File { writes: bool, path: &'a str },
+}
+
+impl<'a> Subject<'a> {
+    /// The names of built-in plugins are reserved, so that no other plugin is taken for one.
+    fn of(question: &Question<'a>) -> Option<Self> {
+        let text = |name: &str| question.call.arguments.get(name).and_then(serde_json::Value::as_str);
+        match (&*question.tool.source.plugin, question.tool.name.as_str()) {
+            ("shell", "bash") => Some(Self::Command { command: text("command")?, cwd: text("cwd") }),
+            ("fs", _) => Some(Self::File { writes: question.tool.authority.writes, path: text("path").unwrap_or(".") }),
+            _ => None,
+        }
+    }
+}
+
+impl CallRules for CallPermissions {
+    fn ruling(&self, mode: ApprovalMode, question: &Question<'_>) -> Ruling {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        let (command, cwd) = match Subject::of(question) {
+            Some(Subject::Command { command, cwd }) => (command, cwd),
+            Some(Subject::File { writes, path }) => return self.file(mode, writes, path),
+            None => return Ruling::Mode,
+        };
+        let judgement = self.judge(mode, command, cwd);
+        let Some(part) = judgement.decisive() else { return Ruling::Mode };
+        match judgement.verdict {
+            Verdict::Allow => Ruling::Allow,
+            Verdict::Deny => deny(&part.text, &part.reason.to_string()),
+            // An approval for the session covers what no rule is about.
+            Verdict::Ask => match part.reason {
+                Reason::Rule { .. } | Reason::MaybeRule { .. } => Ruling::Ask,
+                _ if mode == ApprovalMode::All => Ruling::Ask,
+                _ => Ruling::Mode,
+            },
+        }
+    }
+
+    fn decided(&self, mode: ApprovalMode, question: &Question<'_>, is_allowed: bool, by: Decider) {
+        let (tool, source) = (question.tool, &question.tool.source);
+        let by_name = match by {
+            Decider::Rules => "rules",
+            Decider::Mode => "mode",
+            Decider::Session => "session",
+            Decider::User => "user",
+            Decider::Nobody => "nobody",
+        };
+        let notes = question.notes.iter().take(LOGGED_NOTES);
+        let notes: Vec<String> = notes.map(|note| one_line(&note.to_string(), LOGGED_NOTE)).collect();
+        self.audit.add(json!({
+            "time": null, "event": "decision", "call": question.call.id, "tool": tool.name, "plugin": source.plugin,
+            "component": source.digest, "effects": tool.authority.words(), "arguments": self.audit.arguments(&question.call.arguments),
+            "mode": mode.name(), "allowed": is_allowed, "by": by_name, "why": self.explain(mode, question, LOGGED_PARTS, LOGGED), "hooks": notes,
+        }));
+    }
+}
+
+fn deny(what: &str, reason: &str) -> Ruling {
+    Ruling::Deny { reason: format!("`{what}` was not run: {reason}; leave it to the user, and do not try another way") }
+}

@@ -1,0 +1,161 @@
+//! `pinion mcp list` and `get`.
+
+use super::unknown;
+use crate::base::Base;
+use crate::failure::Result;
+use crate::mcp::files::what;
+use crate::mcp::lazy::{FileProblem, McpConfig};
+use crate::mcp::servers::tokens_of;
+use crate::output::{Text, count, left, print, result, short, text, written};
+use pinion_mcp::ServerInfo;
+use pinion_mcp::config::{Scope, ServerConfig, Transport};
+use serde_json::{Value, json};
+
+pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
+    let (config, infos) = (base.mcp_config(), base.mcp_servers().list());
+    let info = |server: &ServerConfig| infos.iter().find(|info| info.name == server.name);
+    if as_json {
+        let values = config.servers.iter().map(|server| as_value(&config, server, info(server)));
+        let servers: Vec<Value> = values.chain(config.problems.iter().map(broken)).collect();
+        return written(result(&json!({ "servers": servers, "notices": config.notices })));
+    }
+    let mut text = Text::default();
+    for server in &config.servers {
+        let state = if server.enabled { "enabled" } else { "disabled" };
+        let scope = scope(server.source.scope);
+        let offers = offers(info(server));
+        text.line(text!("{} {} {} {}", left(&server.name, 20), left(state, 10), left(scope, 8), offers));
+        text.line(text!("  {}", shown(&config, server)));
+        if let Some(problem) = info(server).and_then(|info| info.problem.as_deref()) {
+            text.line(text!("  ! {}", problem));
+        }
+    }
+    for problem in &config.problems {
+        let name = problem.problem.server.as_deref().unwrap_or("-");
+        text.line(text!("{} {} {}", left(name, 20), left("broken", 10), scope(problem.source.scope)));
+        text.line(text!("  ! {}", Text::block(problem.text())));
+    }
+    if config.servers.is_empty() && config.problems.is_empty() {
+        text.line(text!("no MCP servers (`pinion mcp add` adds one, `pinion mcp import` those of other programs)"));
+    }
+    let notices = config.notices.iter().cloned().chain(base.project_notices());
+    notices.for_each(|notice| text.line(text!("! {}", Text::block(notice))));
+    print(&text)
+}
+
+pub(super) fn get(base: &Base, name: &str, as_json: bool) -> Result<()> {
+    let config = base.mcp_config();
+    let server = config.find(name).ok_or_else(|| unknown(base, name))?;
+    let infos = base.mcp_servers().list();
+    let info = infos.iter().find(|info| info.name == name);
+    if as_json {
+        return written(result(&as_value(&config, server, info)));
+    }
+    let mut text = Text::default();
+    let mut row = |key: &'static str, value: String| text.line(text!("{} {}", left(key, 12), value));
+    row("name", server.name.clone());
+    row("state", if server.enabled { "enabled" } else { "disabled" }.to_owned());
+    row("offers", offers(info));
+    row("file", format!("{} ({})", server.source.path.display(), scope(server.source.scope)));
+    match &server.transport {
+        Transport::Stdio { env, .. } => {
+            let written = config.as_written(name).map(|written| &written.transport);
+            let cwd = match written {
+                Some(Transport::Stdio { cwd, .. }) => cwd.as_ref(),
+                _ => None,
+            };
+            row("command", shown(&config, server));
+            if !env.is_empty() {
+                row("environment", env.keys().cloned().collect::<Vec<_>>().join(", "));
+            }
+            row("directory", cwd.map_or_else(|| "the workspace".to_owned(), |cwd| cwd.display().to_string()));
+            row("network", if server.network { "yes" } else { "no (`\"network\": true` allows it)" }.to_owned());
+            row("writes", if server.write { "in the workspace" } else { "nothing" }.to_owned());
+        }
+        Transport::Http { headers, sse, .. } => {
+            row("address", shown(&config, server));
+            row("transport", if *sse { "HTTP with server-sent events" } else { "streamable HTTP" }.to_owned());
+            if !headers.is_empty() {
+                row("headers", headers.keys().cloned().collect::<Vec<_>>().join(", "));
+            }
+        }
+    }
+    if let Some(enabled) = &server.tools.enabled {
+        row("only tools", enabled.join(", "));
+    }
+    if !server.tools.disabled.is_empty() {
+        row("not tools", server.tools.disabled.join(", "));
+    }
+    let idle = server.idle_timeout.map_or_else(|| "never".to_owned(), |idle| format!("after {} s", idle.as_secs_f64()));
+    row(
+        "limits",
+        format!("start {} s, call {} s", server.startup_timeout.as_secs_f64(), server.call_timeout.as_secs_f64()),
+    );
+    row("stops idle", idle);
+    row("identity", server.identity());
+    print(&text)
+}
+
+/// Describes what a server said last that it offers.
+fn offers(info: Option<&ServerInfo>) -> String {
+    match info.filter(|info| info.is_known) {
+        Some(info) => {
+            let tools = count(info.tools.iter().filter(|tool| tool.enabled).count() as u64, "tool");
+            format!("{tools}, about {} tokens", short(tokens_of(info)))
+        }
+        None => "not connected yet".to_owned(),
+    }
+}
+
+/// Returns the command line or the address of a server, with its variables not expanded.
+fn shown(config: &McpConfig, server: &ServerConfig) -> String {
+    config.as_written(&server.name).map_or_else(|| "(known only with its variables)".to_owned(), what)
+}
+
+fn scope(scope: Scope) -> &'static str {
+    match scope {
+        Scope::User => "user",
+        Scope::Project => "project",
+    }
+}
+
+/// Describes a server for programs. Values of variables and headers are left out, because they can be secrets.
+fn as_value(config: &McpConfig, server: &ServerConfig, info: Option<&ServerInfo>) -> Value {
+    let known_as = config.as_written(&server.name);
+    let transport = match known_as.map(|written| &written.transport) {
+        Some(Transport::Stdio { command, args, env, cwd }) => json!({
+            "type": "stdio", "command": command, "args": args, "env": env.keys().collect::<Vec<_>>(), "cwd": cwd,
+            "network": server.network, "write": server.write,
+        }),
+        Some(Transport::Http { headers, sse, .. }) => json!({
+            "type": if *sse { "sse" } else { "http" }, "url": shown(config, server),
+            "headers": headers.keys().collect::<Vec<_>>(),
+        }),
+        None => Value::Null,
+    };
+    let known = info.filter(|info| info.is_known);
+    json!({
+        "name": server.name,
+        "tools": known.map(|info| info.tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()),
+        "tokens": known.map(tokens_of),
+        "state": if server.enabled { "enabled" } else { "disabled" },
+        "scope": scope(server.source.scope),
+        "file": server.source.path,
+        "transport": transport,
+        "enabled_tools": server.tools.enabled,
+        "disabled_tools": server.tools.disabled,
+        "identity": server.identity(),
+    })
+}
+
+fn broken(problem: &FileProblem) -> Value {
+    json!({
+        "name": problem.problem.server,
+        "state": "broken",
+        "scope": scope(problem.source.scope),
+        "file": problem.source.path,
+        "line": problem.problem.line,
+        "problem": problem.problem.message,
+        "hint": problem.problem.hint,
+    })
+}

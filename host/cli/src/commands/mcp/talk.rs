@@ -1,0 +1,194 @@
+//! `pinion mcp test`, `tools`, `call`, `login` and `logout`: commands that talk to a server.
+
+use super::unknown;
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::mcp::servers::tokens_of;
+use crate::output::{Text, count, json, left, note, print, short, text, written};
+use crate::process::signals::interruptible_by;
+use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::{CallContext, LoginMethod, McpError, Progress, Request, ServerInfo, Servers};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Least time for a server to start, because the first start may download it.
+const FIRST_START: Duration = Duration::from_secs(120);
+/// Time for a call beyond the limit of the server, which ends it with a better message.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Returns the servers and the config of one of them, which must be switched on.
+fn server<'a>(base: &'a Base, name: &str) -> Result<(&'a Arc<Servers>, ServerConfig)> {
+    let config = base.mcp_config().find(name).cloned().ok_or_else(|| unknown(base, name))?;
+    if !config.enabled {
+        return Err(Failure::usage(format!("MCP server `{name}` is disabled"))
+            .hint(format!("`pinion mcp enable {name}` switches it on")));
+    }
+    base.mcp.be_patient(FIRST_START);
+    Ok((base.mcp_servers(), config))
+}
+
+/// Sends a request, and cancels it when the user interrupts.
+async fn request(servers: &Servers, config: &ServerConfig, request: Request) -> Result<String> {
+    let mut context = CallContext::within(config.startup_timeout.max(FIRST_START) + config.call_timeout + MARGIN);
+    context.on_progress = Some(Arc::new(|progress: Progress| {
+        if let Some(message) = progress.message {
+            note(&text!("… {}", message));
+        }
+    }));
+    let token = context.cancel.clone();
+    let sent = interruptible_by(move || token.cancel(), servers.request(&config.name, request, context)).await.0;
+    sent.map_err(|error| failure(error, config))
+}
+
+/// Explains a failure, with what may be done about it.
+fn failure(error: McpError, config: &ServerConfig) -> Failure {
+    let (name, text) = (&config.name, error.to_string());
+    let is_offline = matches!(config.transport, Transport::Stdio { .. }) && !config.network;
+    let failure = Failure::failed(&text);
+    match error {
+        McpError::LoginRequired { .. } => failure.hint(format!("`pinion mcp login {name}`")),
+        McpError::Server { .. } | McpError::Cancelled { .. } => failure,
+        _ if text.contains("no such program") => failure.hint("install it, or fix `command` of the server's entry"),
+        _ if is_offline => failure.hint(format!(
+            "it runs without a network, which its first start may need to download it; `\"network\": true` in the entry of \
+             `{name}` in `{}` allows it",
+            config.source.path.display()
+        )),
+        _ => failure,
+    }
+}
+
+/// Connects, and returns what the server offers.
+async fn connect(base: &Base, name: &str) -> Result<(ServerInfo, Duration)> {
+    let (servers, config) = server(base, name)?;
+    let began = Instant::now();
+    request(servers, &config, Request::Connect).await?;
+    let time = began.elapsed();
+    let info = servers.list().into_iter().find(|info| info.name == name);
+    Ok((info.ok_or_else(|| unknown(base, name))?, time))
+}
+
+pub(super) async fn test(base: &Base, name: &str, as_json: bool) -> Result<()> {
+    let (info, time) = connect(base, name).await?;
+    base.end_mcp_servers().await;
+    if as_json {
+        return written(json(&json!({
+            "name": info.name,
+            "software": info.software,
+            "protocol": info.protocol,
+            "milliseconds": u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            "tools": info.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+            "prompts": info.prompts.iter().map(|prompt| &prompt.name).collect::<Vec<_>>(),
+            "resources": info.has_resources,
+            "tokens": tokens_of(&info),
+            "problem": info.problem,
+        })));
+    }
+    let mut text = Text::default();
+    let mut row = |key: &'static str, value: String| text.line(text!("{} {}", left(key, 10), value));
+    row("server", info.software.clone().unwrap_or_else(|| "does not name itself".to_owned()));
+    row("protocol", info.protocol.clone().unwrap_or_default());
+    row("connected", format!("in {} ms", time.as_millis()));
+    let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    row("tools", names(info.tools.iter().map(|tool| tool.name.as_str()).collect()));
+    row("prompts", names(info.prompts.iter().map(|prompt| prompt.name.as_str()).collect()));
+    row("resources", if info.has_resources { "yes" } else { "none" }.to_owned());
+    row("tokens", format!("about {} for the definitions of its tools", short(tokens_of(&info))));
+    if let Some(problem) = &info.problem {
+        row("problem", problem.clone());
+    }
+    print(&text)
+}
+
+pub(super) async fn tools(base: &Base, name: &str, as_json: bool) -> Result<()> {
+    let (info, _) = connect(base, name).await?;
+    base.end_mcp_servers().await;
+    let definition = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    if as_json {
+        let tools: Vec<Value> = info.tools.iter().map(|tool| definition(&tool.definition)).collect();
+        return written(json(&tools));
+    }
+    let mut text = Text::default();
+    for tool in &info.tools {
+        let definition = definition(&tool.definition);
+        let about = definition.get("description").and_then(Value::as_str).unwrap_or_default();
+        let state = if tool.enabled { "" } else { " (disabled)" };
+        text.line(text!("{}{}  {}", left(&tool.name, 28), state, about.lines().next().unwrap_or_default()));
+    }
+    if info.tools.is_empty() {
+        text.line(text!("MCP server `{}` has no tools", name));
+    }
+    print(&text)
+}
+
+pub(super) async fn call(base: &Base, name: &str, tool: &str, arguments: &str, as_json: bool) -> Result<()> {
+    let (servers, config) = server(base, name)?;
+    if let Err(error) = serde_json::from_str::<serde_json::Map<String, Value>>(arguments) {
+        return Err(Failure::usage("the arguments are not a JSON object").because(error));
+    }
+    let sent = Request::CallTool { name: tool.to_owned(), arguments: arguments.to_owned() };
+    let answer = request(servers, &config, sent).await;
+    base.end_mcp_servers().await;
+    let answer: Value = serde_json::from_str(&base.secrets.clean(&answer?))
+        .map_err(|error| Failure::failed(format!("MCP server `{name}` returned invalid JSON")).because(error))?;
+    if as_json {
+        written(json(&answer))?;
+    } else {
+        print(&content(&answer))?;
+    }
+    match answer.get("isError") == Some(&Value::Bool(true)) {
+        true => Err(Failure::failed(format!("tool `{tool}` of MCP server `{name}` reports an error"))),
+        false => Ok(()),
+    }
+}
+
+/// Renders the content of a result for people.
+fn content(answer: &Value) -> Text {
+    let mut text = Text::default();
+    let parts = answer.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
+    for part in &parts {
+        let member = |name: &str| part.get(name).and_then(Value::as_str).unwrap_or_default();
+        match (member("type"), part.get("resource")) {
+            ("text", _) => text.push(Text::complete(&format!("{}\n", member("text").trim_end_matches('\n')))),
+            (kind @ ("image" | "audio"), _) => {
+                let size = count(member("data").len() as u64 * 3 / 4, "byte");
+                text.line(text!("[{} {}, {}]", kind, member("mimeType"), size));
+            }
+            ("resource", Some(resource)) => {
+                let uri = resource.get("uri").and_then(Value::as_str).unwrap_or_default();
+                text.line(text!("[resource {}]", uri));
+                if let Some(body) = resource.get("text").and_then(Value::as_str) {
+                    text.push(Text::complete(&format!("{body}\n")));
+                }
+            }
+            ("resource_link", _) => text.line(text!("[resource {}]", member("uri"))),
+            (other, _) => text.line(text!("[{}]", other)),
+        }
+    }
+    if let Some(structured) = answer.get("structuredContent")
+        && parts.is_empty()
+    {
+        text.line(Text::complete(&structured.to_string()));
+    }
+    text
+}
+
+pub(super) async fn login(base: &Base, name: &str, method: LoginMethod) -> Result<()> {
+    let (servers, config) = server(base, name)?;
+    if matches!(config.transport, Transport::Stdio { .. }) {
+        return Err(Failure::usage(format!("MCP server `{name}` is a program and needs no login")));
+    }
+    let token = tokio_util::sync::CancellationToken::new();
+    let stop = token.clone();
+    let done = interruptible_by(move || stop.cancel(), servers.login(name, method, token)).await.0;
+    done.map_err(|error| failure(error, &config))?;
+    base.end_mcp_servers().await;
+    print(&text!("logged in to MCP server `{}`\n", name))
+}
+
+pub(super) fn logout(base: &Base, name: &str) -> Result<()> {
+    let config = base.mcp_config().find(name).cloned().ok_or_else(|| unknown(base, name))?;
+    base.mcp_servers().logout(name).map_err(|error| failure(error, &config))?;
+    print(&text!("logged out of MCP server `{}`\n", name))
+}

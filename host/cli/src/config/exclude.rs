@@ -1,0 +1,85 @@
+//! `exclude` and `exclude-defaults`: files that neither plugins nor programs read or change.
+//!
+//! The user's patterns come after the built-in ones and can except from them. Those of a trusted project are apart: they can
+//! only exclude more.
+
+use crate::config::denied::Denied;
+use crate::config::file::File;
+use crate::failure::{Failure, Result};
+use crate::output::line;
+use crate::trust::CONFIG;
+use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Origin, Pattern};
+use std::path::Path;
+use std::sync::Arc;
+use toml::de::{DeTable, DeValue};
+
+/// The key.
+const KEY: &str = "exclude";
+
+/// A list of patterns, with the file and the text in which their lines are looked up.
+pub(super) struct Listed<'a> {
+    pub(super) patterns: &'a [String],
+    pub(super) file: &'a Path,
+    pub(super) text: Option<&'a str>,
+}
+
+impl Listed<'_> {
+    fn patterns(&self) -> Vec<Pattern> {
+        let lines = self.text.map(lines).unwrap_or_default();
+        let origin = |at: usize| Origin::Config { file: self.file.to_owned(), line: lines.get(at).copied() };
+        self.patterns.iter().enumerate().map(|(at, text)| Pattern::new(text, origin(at))).collect()
+    }
+}
+
+/// Compiles the patterns of all layers, and those of rules that deny. Adds a notice if those of the project cannot be used.
+///
+/// # Errors
+/// A pattern of the user is none.
+pub(super) fn finder(
+    workspace: &Path,
+    user: &File,
+    of_user: &Listed<'_>,
+    of_project: &Listed<'_>,
+    denied: &Denied,
+    notices: &mut Vec<String>,
+) -> Result<Arc<Finder>> {
+    let mut own: Vec<Pattern> = match user.exclude_defaults {
+        Some(false) => Vec::new(),
+        Some(true) | None => Pattern::built_in().collect(),
+    };
+    own.extend(of_user.patterns());
+    let invalid = |error: InvalidPattern| {
+        Failure::usage(error.to_string())
+            .hint("write it as in `.gitignore`, for example `*.pem` or `config/secrets.yml`")
+    };
+    let of_rules = || denied.layers();
+    match Exclusions::new(workspace, [own.clone(), of_project.patterns()].into_iter().chain(of_rules())) {
+        Ok(exclusions) => Ok(Finder::new(exclusions)),
+        Err(error) => {
+            let exclusions = Exclusions::new(workspace, [own].into_iter().chain(of_rules())).map_err(invalid)?;
+            notices.push(format!("`exclude` in `{CONFIG}` is not used: {}", line(&error.to_string())));
+            Ok(Finder::new(exclusions))
+        }
+    }
+}
+
+/// Returns the lines of the patterns in a file, counted from 1.
+fn lines(text: &str) -> Vec<usize> {
+    let Ok(document) = DeTable::parse(text) else { return Vec::new() };
+    let Some(DeValue::Array(patterns)) = document.get_ref().get(KEY).map(toml::Spanned::get_ref) else {
+        return Vec::new();
+    };
+    let line_at = |byte: usize| text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1;
+    patterns.iter().map(|pattern| line_at(pattern.span().start)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_patterns() {
+        assert_eq!(lines("model = \"x\"\nexclude = [\"a\",\n  # b\n  \"c\"]\n"), [2, 4]);
+        assert!(lines("exclude = 1").is_empty() && lines("=").is_empty());
+    }
+}

@@ -1,0 +1,202 @@
+//! Starting the programs of MCP servers, in the sandbox unless the user turned it off.
+//!
+//! A server gets the usual environment of programs plus the variables of its entry, a directory of its own as `/tmp`, in
+//! which package managers also keep what they download, and a network only if its entry says so.
+
+use crate::base::Base;
+use crate::mcp::first_start::{FirstBytes, FirstStart};
+use crate::plugins::runtime::{GUARD_PROGRAMS, own_command};
+use crate::process::confinement::SandboxedPrograms;
+use crate::process::hardening;
+use crate::process::running::Running;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::{LaunchedServer, Launcher, ServerProcess};
+use pinion_plugin_runtime::{ProgramGroup, guard_programs};
+use pinion_sandbox::{Network, Policy, Program};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::process::{Child, Command};
+
+/// Directories of package managers below the server's own one, by the variables that name them.
+const CACHES: &[(&str, &str)] = &[
+    ("npm_config_cache", "npm"),
+    ("UV_CACHE_DIR", "uv"),
+    ("UV_TOOL_DIR", "uv-tools"),
+    ("UV_PYTHON_INSTALL_DIR", "uv-python"),
+    ("PIP_CACHE_DIR", "pip"),
+    ("DENO_DIR", "deno"),
+    ("XDG_CACHE_HOME", "cache"),
+];
+
+/// Starts servers for one workspace.
+pub(crate) struct ServerLauncher {
+    sandbox: Option<SandboxedPrograms>,
+    workspace: PathBuf,
+    /// The environment of every server.
+    environment: BTreeMap<String, String>,
+    /// Directory with one directory for each server.
+    directories: PathBuf,
+    removed: PathBuf,
+}
+
+impl ServerLauncher {
+    pub(crate) fn new(base: &Base) -> Self {
+        let usual = |name: &String| {
+            base.config.process_environment.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(beginning) => name.starts_with(beginning),
+                None => name == pattern,
+            })
+        };
+        Self {
+            sandbox: base.sandbox(),
+            workspace: base.workspace.clone(),
+            environment: hardening::variables().into_iter().filter(|(name, _)| usual(name)).collect(),
+            directories: base.paths.mcp_directories(),
+            removed: base.paths.removed(),
+        }
+    }
+
+    /// Returns the environment of a server whose own directory is at `temporary`.
+    fn environment(
+        &self,
+        env: &BTreeMap<String, String>,
+        directory: &Path,
+        temporary: Option<&Path>,
+    ) -> Vec<(String, String)> {
+        let mut all = self.environment.clone();
+        if let Some(temporary) = temporary {
+            for (variable, below) in CACHES {
+                all.insert((*variable).to_owned(), temporary.join(below).to_string_lossy().into_owned());
+            }
+            // A server without a network runs from what an earlier start has downloaded.
+            all.insert("npm_config_prefer_offline".to_owned(), "true".to_owned());
+            all.insert("npm_config_update_notifier".to_owned(), "false".to_owned());
+        }
+        all.insert("PWD".to_owned(), directory.to_string_lossy().into_owned());
+        all.extend(env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        all.into_iter().collect()
+    }
+
+    /// Returns the directory of a server, in which its `/tmp` is.
+    fn directory(&self, server: &ServerConfig) -> PathBuf {
+        self.directories.join(server.identity().get(..32).unwrap_or_default())
+    }
+
+    /// Returns the policy of a server.
+    fn policy(&self, sandbox: &SandboxedPrograms, server: &ServerConfig) -> io::Result<Policy> {
+        let own = self.directory(server);
+        crate::files::private::create_directory(&own)?;
+        let (mut policy, _) = sandbox.policy(&own).map_err(io::Error::other)?;
+        policy.network = if server.network { Network::On } else { Network::Off };
+        if !server.write {
+            policy.writable.retain(|path| !path.starts_with(&self.workspace) && !self.workspace.starts_with(path));
+            policy.read_only.clear();
+        }
+        Ok(policy)
+    }
+}
+
+impl Launcher for ServerLauncher {
+    fn launch(&self, server: &ServerConfig) -> io::Result<LaunchedServer> {
+        let Transport::Stdio { command, args, env, cwd } = &server.transport else {
+            return Err(io::Error::other("it has no command"));
+        };
+        let directory = cwd.as_ref().map_or_else(|| self.workspace.clone(), |cwd| self.workspace.join(cwd));
+        if !directory.is_dir() {
+            return Err(io::Error::other(format!("no such working directory: `{}`", directory.display())));
+        }
+        let mut start = None;
+        let (program, protection) = match &self.sandbox {
+            Some(sandbox) => {
+                let policy = self.policy(sandbox, server)?;
+                let support = sandbox.support(&policy).map_err(io::Error::other)?;
+                let temporary = match support.namespaces {
+                    Ok(()) => Some(Path::new("/tmp")),
+                    Err(_) => policy.temporary.as_deref(),
+                };
+                let environment = self.environment(env, &directory, temporary);
+                exists(command, &directory, &environment)?;
+                let program =
+                    Program { program: command, arguments: args, directory: &directory, environment: &environment };
+                let program = sandbox.command(program, &policy).map_err(io::Error::other)?;
+                start = policy.temporary.as_deref().and_then(|tmp| FirstStart::begin(&self.directory(server), tmp));
+                (program, Some(Running::begin(&policy, &self.removed)))
+            }
+            None => {
+                let environment = self.environment(env, &directory, None);
+                exists(command, &directory, &environment)?;
+                let mut program = std::process::Command::new(command);
+                program.args(args).current_dir(&directory).env_clear().envs(environment);
+                (program, None)
+            }
+        };
+        if let Some((guard, arguments)) = own_command(GUARD_PROGRAMS) {
+            guard_programs(guard, arguments);
+        }
+        let mut program = Command::from(program);
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        #[cfg(unix)]
+        program.process_group(0);
+        let (mut child, group) = ProgramGroup::spawn(&mut program)?;
+        let (Some(stdin), Some(stdout), stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let process = Process { child, _group: group, protection };
+        Ok(LaunchedServer {
+            stdin: Box::new(stdin),
+            stdout: Box::new(FirstBytes::new(stdout, start)),
+            stderr: stderr.map(|stderr| Box::new(stderr) as _),
+            process: Box::new(process),
+        })
+    }
+}
+
+/// Fails if there is no such program. The sandbox could not tell.
+fn exists(command: &str, directory: &Path, environment: &[(String, String)]) -> io::Result<()> {
+    let is_there = match command.contains('/') {
+        true => directory.join(command).is_file(),
+        false => environment
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .is_none_or(|(_, path)| std::env::split_paths(path).any(|place| place.join(command).is_file())),
+    };
+    match is_there {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::NotFound, format!("no such program: `{command}`"))),
+    }
+}
+
+/// The process of a server. Dropping it kills the whole group.
+struct Process {
+    child: Child,
+    /// Dropped after the child, whose process is its first.
+    _group: ProgramGroup,
+    protection: Option<Running>,
+}
+
+impl ServerProcess for Process {
+    fn wait(&mut self) -> BoxFuture<'_, String> {
+        async move {
+            match self.child.wait().await {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self._group.kill();
+        if let Some(protection) = self.protection.take() {
+            for (path, _) in protection.revert() {
+                tracing::warn!(path = %path.display(), "an MCP server created a protected path, which was moved away");
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a command knows of MCP servers: the content of their files, and the servers once something asks for them.
+
+use crate::approve::Person;
+use crate::mcp::person::ServersUser;
+use pinion_mcp::Servers;
+use pinion_mcp::config::{ConfigSource, Problem, ServerConfig, ServerFile};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// The servers of the files, and who answers their questions.
+#[derive(Default)]
+pub(crate) struct LazyServers {
+    config: Mutex<Option<Known>>,
+    pub(super) servers: OnceLock<Arc<Servers>>,
+    pub(super) user: Arc<ServersUser>,
+    /// Least limit on connecting.
+    pub(super) patience: OnceLock<Duration>,
+}
+
+/// The content of the files, and the state of the user's file when it was read.
+struct Known {
+    config: Arc<McpConfig>,
+    state: Option<FileState>,
+}
+
+/// Time of the last change, length and identity of a file.
+type FileState = (Option<SystemTime>, u64, u64);
+
+fn state(path: &Path) -> Option<FileState> {
+    let metadata = std::fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Some((metadata.modified().ok(), metadata.len(), inode))
+}
+
+impl LazyServers {
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the content of the files, which the first call reads.
+    pub(super) fn config(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Arc<McpConfig> {
+        let mut known = self.lock();
+        let known = known.get_or_insert_with(|| {
+            // A change between the two is read twice rather than never.
+            let state = state(path);
+            Known { config: Arc::new(read()), state }
+        });
+        known.config.clone()
+    }
+
+    /// Reads the files again if the user's one changed since. Returns none otherwise.
+    pub(super) fn reload(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Option<Arc<McpConfig>> {
+        let now = state(path);
+        let mut known = self.lock();
+        if known.as_ref().is_none_or(|known| known.state == now) {
+            return None;
+        }
+        let config = Arc::new(read());
+        *known = Some(Known { config: config.clone(), state: now });
+        Some(config)
+    }
+
+    /// Gives servers at least this time to start: a first start may download a program. Must be called before the servers
+    /// are made.
+    pub(crate) fn be_patient(&self, time: Duration) {
+        // The first caller decides.
+        let _ = self.patience.set(time);
+    }
+
+    /// Passes questions of servers to this user from now on.
+    pub(crate) fn set_user(&self, person: Arc<dyn Person>) {
+        self.user.set(person);
+    }
+
+    /// Returns the servers, if something has asked for them.
+    pub(crate) fn made(&self) -> Option<&Arc<Servers>> {
+        self.servers.get()
+    }
+}
+
+/// The servers of all files.
+#[derive(Debug, Default)]
+pub(crate) struct McpConfig {
+    pub(crate) servers: Vec<ServerConfig>,
+    /// The same with their variables not expanded, for display: the values of variables are often secrets.
+    written: Vec<ServerConfig>,
+    pub(crate) problems: Vec<FileProblem>,
+    pub(crate) notices: Vec<String>,
+}
+
+/// A mistake in one of the files.
+#[derive(Debug, Clone)]
+pub(crate) struct FileProblem {
+    pub(crate) source: ConfigSource,
+    pub(crate) problem: Problem,
+}
+
+impl FileProblem {
+    /// Describes the mistake with its place and its remedy.
+    pub(crate) fn text(&self) -> String {
+        let (path, at) = (self.source.path.display(), self.problem.line);
+        let what = match &self.problem.server {
+            Some(server) => format!("MCP server `{server}` (`{path}` line {at}): {}", self.problem.message),
+            None => format!("`{path}` line {at}: {}", self.problem.message),
+        };
+        match &self.problem.hint {
+            Some(hint) => format!("{what}\nhint: {hint}"),
+            None => what,
+        }
+    }
+}
+
+impl McpConfig {
+    /// Adds the servers of a file, except those whose name an earlier file has. `written` is the same file with its
+    /// variables not expanded.
+    pub(super) fn add(&mut self, file: ServerFile, written: ServerFile, source: &ConfigSource) {
+        let mut written = written.servers;
+        for server in file.servers {
+            match self.servers.iter().find(|other| other.name == server.name) {
+                Some(other) => self.notices.push(format!(
+                    "MCP server `{}` of `{}` is not used: `{}` has one of this name",
+                    server.name,
+                    source.path.display(),
+                    other.source.path.display()
+                )),
+                None => {
+                    let at = written.iter().position(|written| written.name == server.name);
+                    self.written.extend(at.map(|at| written.swap_remove(at)));
+                    self.servers.push(server);
+                }
+            }
+        }
+        let problems = file.problems.into_iter().map(|problem| FileProblem { source: source.clone(), problem });
+        self.problems.extend(problems);
+        self.notices.extend(file.notices.into_iter().map(|notice| format!("`{}` {notice}", source.path.display())));
+    }
+
+    /// Returns a server by its name.
+    pub(crate) fn find(&self, name: &str) -> Option<&ServerConfig> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+
+    /// Returns a server as it is written, with its variables not expanded. None if the entry makes sense only with their
+    /// values, such as an address that is one variable.
+    pub(crate) fn as_written(&self, name: &str) -> Option<&ServerConfig> {
+        self.written.iter().find(|server| server.name == name)
+    }
+
+    /// Returns everything that the user should know before a run.
+    pub(crate) fn all_notices(&self) -> Vec<String> {
+        self.problems.iter().map(FileProblem::text).chain(self.notices.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn only_a_changed_file_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcp.json");
+        let lazy = LazyServers::default();
+        let read = |notice: &str| McpConfig { notices: vec![notice.to_owned()], ..McpConfig::default() };
+        assert!(lazy.reload(&path, || read("never read before")).is_none());
+        assert_eq!(lazy.config(&path, || read("one")).notices, ["one"]);
+        assert!(lazy.reload(&path, || read("same")).is_none());
+        fs::write(&path, "{}").unwrap();
+        assert_eq!(lazy.reload(&path, || read("two")).unwrap().notices, ["two"]);
+        assert!(lazy.reload(&path, || read("same")).is_none());
+        // An editor replaces the file.
+        fs::write(directory.path().join("new"), "[]").unwrap();
+        fs::rename(directory.path().join("new"), &path).unwrap();
+        assert_eq!(lazy.reload(&path, || read("three")).unwrap().notices, ["three"]);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(lazy.reload(&path, || read("four")).unwrap().notices, ["four"]);
+        assert_eq!(lazy.config(&path, || read("no")).notices, ["four"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! The MCP servers of a command: made when something asks for them first, which starts and reads nothing but their files.
+
+use crate::base::Base;
+use crate::mcp::adapter::Adapter;
+use crate::mcp::launch::ServerLauncher;
+use crate::mcp::lazy::McpConfig;
+use crate::mcp::tokens::TokenFile;
+use pinion_mcp::{HttpSettings, Ports, ServerInfo, Servers};
+use pinion_plugin_runtime::McpServers;
+use std::sync::Arc;
+
+/// Bytes of a definition for one token.
+const BYTES_OF_TOKEN: u64 = 4;
+
+/// Estimates the tokens that the definitions of a server's tools take in each request.
+pub(crate) fn tokens_of(info: &ServerInfo) -> u64 {
+    let bytes: usize = info.tools.iter().filter(|tool| tool.enabled).map(|tool| tool.definition.len()).sum();
+    (bytes as u64).div_ceil(BYTES_OF_TOKEN)
+}
+
+impl Base {
+    /// Returns the content of the files, as they were when this or [`Base::reload_mcp`] was last called.
+    pub(crate) fn mcp_config(&self) -> Arc<McpConfig> {
+        self.mcp.config(&self.paths.mcp_file(), || self.read_mcp_config())
+    }
+
+    /// Reads the user's file again if it changed, and adds, changes and removes servers accordingly. Those whose entries are
+    /// the same keep their connections. A project's files stay as they were when the user trusted them.
+    ///
+    /// Returns a text for the user if something changed.
+    pub(crate) fn reload_mcp(&self) -> Option<String> {
+        let config = self.mcp.reload(&self.paths.mcp_file(), || self.read_mcp_config())?;
+        let problems = config.all_notices().join("\n");
+        let names = self.mcp_servers().replace(config.servers.clone());
+        let done = match names.is_empty() {
+            true => "`mcp.json` changed, and no server with it".to_owned(),
+            false => format!("`mcp.json` changed these MCP servers: {}", names.join(", ")),
+        };
+        Some(format!("{done}\n{problems}").trim_end().to_owned())
+    }
+
+    /// Returns the servers. Each starts with its first request.
+    pub(crate) fn mcp_servers(&self) -> &Arc<Servers> {
+        self.mcp.servers.get_or_init(|| {
+            let ports = Ports {
+                launcher: Arc::new(ServerLauncher::new(self)),
+                http: HttpSettings::default(),
+                cache: self.paths.mcp_catalogues(),
+                tokens: Arc::new(TokenFile::new(self.paths.mcp_tokens_file(), self.secrets.clone())),
+                person: self.mcp.user.clone(),
+                client_metadata: None,
+                workspace_roots: vec![self.workspace.clone()],
+            };
+            let patience = self.mcp.patience.get().copied().unwrap_or_default();
+            let mut configs = self.mcp_config().servers.clone();
+            configs.iter_mut().for_each(|config| config.startup_timeout = config.startup_timeout.max(patience));
+            Servers::new(configs, ports)
+        })
+    }
+
+    /// Returns whether any server is configured, switched on or not.
+    pub(crate) fn has_mcp_servers(&self) -> bool {
+        !self.mcp_config().servers.is_empty()
+    }
+
+    /// Returns the servers for the plugin runtime. There may be none so far.
+    pub(crate) fn mcp_adapter(&self) -> Arc<dyn McpServers> {
+        Arc::new(Adapter { servers: self.mcp_servers().clone(), calls: self.mcp.user.calls.clone() })
+    }
+
+    /// Closes all connections and ends the servers' processes.
+    pub(crate) async fn end_mcp_servers(&self) {
+        if let Some(servers) = self.mcp.made() {
+            servers.shutdown().await;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `/net`: the network of programs, in a conversation.
+
+use crate::base::Base;
+use crate::process::network::Reach;
+use pinion_egress::HostRule;
+
+/// Shows the network, or changes it for the rest of the session. Returns the Markdown to print.
+pub(super) fn run(arguments: &str, base: &Base) -> String {
+    let network = &base.network;
+    let (word, host) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
+    match (word, host.trim()) {
+        ("", _) => {}
+        ("off", "") => network.set(Reach::Nothing),
+        ("on", "") => network.set(Reach::Everything),
+        ("allow", "") => network.set(Reach::AllowedHosts),
+        ("allow", host) => {
+            let allowed = host.parse::<HostRule>().map_err(|error| error.to_string());
+            if let Err(error) = allowed.and_then(|rule| network.allow(rule)) {
+                return error;
+            }
+        }
+        _ => {
+            return "unknown argument\nhint: `/net on`, `/net off`, `/net allow` or `/net allow HOST[:PORT]`"
+                .to_owned();
+        }
+    }
+    state(base)
+}
+
+fn state(base: &Base) -> String {
+    if base.sandbox().is_none() {
+        return "Programs run without a sandbox and use the whole network.".to_owned();
+    }
+    let (reach, rules) = (base.network.reach(), base.network.rules());
+    let rows: String = rules.iter().map(|rule| format!("  {rule}\n")).collect();
+    let missing = base.hosts_are_out_of_reach().filter(|_| reach == Reach::AllowedHosts);
+    let text = match (reach, rules.is_empty()) {
+        (Reach::Everything, _) => "on: programs use the whole network\n".to_owned(),
+        (Reach::Nothing, true) => "off: programs have no network\n".to_owned(),
+        (Reach::Nothing, false) => format!("off; hosts that `/net allow` allows again:\n{rows}"),
+        (Reach::AllowedHosts, true) => "off: no hosts are allowed\n".to_owned(),
+        (Reach::AllowedHosts, false) => format!("programs reach these hosts:\n{rows}"),
+    };
+    let missing = missing.map(|reason| format!("\n{reason}")).unwrap_or_default();
+    format!("```\n{text}```{missing}")
+}

@@ -1,0 +1,139 @@
+//! `/undo`, `/redo`, `/rewind` and `/diff`.
+
+use crate::failure::{Failure, Result};
+use crate::output::{Text, text};
+use crate::run::actions::Next;
+use crate::run::chat::Chat;
+use crate::undo::rewind::{Conversation, Done, Target, Wish, read, rewind};
+use crate::undo::show;
+use pinion_session_store::Session;
+use std::sync::Arc;
+
+/// The most turns that a command may name.
+const MAX_TURNS: usize = 1_000_000;
+
+impl Chat<'_> {
+    /// Runs a command that undoes or shows changes; none if this is another command.
+    pub(crate) async fn undo_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
+        let done = match name {
+            "undo" => self.rewind(arguments, Target::Back(1)).await,
+            "redo" => self.rewind(arguments, Target::Redo).await,
+            "rewind" if arguments.is_empty() => self.list_turns().await,
+            "rewind" => self.rewind(arguments, Target::Back(1)).await,
+            "diff" => self.diff(arguments).await,
+            _ => return None,
+        };
+        Some(done.unwrap_or_else(|failure| {
+            self.say(&text!("! {}", failure));
+            Next::default()
+        }))
+    }
+
+    /// Says what was noticed about checkpoints.
+    pub(crate) fn say_gaps(&self) {
+        let notices = self.ready.keeper.take_notices();
+        notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+    }
+
+    fn saved(&self) -> Result<Arc<Session>> {
+        let session = self.ready.session.on_disk.clone();
+        session.ok_or_else(|| Failure::failed("this session is not saved, so it has no checkpoints"))
+    }
+
+    async fn rewind(&mut self, arguments: &str, target: Target) -> Result<Next> {
+        let wish = wish(arguments, target)?;
+        let (session, store) = (self.saved()?, self.ready.keeper.store());
+        let done = blocking(move || rewind(store.as_ref(), &session, wish)).await?;
+        self.show(&done, wish);
+        let Some(conversation) = done.conversation else { return Ok(Next::default()) };
+        self.move_to(conversation)?;
+        Ok(Next { insert: done.prompt.map(|prompt| self.base.secrets.clean(&prompt).into_owned()), ..Next::default() })
+    }
+
+    fn show(&self, done: &Done, wish: Wish) {
+        show::report(done, wish).iter().for_each(|line| self.say(line));
+    }
+
+    /// Continues the conversation at another entry of the session.
+    fn move_to(&mut self, conversation: Conversation) -> Result<()> {
+        let session = &mut self.ready.session;
+        session.messages = pinion_agent::compaction::view(conversation.messages);
+        session.loops = conversation.loops;
+        session.last_loop = conversation.last_loop.into();
+        let files = self.base.context(self.args);
+        let context = self.base.conversation(self.args, &self.ready.session, &files);
+        self.ready.agent.reset(context).map_err(Failure::from)
+    }
+
+    async fn list_turns(&mut self) -> Result<Next> {
+        let (session, store) = (self.saved()?, self.ready.keeper.store());
+        let lines = blocking(move || Ok(show::list(&read(&session)?, store.as_ref()))).await?;
+        lines.iter().for_each(|line| self.say(line));
+        Ok(Next::default())
+    }
+
+    async fn diff(&mut self, arguments: &str) -> Result<Next> {
+        let whole_session = match arguments {
+            "" | "turn" => false,
+            "session" => true,
+            _ => return Err(Failure::usage("/diff takes `turn` or `session`")),
+        };
+        let (session, store) = (self.saved()?, self.ready.keeper.store());
+        let store = store.ok_or_else(|| Failure::failed("checkpoints are off, so changes are not known"))?;
+        let failed = |error| Failure::failed("cannot compare files").because(error);
+        let diff = blocking(move || show::diff(&read(&session)?, &store, whole_session).map_err(failed)).await?;
+        match diff {
+            Some(diff) => self.page(&self.base.secrets.clean(&diff)),
+            None => self.say(&text!("no files were changed")),
+        }
+        Ok(Next::default())
+    }
+}
+
+/// Runs work that blocks.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Failure::failed("cannot undo").because(error)))
+}
+
+/// Parses the arguments of a command.
+fn wish(arguments: &str, target: Target) -> Result<Wish> {
+    let mut wish = Wish { target, files: true, conversation: true, force: false, dry_run: false };
+    for word in arguments.split_whitespace() {
+        match (word, word.parse::<usize>()) {
+            ("--force", _) => wish.force = true,
+            ("--dry-run", _) => wish.dry_run = true,
+            ("--files-only", _) => wish.conversation = false,
+            ("--conversation-only", _) => wish.files = false,
+            (_, Ok(number @ 1..=MAX_TURNS)) if target != Target::Redo => wish.target = Target::Back(number),
+            _ => {
+                let known = "a number of turns, --files-only, --conversation-only, --dry-run and --force";
+                return Err(
+                    Failure::usage(format!("unknown argument `{word}`")).hint(format!("the arguments are {known}"))
+                );
+            }
+        }
+    }
+    match wish.files || wish.conversation {
+        true => Ok(wish),
+        false => Err(Failure::usage("--files-only and --conversation-only exclude each other")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_select_what_is_undone() {
+        let parsed = wish("3 --force --files-only", Target::Back(1)).unwrap();
+        assert_eq!(
+            (parsed.target, parsed.force, parsed.files, parsed.conversation),
+            (Target::Back(3), true, true, false)
+        );
+        for wrong in ["0", "-1", "x", "--files-only --conversation-only"] {
+            assert!(wish(wrong, Target::Back(1)).is_err(), "{wrong}");
+        }
+        assert!(wish("2", Target::Redo).is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! Undo: checkpoints of the workspace around the agent's work, and the return to an earlier turn.
+//!
+//! A turn of the user is a prompt with everything that the agent did for it. Before the first call of a turn that may
+//! change files, and again at its end, [`keeper::Keeper`] takes a snapshot of the workspace and records it in the session.
+//! [`turns`] reads them back, and [`rewind`] restores files and conversation.
+
+pub(crate) mod keeper;
+pub(crate) mod rewind;
+pub(crate) mod show;
+pub(crate) mod turns;
+
+use crate::base::Base;
+use pinion_checkpoints::Store;
+use pinion_sandbox::protected_in;
+use pinion_session_store::project_slug;
+use std::path::{Path, PathBuf};
+
+impl Base {
+    /// Returns the checkpoints of a workspace; none if they are off. The file `session`, and what `more` names, are left
+    /// alone.
+    pub(crate) fn checkpoints(&self, workspace: &Path, session: &Path, more: &[PathBuf]) -> Option<Store> {
+        let settings = self.config.undo.as_ref()?;
+        let directory = self.paths.checkpoints().join(project_slug(workspace));
+        let own = [
+            session.to_owned(),
+            session.with_extension(""),
+            session.with_extension("name"),
+            session.with_extension("title"),
+        ];
+        let excluded = protected_in(workspace).into_iter().chain(self.host_directories().private).chain(own);
+        let store = Store::new(&directory, workspace, excluded.chain(more.iter().cloned()), settings.limits.clone());
+        Some(store.without(self.config.exclusions.clone()))
+    }
+}

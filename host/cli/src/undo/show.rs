@@ -1,0 +1,163 @@
+//! Describes turns and what undoing them did.
+
+use crate::output::{Text, age, count, fit, text};
+use crate::undo::rewind::{Done, Target, Wish};
+use crate::undo::turns::{Turn, Turns};
+use pinion_agent::jiff::Timestamp;
+use pinion_checkpoints::{Action, Changes, Plan, StepKind, Store};
+
+/// Paths that a list names at most.
+const MAX_PATHS: usize = 20;
+/// Turns that a list names at most.
+const MAX_TURNS: usize = 20;
+/// Columns of a prompt in a list.
+const PROMPT: usize = 60;
+/// Bytes of the differences that are shown.
+const MAX_DIFF: usize = 64 * 1024;
+
+/// A reminder of everything that is never undone.
+const NOT_COVERED: &str = "not undone: `.git` and other protected paths, ignored files, times, hard links and extended attributes, changes outside \
+     of this directory, and effects on the network";
+
+/// Describes what was done, or would be done.
+pub(crate) fn report(done: &Done, wish: Wish) -> Vec<Text> {
+    let mut lines = Vec::new();
+    let turns = count(done.turns as u64, "turn");
+    let verb = match (wish.dry_run, wish.target) {
+        (true, Target::Back(_)) => "would undo",
+        (true, Target::Redo) => "would redo",
+        (false, Target::Back(_)) => "undone:",
+        (false, Target::Redo) => "redone:",
+    };
+    let what = match (wish.files, wish.conversation, done.is_incomplete()) {
+        (true, true, false) => "files and conversation",
+        (true, false, false) => "files",
+        (true, true, true) => "the conversation, but not all files",
+        (true, false, true) => "not all files",
+        (false, ..) => "conversation",
+    };
+    lines.push(text!("{} {} ({})", verb, turns, what));
+    if let Some(plan) = &done.plan {
+        files(plan, done, wish, &mut lines);
+    }
+    done.problems.iter().for_each(|problem| lines.push(text!("! {}", Text::block(problem))));
+    lines
+}
+
+fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
+    let actions: Vec<_> = plan.actions().collect();
+    if actions.is_empty() {
+        lines.push(text!("  no files to restore"));
+    }
+    for (path, action) in actions.iter().take(MAX_PATHS) {
+        let verb = match action {
+            Action::Remove => "remove ",
+            Action::Create => "restore",
+            Action::Change => "revert ",
+        };
+        lines.push(text!("  {} {}", verb, path.to_string()));
+    }
+    more(actions.len(), lines);
+    let list = |paths: Vec<String>, what: &str, lines: &mut Vec<Text>| {
+        for path in paths.iter().take(MAX_PATHS) {
+            lines.push(text!("! {}: {}", path, what));
+        }
+        more(paths.len(), lines);
+    };
+    let names = |paths: &[pinion_checkpoints::RelPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
+    // The next undo is that of an earlier turn once the conversation has moved.
+    let hint = match (wish.force, wish.dry_run || !wish.conversation, wish.target) {
+        (true, ..) => "",
+        (false, true, _) => " (--force restores it)",
+        (false, false, Target::Back(1)) => " (`/redo`, then `/undo --force` restores it)",
+        (false, false, Target::Back(_)) => " (`/redo`, then `/rewind N --force` restores it)",
+        (false, false, Target::Redo) => " (`/undo`, then `/redo --force` restores it)",
+    };
+    let conflict = format!("changed by someone else, so it stays as they left it{hint}");
+    list(names(&plan.conflicts), &conflict, lines);
+    if let Some(report) = &done.report {
+        list(names(&report.kept), "changed just now, so it stays as it is", lines);
+        list(names(&report.unowned), "restored, but not its owner or the rights that come with it", lines);
+        for (path, aside) in report.aside.iter().take(MAX_PATHS) {
+            lines.push(text!("! {}: what was there is now `{}`", path.to_string(), aside.to_string()));
+        }
+        more(report.aside.len(), lines);
+    }
+    list(names(&plan.kept), "the directory contains other files, so it stays", lines);
+    list(names(&plan.ignored), "created by the agent, but ignored, so it stays", lines);
+    for (path, reason) in plan.created.iter().take(MAX_PATHS) {
+        lines.push(text!("! {}: created by the agent, and stays: {}", path.to_string(), reason.to_string()));
+    }
+    more(plan.created.len(), lines);
+    for (path, reason) in plan.lost.iter().take(MAX_PATHS) {
+        lines.push(text!("! {}: cannot be restored: {}", path.to_string(), reason.to_string()));
+    }
+    more(plan.lost.len(), lines);
+    lines.push(text!("  {}", NOT_COVERED));
+}
+
+fn more(all: usize, lines: &mut Vec<Text>) {
+    if all > MAX_PATHS {
+        lines.push(text!("  and {} more", all - MAX_PATHS));
+    }
+}
+
+/// Lists the turns that can be undone, the last one first. Blocks.
+pub(crate) fn list(turns: &Turns, store: Option<&Store>) -> Vec<Text> {
+    let mut lines = vec![text!("turns of this session; /rewind N undoes the last N:")];
+    for (number, turn) in turns.turns.iter().rev().take(MAX_TURNS).enumerate() {
+        let age = age(Timestamp::now().duration_since(turn.time).as_secs());
+        let known = changed(turn, store);
+        let files = match (turn.work.is_empty(), known) {
+            (true, _) if turn.problems.is_empty() => "no files".to_owned(),
+            (true, _) => "no checkpoint".to_owned(),
+            (false, Some(changed)) => count(changed as u64, "file"),
+            (false, None) => "files".to_owned(),
+        };
+        let prompt = turn.prompt.lines().next().unwrap_or_default();
+        lines.push(text!("{}  {}  {}  {}", number + 1, age, files, fit(prompt, PROMPT)));
+    }
+    lines
+}
+
+/// Counts the paths that a turn changed; none if its checkpoints do not tell.
+fn changed(turn: &Turn, store: Option<&Store>) -> Option<usize> {
+    let mut changes = Changes::default();
+    for work in turn.work.iter().filter(|work| work.kind != StepKind::Others) {
+        let step = work.step(store?).ok()?;
+        changes.add(&step.before, &step.after?);
+    }
+    Some(changes.iter().count())
+}
+
+/// Returns the changes of the last turn that changed files, or of the whole session, as Markdown; none if there are none.
+/// Blocks.
+pub(crate) fn diff(
+    turns: &Turns,
+    store: &Store,
+    whole_session: bool,
+) -> Result<Option<String>, pinion_checkpoints::Error> {
+    let mut with_work = turns.turns.iter().filter(|turn| !turn.work.is_empty());
+    let work = match whole_session {
+        true => with_work.flat_map(|turn| &turn.work).collect::<Vec<_>>(),
+        false => with_work.next_back().map(|turn| turn.work.iter().collect()).unwrap_or_default(),
+    };
+    let mut changes = Changes::default();
+    for work in work.into_iter().filter(|work| work.kind != StepKind::Others) {
+        let step = work.step(store)?;
+        let after = step.after.map_or_else(|| store.snapshot().map(|now| now.tree), Ok)?;
+        changes.add(&step.before, &after);
+    }
+    let diff = store.diff(&changes, MAX_DIFF);
+    if diff.changes == 0 {
+        return Ok(None);
+    }
+    // A fence that no line of the differences ends.
+    let longest = diff.text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let omitted = match diff.omitted {
+        0 => String::new(),
+        omitted => format!("\n{} not shown, because the output is limited.\n", count(omitted as u64, "more change")),
+    };
+    Ok(Some(format!("{fence}diff\n{}{fence}\n{omitted}", diff.text)))
+}
