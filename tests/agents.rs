@@ -232,14 +232,14 @@ fn headless_sub_agent_is_denied_what_needs_approval() {
     let pinion = Pinion::default();
     let script = pinion.script(&[
         call("task", json!({ "prompt": "write it" })),
-        call("write", json!({ "path": "made.txt", "content": "x" })),
+        call("bash", json!({ "command": "touch made.txt" })),
         json!({ "text": "I may not." }),
         json!({ "text": "It may not." }),
     ]);
-    let ended = pinion.run(["-p", "-v", "--replay", script.to_str().unwrap(), "write a file"]);
+    let ended = pinion.run(["-p", "-v", "--approve", "edits", "--replay", script.to_str().unwrap(), "write a file"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "It may not.\n"), "{}", ended.stderr);
     assert!(!pinion.workspace().join("made.txt").exists());
-    assert!(ended.stderr.contains("1│ ● write") && ended.stderr.contains("1│ ✗ Denied"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("1│ ● bash") && ended.stderr.contains("1│ ✗ Denied"), "{}", ended.stderr);
 }
 
 #[test]

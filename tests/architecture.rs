@@ -37,17 +37,26 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-protocol"]),
     ("pinion-egress", &["pinion-protocol"]),
-    ("pinion-plugin-runtime", &["pinion-egress", "pinion-protocol"]),
+    ("pinion-exclusions", &[]),
+    ("pinion-plugin-runtime", &["pinion-egress", "pinion-exclusions", "pinion-protocol"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
     ("pinion-plugin-test", &["pinion-agent", "pinion-egress", "pinion-plugin-runtime", "pinion-session-store"]),
     ("pinion-sandbox", &[]),
+    ("pinion-permissions", &[]),
+    ("pinion-checkpoints", &["pinion-exclusions"]),
+    ("pinion-mcp", &["pinion-egress", "pinion-protocol"]),
     ("pinion-tui", &["pinion-protocol"]),
     (
         "pinion-cli",
         &[
             "pinion-agent",
+            "pinion-checkpoints",
+            "pinion-egress",
+            "pinion-exclusions",
+            "pinion-mcp",
             "pinion-orchestration",
+            "pinion-permissions",
             "pinion-providers",
             "pinion-plugin-runtime",
             "pinion-sandbox",
@@ -72,7 +81,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
+    ("pinion-exclusions", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
+    ("pinion-checkpoints", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-sandbox", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
+    ("pinion-mcp", &["wasmtime", "wasmtime-wasi", "crossterm", "clap"]),
+    ("pinion-permissions", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing", "regex"]),
     ("pinion-session-store", &["wasmtime", "reqwest", "crossterm", "clap", "tokio"]),
     ("pinion-plugin-sdk", &["wasmtime", "tokio", "wit-parser"]),
     ("pinion-tui", &["wasmtime", "tokio", "reqwest", "clap", "rustyline", "toml"]),
@@ -219,10 +232,16 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // The UI's own sequences, as bytes and text for the module that prints; the other text of frames is neutralized.
     ("tui/src/screen.rs", "\\x1b["),
     ("tui/src/terminal.rs", "\\x1b["),
+    // The name of an open directory, to change its mode.
+    ("checkpoints/src/root.rs", "chmod(format!(\"/proc/self/fd/{}\", file.as_raw_fd()), mode)"),
     // Places in the file tree of confined programs, and in the profile for macOS.
     ("sandbox/src/linux/mounts.rs", "\"/proc/self/fd"),
     ("sandbox/src/linux/grants.rs", "[\"/dev/tty\""),
     ("sandbox/src/seatbelt.rs", "^/dev/ttys[0-9]+$"),
+    // Names in commands that are decided on.
+    ("permissions/src/judge.rs", "Some(\"/dev/null\" | \"/dev/stdout\""),
+    // The message of the sandbox's helper, neutralized.
+    ("cli/src/bin/pinion-sandbox.rs", "eprintln!(\"{}\", printable(message));"),
     // Compiled code for the pipe of the requesting process.
     ("plugin-runtime/src/loading/compiler.rs", "let mut out = io::stdout().lock();"),
 ];

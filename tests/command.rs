@@ -102,7 +102,7 @@ fn stream_json_is_one_event_per_line_and_a_final_result() {
 fn headless_run_denies_with_a_hint_unless_approved() {
     let pinion = Pinion::default();
     let replies = [call("write", json!({ "path": "a.txt", "content": "x" })), say("done")];
-    let denied = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
+    let denied = scripted(&pinion, &replies, &["--approve", "ask", "--output-format", "stream-json"]);
     assert!(denied.stdout.contains("--approve all") && !pinion.workspace().join("a.txt").exists(), "{denied:?}");
     let allowed = scripted(&pinion, &replies, &["--approve", "all"]);
     assert_eq!(allowed.code, Some(0));
@@ -417,6 +417,7 @@ fn doctor_reports_configured_parts() {
     let ended = pinion.run(["doctor"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("✓ plugin fs") && !ended.stdout.contains('✗'), "{ended:?}");
+    assert!(!ended.stdout.contains("has no effect"), "{ended:?}");
 }
 
 #[test]

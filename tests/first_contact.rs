@@ -218,7 +218,7 @@ fn path_is_a_message_and_exit_ends_the_conversation() {
     let pinion = Pinion::default();
     let mut terminal = conversation(&pinion, &[say("I see the path")]);
     let greeting = terminal.wait_for("›");
-    assert!(greeting.contains("asks before calls that write, run or send"), "{greeting}");
+    assert!(greeting.contains("asks before calls that leave the sandbox"), "{greeting}");
     terminal.keys("/etc/hosts is broken\r");
     terminal.wait_for("I see the path");
     terminal.keys("exit\r");

@@ -5,8 +5,13 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
 
-/// Number of kills, spread over the run.
-const MOMENTS: usize = 200;
+/// Lines that a run prints, or a few more.
+const LINES: usize = 300;
+
+/// Returns the number of kills, spread over the run: a sample, or more with `PINION_LONG=1`.
+fn moments() -> usize {
+    if std::env::var_os("PINION_LONG").is_some() { 200 } else { 40 }
+}
 
 fn script(pinion: &Pinion) -> std::path::PathBuf {
     let mut replies: Vec<Value> = (0..12)
@@ -59,10 +64,11 @@ fn run_and_kill(pinion: &Pinion, lines: usize) -> Option<Vec<Value>> {
 #[test]
 fn killed_run_loses_nothing_reported_and_session_continues() {
     let mut killed = 0;
-    for moment in 0..MOMENTS {
+    let moments = moments();
+    for moment in 0..moments {
         let pinion = Pinion::default();
-        // 1 to 300 lines: from before the first message to near the end.
-        let Some(done) = run_and_kill(&pinion, 1 + moment * 3 / 2) else { continue };
+        // From before the first message to near the end.
+        let Some(done) = run_and_kill(&pinion, 1 + moment * LINES / moments) else { continue };
         killed += 1;
         let file = pinion.home().join("session.jsonl");
         let script = pinion.script(&[json!({ "text": "going on" })]);
@@ -76,5 +82,5 @@ fn killed_run_loses_nothing_reported_and_session_continues() {
             assert!(kept.contains(&message.to_string()), "moment {moment} lost {message}");
         }
     }
-    assert!(killed > MOMENTS / 2, "only {killed} runs were killed before their end");
+    assert!(killed > moments / 2, "only {killed} runs were killed before their end");
 }

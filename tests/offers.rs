@@ -6,7 +6,7 @@ use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Agent, Context, LoopConfig, Message, Model, Provider, ToolExecutor as _};
-use pinion_plugin_runtime::{Action, Inspection, ManifestError, NoticeEvent, Runtime};
+use pinion_plugin_runtime::{Action, NoticeEvent, Runtime};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, guest, until};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -172,8 +172,8 @@ async fn failed_list_leaves_the_offer_in_place_and_is_reported_once() {
     assert_eq!(texts, ["its list is refused, and the one before stays: the server is down"]);
 }
 
-#[test]
-fn offers_need_the_lifetime_session() {
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_of_lifetime_call_is_asked_on_fresh_instances() {
     let mut bytes = std::fs::read(guest("bridge")).unwrap();
     let manifest = br#"{"manifest":1,"api":"0.1.0","name":"bridge","version":"1","lifetime":"call"}"#;
     let name = b"pinion:manifest";
@@ -182,9 +182,19 @@ fn offers_need_the_lifetime_session() {
     bytes.extend([0, length, u8::try_from(name.len()).unwrap()]);
     bytes.extend_from_slice(name);
     bytes.extend_from_slice(manifest);
-    let error = Inspection::of(&bytes).unwrap_err();
-    assert_eq!(error, ManifestError::OffersWithoutSession);
-    assert!(error.to_string().contains("hint: declare the lifetime `session`"), "{error}");
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("bridge.wasm");
+    std::fs::write(&file, bytes).unwrap();
+    let config = json!({ "offer": offer(&["one"]), "number": std::process::id() });
+    let builder = SandboxBuilder::default().file(file).trust("bridge").config("bridge", config);
+    let sandbox = settled(builder).await;
+    assert_eq!(sandbox.runtime.problems(), []);
+    assert_eq!(names(&sandbox.runtime), ["steer", "one"]);
+    assert_eq!(sandbox.text("one", json!({})).await, "one after 0 lists", "its instance never listed anything");
+    // What a call leaves behind is gone with its instance, and the sign of a change has no effect.
+    sandbox.text("steer", json!({ "offer": offer(&["two"]), "changed": 1 })).await;
+    sandbox.runtime.offers_settled().await;
+    assert_eq!(names(&sandbox.runtime), ["steer", "one"]);
 }
 
 /// One reply of the model.

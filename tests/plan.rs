@@ -289,8 +289,8 @@ fn approval_and_limits_apply_to_each_step() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [bash("touch made"), report(false, "It was denied.")];
-    let denied = scripted(&pinion, &replies, &["--execute", PLAN]);
-    assert_error(&denied, 4, &["It was denied.", "or allow every call with --approve all", "no one could be asked"]);
+    let denied = scripted(&pinion, &replies, &["--approve", "ask", "--execute", PLAN]);
+    assert_error(&denied, 4, &["It was denied.", "or every call with --approve all", "no one could be asked"]);
     assert!(!pinion.workspace().join("made").exists());
     let replies = [bash("true"), report(true, "ok"), bash("true"), bash("true 2"), report(true, "never")];
     let limited = execute(&pinion, &replies, &["--max-turns", "2"]);

@@ -78,6 +78,6 @@ mkdir "$clean/home"
 )
 
 step tests
-# The tests start the command of this build.
-cargo --config tests/profile.toml build --workspace --release --locked --bin pinion
+# The tests start the command of this build, and the helper beside it.
+cargo --config tests/profile.toml build --workspace --release --locked --bin pinion --bin pinion-sandbox
 cargo --config tests/profile.toml test --workspace --release --locked

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 /// A project that tries to influence the run.
 fn hostile_project(pinion: &Pinion) {
+    // In this mode, programs need approval also in the sandbox.
+    pinion.config("approve = \"edits\"\n");
     pinion.write(".pinion/plugins/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
     pinion.write(
         ".pinion/config.toml",
@@ -36,7 +38,7 @@ fn untrusted_project_plugins_and_config_are_inert() {
 fn trusted_project_loads_plugins_and_widens_nothing() {
     let pinion = Pinion::default();
     hostile_project(&pinion);
-    pinion.config(&format!("trusted = [{:?}]\n", pinion.workspace()));
+    pinion.config(&format!("approve = \"edits\"\ntrusted = [{:?}]\n", pinion.workspace()));
     let (out, err) = run(&pinion, "greet", 0);
     assert!(out.contains("hello from version one"), "{out}");
     assert_eq!(err.matches("is ignored: ").count(), 4, "{err}");

@@ -1,11 +1,11 @@
 //! Cost of the sandbox for one program: `bash -c true` as it is, and with each set of layers.
 //!
-//! Run `cargo build --release`, then `cargo bench -p pinion-tests --bench programs`. The variants take turns, so that other
+//! Run `cargo build --release --bins`, then `cargo bench -p pinion-tests --bench programs`. The variants take turns, so that other
 //! load affects them alike. Linux only.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
-use pinion_sandbox::{Launcher, Layers, Policy, Program, protected_in, secret_paths};
+use pinion_sandbox::{Launcher, Layers, Policy, Program, helper_beside, protected_in, secret_paths};
 use pinion_tests::binary;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -49,19 +49,23 @@ fn main() {
 }
 
 fn once(work: &Path, policy: &Policy, layers: Option<Layers>) -> Duration {
-    let arguments = ["-c".to_owned(), "true".to_owned()];
+    let command_arguments = ["-c".to_owned(), "true".to_owned()];
     let environment = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     let started = Instant::now();
     let mut command = match layers {
         None => {
             let mut command = Command::new("bash");
-            command.args(&arguments).env_clear().envs(environment).current_dir(work);
+            command.args(&command_arguments).env_clear().envs(environment).current_dir(work);
             command
         }
         Some(layers) => {
-            let launcher = Launcher::new(binary(), vec!["run-in-sandbox-for-parent".into()]).with_layers(layers);
+            let (helper, arguments) = match helper_beside(&binary()) {
+                Some(helper) => (helper, Vec::new()),
+                None => (binary(), vec!["run-in-sandbox-for-parent".into()]),
+            };
+            let launcher = Launcher::new(helper, arguments).with_layers(layers);
             let program =
-                Program { program: "bash", arguments: &arguments, directory: work, environment: &environment };
+                Program { program: "bash", arguments: &command_arguments, directory: work, environment: &environment };
             launcher.command(program, policy).unwrap()
         }
     };

@@ -115,6 +115,21 @@ pub(super) const PROTECTED: &[Case] = &[
     case("create the file commondir", "echo /tmp > .git/commondir"),
     case("create the config of a worktree", "echo x > .git/config.worktree"),
     case("create attributes with filters", "mkdir -p .git/info; echo x > .git/info/attributes"),
+    case(
+        "lead the host to a directory outside",
+        "mv .git/info i 2>/dev/null; ln -s $OUT .git/info; echo x > $OUT/attributes 2>/dev/null && echo ESCAPED",
+    ),
+    case("write to the config of a submodule in a directory", "echo x > .git/modules/libs/deep/config && echo ESCAPED"),
+    case(
+        "write to the hooks of a repository in a subdirectory",
+        "echo x > inner/.git/hooks/post-commit && echo ESCAPED",
+    ),
+    case("write behind a link at a protected path", "echo x > editor/settings.json && echo ESCAPED"),
+    case("make a program with the rights of its owner", "cp /bin/true t && chmod 4755 t && echo ESCAPED"),
+    case(
+        "create a program with the rights of its owner",
+        r#"py "ok(L.open(b'suid', os.O_CREAT | os.O_WRONLY, 0o4755))"; py "ok(L.syscall(437, -100, b's2', bytes(24), 24))"; test -u suid -o -u s2 && echo ESCAPED"#,
+    ),
     case("create a list of servers", "echo x > .mcp.json"),
     case("create settings of the host", "mkdir .pinion; echo x > .pinion/config.toml"),
     case("create a link to settings of the host", "mkdir p; ln -s p .pinion"),
@@ -142,6 +157,10 @@ pub(super) const SECRETS: &[Case] = &[
         "open a key by its handle",
         "py 'import os\nb=ctypes.create_string_buffer(136); ctypes.memmove(b, (128).to_bytes(4,\"little\"), 4); m=ctypes.c_int(0)\nL.name_to_handle_at(-100, os.environ[\"OUT\"].encode(), b, ctypes.byref(m), 0)\nf=os.open(\"/\", os.O_RDONLY)\nok(L.open_by_handle_at(f, b, 0))'",
     ),
+    case(
+        "read the policy of the first process",
+        "cat /proc/1/cmdline /proc/1/environ /proc/$PPID/cmdline /proc/$PPID/environ 2>/dev/null | grep -qa 'config/[p]inion' && echo ESCAPED",
+    ),
     case("read the environment of a process outside", "cat /proc/$HOST_PID/environ | tr '\\0' '\\n' | grep TOP"),
     case(
         "read the memory of a process outside",
@@ -154,6 +173,50 @@ pub(super) const SECRETS: &[Case] = &[
     ),
     case("create a device", "mknod d b 254 0 && echo ESCAPED; mknod /dev/x c 1 1 && echo ESCAPED"),
     case("read the kernel's messages", "dmesg >/dev/null 2>&1 && echo ESCAPED"),
+];
+
+/// `.env`, its other name `notes.txt`, `config/real` to which `config/.env.local` leads, and `keys/deep/server.key`.
+pub(super) const EXCLUDED: &[Case] = &[
+    case("read an excluded file", "cat .env && echo ESCAPED"),
+    case("read an excluded file by a path with ..", "cat src/../.env keys/deep/../deep/server.key; cat $PWD/./.env"),
+    case("read an excluded file through its hard link", "cat notes.txt && echo ESCAPED"),
+    case("read an excluded file through a new hard link", "ln .env src/h; ln notes.txt src/i; cat src/h src/i"),
+    case("read an excluded file through a new link", "ln -s ../.env src/s; cat src/s"),
+    case("read the target of an excluded link", "cat config/.env.local config/real"),
+    case("read an excluded file through /proc/self/root", "cat /proc/self/root$PWD/.env /proc/self/cwd/notes.txt"),
+    case("read an excluded file through /proc/1/root", "cat /proc/1/root$PWD/.env /proc/$HOST_PID/root$PWD/.env"),
+    case("move an excluded file", "mv .env src/e; cat src/e; mv .env e; cat e"),
+    case(
+        "move the directory of an excluded file",
+        "mv keys src/k; cat src/k/deep/server.key; mv keys k; cat k/deep/server.key",
+    ),
+    case(
+        "move a key among the keys of tests",
+        "mkdir src/tests; mv keys/deep src/tests/deep; cat src/tests/deep/server.key",
+    ),
+    case("copy a directory with excluded files", "cp -r . $TMPDIR/copy; grep -r TOP $TMPDIR/copy"),
+    case("search a directory with excluded files", "grep -r TOP .; grep -z TOP .env"),
+    case("archive a directory with excluded files", "tar -cf - . | grep -a TOP"),
+    case(
+        "write to an excluded file",
+        "echo x > .env && echo ESCAPED; open_to_write notes.txt; open_to_write config/real",
+    ),
+    case(
+        "truncate an excluded file",
+        "truncate -s 0 .env && echo ESCAPED; truncate -s 0 keys/deep/server.key && echo ESCAPED",
+    ),
+    case("remove an excluded file", "rm -f .env && echo ESCAPED; rm -rf keys config; unlink notes.txt"),
+    case("replace an excluded file", "cp file src/n; mv -f src/n .env && echo ESCAPED; ln -f file .env"),
+    case("add an excluded file to a repository", "git add -f .env; git show :.env; git hash-object -w .env"),
+    case(
+        "open an excluded file again by its descriptor",
+        "py 'import os\nf=os.open(\".env\", os.O_PATH)\nprint(open(f\"/proc/self/fd/{f}\").read())'",
+    ),
+    case(
+        "map an excluded file",
+        "py 'import mmap\nf=open(\"notes.txt\", \"rb\")\nprint(mmap.mmap(f.fileno(), 0, prot=1)[:])'",
+    ),
+    case("run an excluded file", "bash .env; . ./.env; source notes.txt"),
 ];
 
 pub(super) const PROCESSES: &[Case] = &[

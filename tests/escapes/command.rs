@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Lets a scripted model run one command with `bash`, and returns the result that the next request carries.
-fn bash(pinion: &Pinion, script: &str, options: &[&str]) -> String {
+pub(super) fn bash(pinion: &Pinion, script: &str, options: &[&str]) -> String {
     let replies = [call("bash", json!({ "command": script })), say("done")];
     let replay = pinion.script(&replies);
     let replay = replay.to_str().unwrap();
@@ -113,7 +113,7 @@ fn command_runs_programs_and_shows_the_layers() {
 }
 
 /// Runs the command where no user namespace can be created.
-fn without_namespaces(pinion: &Pinion, arguments: &str) -> Ended {
+pub(super) fn without_namespaces(pinion: &Pinion, arguments: &str) -> Ended {
     let plain = pinion.command(["x"]);
     let script = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {} {arguments}", binary().display());
     let mut command = Command::new("unshare");
@@ -175,7 +175,7 @@ fn missing_layer_is_reported_and_nothing_runs() {
 fn best_effort_does_without_landlock_and_require_does_not() {
     // A helper on a kernel without Landlock.
     let helper = format!(
-        "case \"$1\" in *'\"landlock\":true'*) echo 'no Landlock' >&2; exit 125;; esac; exec {} run-in-sandbox-for-parent \"$@\"",
+        "case \"$PINION_SANDBOX_REQUEST_0\" in *'\"landlock\":true'*) echo 'no Landlock' >&2; exit 125;; esac; exec {} run-in-sandbox-for-parent \"$@\"",
         binary().display()
     );
     let launcher = Launcher::new("/bin/sh".into(), ["-c", &helper, "sh"].map(Into::into).to_vec());

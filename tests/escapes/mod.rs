@@ -3,10 +3,13 @@
 
 mod cases;
 mod command;
+mod excluded;
+mod network;
+mod rules;
 mod uses;
 mod world;
 
-use cases::{Case, KERNEL, NETWORK, PROCESSES, PROTECTED, SECRETS, WRITES};
+use cases::{Case, EXCLUDED, KERNEL, NETWORK, PROCESSES, PROTECTED, SECRETS, WRITES};
 use pinion_sandbox::Layers;
 use world::{User, World};
 
@@ -53,6 +56,7 @@ macro_rules! held {
 held! {
     writes_outside_are_held, writes_outside_are_held_as_another_user: WRITES;
     protected_paths_are_held, protected_paths_are_held_as_another_user: PROTECTED;
+    excluded_files_are_held, excluded_files_are_held_as_another_user: EXCLUDED;
     secrets_are_held, secrets_are_held_as_another_user: SECRETS;
     processes_outside_are_held, processes_outside_are_held_as_another_user: PROCESSES;
     kernel_interfaces_are_held, kernel_interfaces_are_held_as_another_user: KERNEL;
@@ -61,7 +65,7 @@ held! {
 
 #[test]
 fn every_attempt_has_a_name_of_its_own() {
-    let all = [WRITES, PROTECTED, SECRETS, PROCESSES, KERNEL, NETWORK].concat_names();
+    let all = [WRITES, PROTECTED, EXCLUDED, SECRETS, PROCESSES, KERNEL, NETWORK].concat_names();
     let names: std::collections::BTreeSet<_> = all.iter().collect();
     assert!(names.len() == all.len() && all.len() >= 80, "{} attempts", all.len());
 }
@@ -70,7 +74,7 @@ trait Names {
     fn concat_names(&self) -> Vec<&'static str>;
 }
 
-impl Names for [&[Case]; 6] {
+impl Names for [&[Case]; 7] {
     fn concat_names(&self) -> Vec<&'static str> {
         self.iter().flat_map(|cases| cases.iter().map(|case| case.name)).collect()
     }
@@ -83,11 +87,27 @@ fn attempts_succeed_without_a_sandbox() {
         "write to a file outside",
         "create a hook",
         "read a key",
+        "read an excluded file through its hard link",
+        "move a key among the keys of tests",
         "connect to a server of the machine",
         "create the file commondir",
     ] {
-        let all = [WRITES, PROTECTED, SECRETS, NETWORK];
+        let all = [WRITES, PROTECTED, EXCLUDED, SECRETS, NETWORK];
         let case = all.iter().flat_map(|cases| cases.iter()).find(|case| case.name == name).unwrap();
         assert!(World::new(User::This).attempt_unconfined(case.script).is_err(), "`{name}` has no effect");
     }
+}
+
+/// A layer that a path of the policy makes fail must not count as one that the machine lacks.
+#[test]
+fn path_that_cannot_be_enforced_ends_the_check() {
+    let helper = pinion_sandbox::helper_beside(&pinion_tests::binary()).unwrap();
+    let launcher = pinion_sandbox::Launcher::new(helper, Vec::new());
+    let sound = pinion_sandbox::Policy::default();
+    if launcher.support(&sound).unwrap().namespaces.is_err() {
+        return;
+    }
+    let broken = pinion_sandbox::Policy { temporary: Some("/no/such/directory".into()), ..sound };
+    let error = launcher.support(&broken).unwrap_err().to_string();
+    assert!(error.contains("/no/such/directory"), "{error}");
 }

@@ -18,6 +18,12 @@ const USES: &[(&str, bool, &str)] = &[
         "test -r /etc/passwd && ls /usr/bin >/dev/null && cat /proc/self/status /proc/cpuinfo >/dev/null",
     ),
     ("read what is neither hidden nor writable", false, "grep -q outside $OUT/file && grep -q mine $HOME/.bashrc"),
+    ("list directories with excluded files", false, "ls -a . keys/deep config | grep -q server.key && test -e .env"),
+    (
+        "work beside excluded files",
+        true,
+        "echo a > keys/n && mv keys/n config/m && mkdir keys/deep/x && mv src config/src",
+    ),
     ("read protected paths", false, "cat .git/config .vscode/tasks.json .git/hooks/pre-commit > /dev/null"),
     ("write temporary files", false, "f=$(mktemp) && echo a > $f && grep -q a $f && test -w $TMPDIR"),
     ("write temporary files at the usual place", true, "echo a > /tmp/a && echo a > /var/tmp/b && ls /tmp/a"),

@@ -1,11 +1,12 @@
 //! The surroundings of one attempt: a workspace, a home with credentials, and processes and servers outside.
 
-use pinion_sandbox::{Launcher, Layers, Limits, Policy, Program, Protection, protected_in};
+use pinion_exclusions::{Exclusions, Finder, Pattern};
+use pinion_sandbox::{Launcher, Layers, Limits, Policy, Program, Protection, helper_beside, protected_in};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -14,6 +15,8 @@ use tempfile::TempDir;
 
 /// The content of all credentials.
 const SECRET: &str = "TOP-SECRET";
+/// Files that the built-in patterns exclude, sorted.
+const EXCLUDED: [&str; 4] = ["work/.env", "work/config/real", "work/keys/deep/server.key", "work/notes.txt"];
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
 const RUN_IN_SANDBOX: &str = "run-in-sandbox-for-parent";
@@ -80,17 +83,27 @@ impl World {
             ("work/.git/config", "[core]\n\trepositoryformatversion = 0\n\thooksPath = .githooks\n"),
             ("work/.git/hooks/pre-commit", "# mine"),
             ("work/.git/modules/sub/config", "# mine"),
+            ("work/.git/modules/libs/deep/config", "# mine"),
+            ("work/.git/modules/libs/deep/HEAD", "ref: refs/heads/main\n"),
             ("work/.git/objects/info/keep", ""),
+            ("work/inner/.git/hooks/pre-commit", "# mine"),
+            ("work/editor/settings.json", "# mine"),
             ("work/.githooks/pre-push", "# mine"),
             ("work/.vscode/tasks.json", "# mine"),
             ("work/src/file", "mine"),
             ("work/file", "mine"),
+            ("work/.env", SECRET),
+            ("work/config/real", SECRET),
+            ("work/keys/deep/server.key", SECRET),
         ] {
             let file = root.join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         }
+        fs::hard_link(root.join("work/.env"), root.join("work/notes.txt")).unwrap();
+        symlink("real", root.join("work/config/.env.local")).unwrap();
         fs::create_dir_all(root.join("work/.git/refs/heads")).unwrap();
+        std::os::unix::fs::symlink("editor", root.join("work/.zed")).unwrap();
         fs::create_dir_all(root.join("outside/empty")).unwrap();
         fs::create_dir_all(root.join("home/.config/pinion/scratch/tmp")).unwrap();
         let mark = format!("1{:07}{:04}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -133,16 +146,28 @@ impl World {
         }
     }
 
+    /// Returns the paths of excluded files, and the directories that keep their names.
+    fn excluded(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let exclusions = Exclusions::new(&self.root.join("work"), [Pattern::built_in().collect()]).unwrap();
+        let found = Finder::new(exclusions).look().unwrap();
+        let excluded: Vec<_> = found.places.iter().map(|place| place.path.clone()).collect();
+        assert_eq!(excluded, EXCLUDED.map(|path| self.root.join(path)));
+        (excluded, ["work/keys", "work/keys/deep"].map(|path| self.root.join(path)).into())
+    }
+
     fn policy(&self) -> Policy {
         let work = self.root.join("work");
+        let (excluded, pinned) = self.excluded();
         Policy {
+            excluded,
+            pinned,
             read_only: protected_in(&work),
             writable: vec![work],
             hidden: [".ssh", ".netrc", ".config/pinion"].iter().map(|path| self.root.join("home").join(path)).collect(),
             // `/tmp`, in which the tests work, is private.
             visible: vec![self.root.clone()],
             temporary: Some(self.root.join("home/.config/pinion/scratch/tmp")),
-            limits: Limits { processes: 100, file_bytes: Some(2_000_000) },
+            limits: Limits { processes: 100, file_bytes: Some(2_000_000), ..Limits::default() },
             ..Policy::default()
         }
     }
@@ -196,7 +221,11 @@ impl World {
         if self.user == User::Other {
             arguments.extend(NOBODY_ARGUMENTS.map(Into::into));
         }
-        arguments.extend([pinion_tests::binary().into_os_string(), RUN_IN_SANDBOX.into()]);
+        let pinion = pinion_tests::binary();
+        arguments.extend(match helper_beside(&pinion) {
+            Some(small) => vec![small.into_os_string()],
+            None => vec![pinion.into_os_string(), RUN_IN_SANDBOX.into()],
+        });
         let launcher = Launcher::new("/bin/bash".into(), arguments).with_layers(layers);
         let (policy, environment) = (self.policy(), self.environment());
         let script = ["-c".to_owned(), format!("{PRELUDE}{script}")];
@@ -262,7 +291,8 @@ impl World {
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let work = self.root.join("work");
-        let protected = protected_in(&work);
+        let protected: Vec<_> =
+            protected_in(&work).into_iter().chain(EXCLUDED.map(|path| self.root.join(path))).collect();
         each(&self.root, &mut |path| {
             let is_free = path.starts_with(&work) && !protected.iter().any(|protected| path.starts_with(protected));
             let is_own = path.starts_with(self.root.join("home/.config/pinion/scratch"));

@@ -23,7 +23,8 @@ fn report(done: bool, text: &str) -> Value {
 
 fn run(pinion: &Pinion, replies: &[Value], arguments: &[&str]) -> Ended {
     let script = pinion.script(replies);
-    pinion.run(["--replay", script.to_str().unwrap()].iter().chain(arguments))
+    let mode: &[&str] = if arguments.contains(&"--approve") { &[] } else { &["--approve", "edits"] };
+    pinion.run(["--replay", script.to_str().unwrap()].iter().chain(mode).chain(arguments))
 }
 
 fn last(ended: &Ended) -> Value {
@@ -38,9 +39,13 @@ fn tools(result: &Value) -> Vec<&str> {
 fn denial_is_reported_once_per_tool_and_exits_4() {
     let pinion = Pinion::default();
     let write = call("write", json!({ "path": "a.txt", "content": "x" }));
-    let ended = run(&pinion, &[bash("touch made"), bash("touch too"), write, say("I may not.")], &["-p", "go"]);
+    let ended = run(
+        &pinion,
+        &[bash("touch made"), bash("touch too"), write, say("I may not.")],
+        &["-p", "--approve", "ask", "go"],
+    );
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "I may not.\n"), "{}", ended.stderr);
-    let hint = "hint: run without -p on a terminal to be asked, or allow every call with --approve all";
+    let hint = "or every call with --approve all";
     for part in ["! denied `bash`: ", "! denied `write`: ", "error: 3 calls were denied", hint] {
         assert!(ended.stderr.contains(part), "no {part:?} in {}", ended.stderr);
     }
@@ -59,7 +64,7 @@ fn denial_of_a_reading_call_first_offers_the_mode_that_allows_it() {
 
 #[test]
 fn quiet_run_still_reports_denials() {
-    let ended = run(&Pinion::default(), &[bash("true"), say("no")], &["-p", "-q", "go"]);
+    let ended = run(&Pinion::default(), &[bash("touch a"), say("no")], &["-p", "-q", "go"]);
     assert_eq!(ended.code, Some(4));
     assert!(
         ended.stderr.starts_with("error: 1 call was denied") && ended.stderr.contains("`bash`"),
@@ -72,7 +77,7 @@ fn quiet_run_still_reports_denials() {
 fn denials_appear_in_json_and_stream_json() {
     for format in ["json", "stream-json"] {
         let arguments = ["-p", "--output-format", format, "go"];
-        let ended = run(&Pinion::default(), &[bash("true"), bash("false"), say("no")], &arguments);
+        let ended = run(&Pinion::default(), &[bash("touch a"), bash("touch b"), say("no")], &arguments);
         let result = last(&ended);
         assert_eq!((ended.code, tools(&result)), (Some(4), vec!["bash", "bash"]), "{format}");
         assert_eq!((&result["stop_reason"], &result["error"]), (&json!("stop"), &Value::Null), "{format}");
@@ -89,21 +94,21 @@ fn denials_appear_in_json_and_stream_json() {
 #[test]
 fn run_without_denials_exits_0() {
     let arguments = ["-p", "--output-format", "json", "--approve", "all", "go"];
-    let ended = run(&Pinion::default(), &[bash("true"), say("done")], &arguments);
+    let ended = run(&Pinion::default(), &[bash("touch a"), say("done")], &arguments);
     assert_eq!((ended.code, &last(&ended)["denied"]), (Some(0), &json!([])), "{}", ended.stderr);
     // The model's mistakes and a plugin's own errors are not denials.
     let wrong = [call("no_such_tool", json!({})), call("read", json!({ "path": "/etc/passwd" })), say("done")];
-    let ended = run(&Pinion::default(), &wrong, &["-p", "--output-format", "json", "go"]);
+    let ended = run(&Pinion::default(), &wrong, &["-p", "--approve", "smart", "--output-format", "json", "go"]);
     assert_eq!((ended.code, &last(&ended)["denied"]), (Some(0), &json!([])), "{}", ended.stderr);
 }
 
 #[test]
 fn failed_run_keeps_its_exit_status_and_reports_denials() {
     let arguments = ["-p", "--output-format", "json", "--max-turns", "2", "go"];
-    let limited = run(&Pinion::default(), &[bash("true"), bash("true 2"), say("no")], &arguments);
+    let limited = run(&Pinion::default(), &[bash("touch a"), bash("touch c"), say("no")], &arguments);
     assert_eq!((limited.code, tools(&last(&limited))), (Some(3), vec!["bash", "bash"]));
     // The script is over: an error of the provider.
-    let failed = run(&Pinion::default(), &[bash("true")], &["-p", "--output-format", "json", "go"]);
+    let failed = run(&Pinion::default(), &[bash("touch a")], &["-p", "--output-format", "json", "go"]);
     assert_eq!((failed.code, tools(&last(&failed))), (Some(1), vec!["bash"]), "{}", failed.stderr);
 }
 
@@ -119,7 +124,7 @@ fn approve_ask_denies_reads_in_headless_runs() {
 
 #[test]
 fn denials_of_a_sub_agent_are_reported() {
-    let replies = [call("task", json!({ "prompt": "do it" })), bash("true"), say("I may not."), say("It may not.")];
+    let replies = [call("task", json!({ "prompt": "do it" })), bash("touch a"), say("I may not."), say("It may not.")];
     let ended = run(&Pinion::default(), &replies, &["-p", "--output-format", "json", "go"]);
     assert_eq!((ended.code, tools(&last(&ended))), (Some(4), vec!["bash"]), "{}", ended.stderr);
 }
@@ -128,7 +133,7 @@ fn denials_of_a_sub_agent_are_reported() {
 fn denials_of_a_branch_are_reported() {
     let pinion = Pinion::default();
     pinion.config("[branches]\nattempts = 2\nchoose = \"first\"\nwrite = true\n");
-    let ended = run(&pinion, &[bash("true"), bash("true"), say("a"), say("b")], &["-p", "go"]);
+    let ended = run(&pinion, &[bash("touch a"), bash("touch a"), say("a"), say("b")], &["-p", "go"]);
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
 }
 
@@ -165,7 +170,7 @@ fn step_with_denied_sub_agent_calls_is_not_done() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies =
-        [call("task", json!({ "prompt": "do it" })), bash("true"), say("Done."), report(true, "The agent did it.")];
+        [call("task", json!({ "prompt": "do it" })), bash("touch a"), say("Done."), report(true, "The agent did it.")];
     let ended = run(&pinion, &replies, &["--execute", PLAN]);
     assert_eq!((ended.code, statuses(&file)), (Some(4), vec!["failed".into(), "open".into()]), "{}", ended.stderr);
 }
@@ -177,7 +182,7 @@ fn executing_a_plan_on_a_terminal_asks() {
         let pinion = Pinion::default();
         let file = plan(&pinion);
         let script = pinion.script(&[bash("touch made"), report(true, "Done."), report(true, "Done.")]);
-        let command = pinion.command(["--replay", script.to_str().unwrap(), "--execute", PLAN]);
+        let command = pinion.command(["--approve", "ask", "--replay", script.to_str().unwrap(), "--execute", PLAN]);
         let mut terminal = Terminal::start(&command, (80, 24), "");
         terminal.wait_for("always in this session");
         terminal.keys(key);

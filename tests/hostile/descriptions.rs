@@ -275,7 +275,9 @@ async fn refresh_applies_new_grants_and_leaves_the_rest() {
         engine_limits: None,
         compiler: None,
         host: HostDirectories::default(),
+        exclusions: Arc::default(),
         confinement: None,
+        mcp: None,
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {}).unwrap();

@@ -15,7 +15,7 @@ fn bash(command: &str) -> Value {
 /// Starts a conversation with this model on a terminal with `typed` as type-ahead.
 fn conversation(pinion: &Pinion, replies: &[Value], size: (u16, u16), typed: &str) -> Terminal {
     let script = pinion.script(replies);
-    let command = pinion.command(["--replay", script.to_str().unwrap(), "go"]);
+    let command = pinion.command(["--approve", "ask", "--replay", script.to_str().unwrap(), "go"]);
     Terminal::start(&command, size, typed)
 }
 
@@ -80,7 +80,7 @@ fn other_keys_do_not_answer_and_name_those_that_do() {
         terminal.wait_for_nth(CHOICE, at + 1);
         terminal.keys(key);
         // Each gets an answer.
-        terminal.wait_for_nth("press y, a or n", at + 1);
+        terminal.wait_for_nth("press y, a, n or r", at + 1);
     }
     terminal.wait_for_nth(CHOICE, 5);
     terminal.keys("n");
@@ -103,7 +103,7 @@ fn yes_counts_only_after_the_last_page() {
     assert!(!pinion.workspace().join("pwned").exists());
     terminal.keys("\x1b[F");
     let seen = terminal.wait_for(CHOICE);
-    assert_eq!(seen.matches(": harmless").count(), 60, "{seen}");
+    assert_eq!(seen.matches("    : harmless").count(), 60, "{seen}");
     assert!(seen.contains("touch pwned"), "{seen}");
     terminal.keys("y");
     terminal.wait_for("finished");
@@ -211,8 +211,7 @@ fn ctrl_c_denies_and_restores_the_terminal() {
     let mut terminal = conversation(&pinion, &[bash("touch pwned"), say("finished")], USUAL, "");
     terminal.wait_for(CHOICE);
     terminal.keys("\x03");
-    terminal.wait_for("interrupted");
-    terminal.wait_for("›");
+    terminal.wait_for_then("interrupted", "›");
     terminal.keys("\x03");
     terminal.wait_for("Press Ctrl-C again to exit");
     terminal.keys("\x03");

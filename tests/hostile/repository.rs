@@ -168,6 +168,25 @@ fn context_file_linking_to_a_secret_is_not_sent() {
 }
 
 #[test]
+fn excluded_context_file_is_not_sent_under_any_name() {
+    for config in
+        ["exclude = [\"AGENTS.md\"]\n", "exclude = [\"private.md\"]\n", "[permissions]\ndeny = [\"read:private.md\"]\n"]
+    {
+        for is_link in [true, false] {
+            let pinion = Pinion::default();
+            let private = pinion.write("private.md", SECRET);
+            match is_link {
+                true => symlink("private.md", in_workspace(&pinion, "AGENTS.md")).unwrap(),
+                false => std::fs::hard_link(private, in_workspace(&pinion, "AGENTS.md")).unwrap(),
+            }
+            pinion.config(config);
+            let (prompt, stderr) = prompt_of(&pinion);
+            assert_refused(&prompt, &stderr, "AGENTS.md");
+        }
+    }
+}
+
+#[test]
 fn context_file_linking_inside_the_project_is_sent() {
     let pinion = Pinion::default();
     pinion.write("docs/agents.md", "be kind");

@@ -32,7 +32,9 @@ fn assert_hidden(seen: &str, secret: &str, place: &str) {
 /// Returns all output and files of a run, except the files in which the user keeps secrets.
 fn seen(pinion: &Pinion, run: &Ended) -> String {
     let is_users = |file: &PathBuf| ["auth.toml", "config.toml"].iter().any(|name| file.ends_with(name));
-    let files = all_files(&pinion.home()).into_iter().filter(|file| !is_users(file));
+    // Snapshots are copies of the user's own files.
+    let checkpoints = pinion.home().join("checkpoints");
+    let files = all_files(&pinion.home()).into_iter().filter(|file| !is_users(file) && !file.starts_with(&checkpoints));
     let files = files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
     std::iter::once(format!("{}\n{}\n", run.stdout, run.stderr)).chain(files).collect()
 }
@@ -248,16 +250,16 @@ fn key_in_a_tool_result_is_redacted() {
     private_file(&pinion.home().join("auth.toml"), "[groq]\nkey = \"gsk_Mn3Bv2Cx1Zl0Kj9Hg8Fd7\"\n");
     pinion.config("[providers.xai]\nheaders = { x-gateway = 'gw-Aa1Ss2Dd3Ff4Gg5' }\n");
     pinion.write(
-        ".env",
+        "settings",
         format!("KEY={KEY}\nOTHER={OTHER}\nGROQ=gsk_Mn3Bv2Cx1Zl0Kj9Hg8Fd7\nGATEWAY=gw-Aa1Ss2Dd3Ff4Gg5\n"),
     );
     let run = scripted(
         &pinion,
         &[
-            call("read", &json!({ "path": ".env" })),
+            call("read", &json!({ "path": "settings" })),
             call("search", &json!({ "pattern": "KEY" })),
-            call("bash", &json!({ "command": "cat .env; cat .env >&2; base64 .env; rev .env" })),
-            call("bash", &json!({ "command": "cat .env; exit 3" })),
+            call("bash", &json!({ "command": "cat settings; cat settings >&2; base64 settings; rev settings" })),
+            call("bash", &json!({ "command": "cat settings; exit 3" })),
             json!({ "text": "done" }),
         ],
     );

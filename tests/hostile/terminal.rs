@@ -284,10 +284,9 @@ mod on_a_terminal {
         let script = pinion.script(&[call, json!({ "text": format!("{EVIL}finished") })]);
         let command = pinion.command(["--replay", script.to_str().unwrap(), "go"]);
         let mut terminal = Terminal::start(&command, (80, 24), "");
-        terminal.wait_for("finished");
-        terminal.wait_for("›");
+        terminal.wait_for_then("finished", "› ");
         terminal.keys("/chant\r");
-        terminal.wait_for("  ? allow this call?");
+        terminal.wait_for_then("  ? allow this call?", "› ");
         terminal.keys("/moan\r");
         terminal.wait_for("/moan: ");
         let (_, seen) = terminal.exit();

@@ -329,7 +329,8 @@ fn trust_file_is_private_and_a_broken_one_trusts_nothing() {
 fn trusted_project_config_cannot_widen_anything() {
     let pinion = Pinion::default();
     greeter(&pinion);
-    pinion.config("[limits]\nmax-turns = 7\n");
+    // In this mode, programs need approval also in the sandbox.
+    pinion.config("approve = \"edits\"\n[limits]\nmax-turns = 7\n");
     pinion.write(
         ".pinion/config.toml",
         r#"approve = "all"

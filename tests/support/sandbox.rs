@@ -6,9 +6,10 @@ use pinion_agent::hook::HookPoint;
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::Policy;
+use pinion_exclusions::{Exclusions, Finder, Origin, Pattern};
 use pinion_plugin_runtime::{
-    Access, AgentsGrant, CacheKey, Compiler, EngineLimits, Grants, HostDirectories, NoInfo, Notice, PartialLimits,
-    PluginPolicy, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
+    Access, AgentsGrant, CacheKey, Compiler, EngineLimits, Grants, HostDirectories, McpGrant, McpServers, NoInfo,
+    Notice, PartialLimits, PluginPolicy, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub struct SandboxBuilder {
     links: Vec<(PathBuf, PathBuf)>,
     policy: Option<Arc<dyn PluginPolicy>>,
     only_looks: bool,
+    mcp: Option<Arc<dyn McpServers>>,
+    exclude: Option<Vec<String>>,
 }
 
 impl Sandbox {
@@ -233,6 +236,14 @@ impl SandboxBuilder {
         self
     }
 
+    /// Provides MCP servers, and grants a plugin all of them.
+    #[must_use]
+    pub fn mcp(mut self, plugin: &str, servers: Arc<dyn McpServers>) -> Self {
+        self.settings(plugin).grants.mcp = Some(McpGrant::default());
+        self.mcp = Some(servers);
+        self
+    }
+
     /// Grants a plugin all hooks.
     #[must_use]
     pub fn hooks(self, plugin: &str) -> Self {
@@ -357,6 +368,12 @@ impl SandboxBuilder {
         self.plugins.entry(plugin.to_owned()).or_default()
     }
 
+    /// Excludes files of the workspace.
+    pub fn exclude(mut self, patterns: &[&str]) -> Self {
+        self.exclude = Some(patterns.iter().map(ToString::to_string).collect());
+        self
+    }
+
     /// Creates the directory and loads the plugins.
     pub async fn build(self) -> Sandbox {
         let directory = TempDir::new().unwrap();
@@ -368,7 +385,6 @@ impl SandboxBuilder {
             self.plugins.into_iter().map(|(name, s)| (name, resolve(s, directory.path()))).collect();
         let config = RuntimeConfig {
             policy: self.policy.unwrap_or_else(|| Arc::new(policy)),
-            workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,
             compiler: self.compiler,
@@ -376,7 +392,10 @@ impl SandboxBuilder {
                 private: self.private.iter().map(|path| directory.path().join(path)).collect(),
                 handed_out: self.handed_out.iter().map(|path| directory.path().join(path)).collect(),
             },
+            exclusions: self.exclude.map(|patterns| excluding(&workspace, &patterns)).unwrap_or_default(),
+            workspace,
             confinement: None,
+            mcp: self.mcp,
             info: Arc::new(NoInfo),
         };
         let sent = notices.clone();
@@ -400,6 +419,9 @@ fn resolve(mut settings: PluginSettings, outside: &Path) -> PluginSettings {
         files.into_iter().map(|(directory, access): (PathBuf, Access)| (join(directory), access)).collect();
     if let Some(process) = &mut settings.grants.process {
         process.spill_directory = outside.join("spill");
+    }
+    if let Some(mcp) = &mut settings.grants.mcp {
+        mcp.output = outside.join("spill");
     }
     settings
 }
@@ -456,4 +478,11 @@ impl ToolProgress for Progress {
     fn update(&self, partial: Vec<Content>) {
         self.put(Seen::Update(partial));
     }
+}
+
+/// Excludes files of a workspace, with line numbers that count the patterns.
+fn excluding(workspace: &Path, patterns: &[String]) -> Arc<Finder> {
+    let origin = |at| Origin::Config { file: PathBuf::from("/config.toml"), line: Some(at + 1) };
+    let patterns = patterns.iter().enumerate().map(|(at, text)| Pattern::new(text, origin(at))).collect();
+    Finder::new(Exclusions::new(&workspace.canonicalize().unwrap(), [patterns]).unwrap())
 }
