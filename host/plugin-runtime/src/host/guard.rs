@@ -1,16 +1,17 @@
 //! A second process that kills the programs of this one when it is killed itself.
 //!
 //! The host kills the process group of each program that it runs. Killed with SIGKILL, it cannot. The guard is a child
-//! process that knows these groups: it reads them from a pipe, the end of which means that the host is gone. It covers
-//! every process that stays in the group of its program, however often it forks. A process that leaves the group on
+//! process that knows these groups: it reads them from a socket, the end of which means that the host is gone. Each program
+//! writes its own group there before it begins, so that there is no moment at which it runs unknown to the guard. The guard
+//! covers every process that stays in the group of its program, however often it forks. A process that leaves the group on
 //! purpose, such as a daemon, is not covered. One guard serves all runtimes of the process.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use tokio::process::{Child, Command};
 
 static GUARD: OnceLock<Guard> = OnceLock::new();
 
@@ -18,7 +19,7 @@ struct Guard {
     program: PathBuf,
     arguments: Vec<OsString>,
     /// Started with the first program; none if it could not be.
-    process: OnceLock<Option<(Mutex<ChildStdin>, Child)>>,
+    process: OnceLock<Option<imp::Process>>,
 }
 
 /// Sets the command that guards the programs of plugins, which must call [`guard_for_parent`]. Without one, they outlive
@@ -30,66 +31,190 @@ pub fn guard_programs(program: PathBuf, arguments: Vec<OsString>) {
 /// Performs the work of the process that [`guard_programs`] names. Returns when the parent is gone and its programs are
 /// killed.
 pub fn guard_for_parent() {
+    groups_left(io::stdin().lock(), imp::exists).into_iter().for_each(kill);
+}
+
+/// Reads groups to their end, each a number of four bytes: positive when it begins, negative when it has ended, and 0 when a
+/// program that wrote its group did not start.
+fn groups_left(mut input: impl Read, exists: impl Fn(i32) -> bool) -> BTreeSet<i32> {
     let mut groups = BTreeSet::new();
-    for line in io::stdin().lock().lines().map_while(Result::ok) {
-        match (line.get(..1), line.get(1..).and_then(|number| number.parse::<i32>().ok())) {
-            (Some("+"), Some(group)) => drop(groups.insert(group)),
-            (Some("-"), Some(group)) => drop(groups.remove(&group)),
-            _ => {}
+    let mut number = [0; 4];
+    while input.read_exact(&mut number).is_ok() {
+        match i32::from_le_bytes(number) {
+            0 => groups.retain(|group| exists(*group)),
+            ended @ ..0 => drop(groups.remove(&ended.wrapping_neg())),
+            group => drop(groups.insert(group)),
         }
     }
-    groups.into_iter().for_each(kill);
+    groups
 }
 
-/// Starts the guard unless it runs already. Called before the first program starts.
-pub(super) fn start() {
-    if let Some(guard) = GUARD.get() {
-        guard.process.get_or_init(|| guard.spawn());
-    }
-}
-
-/// Tells the guard of a process group that it has to kill.
-pub(super) fn watch(group: u32) {
-    tell('+', group);
+/// Starts a program that begins a process group, which the guard knows before the program runs.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    let Some(process) = process() else { return command.spawn() };
+    process.introduce(command);
+    command.spawn().inspect_err(|_| process.tell(0))
 }
 
 /// Tells the guard that a process group is gone.
-pub(super) fn forget(group: u32) {
-    tell('-', group);
-}
-
-fn tell(sign: char, group: u32) {
-    if let Some(Some((pipe, _))) = GUARD.get().and_then(|guard| guard.process.get()) {
-        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        // In one write, which a pipe takes as a whole. A guard that is gone guards nothing.
-        let _ = pipe.write_all(format!("{sign}{group}\n").as_bytes());
+pub(super) fn forget(group: i32) {
+    if let Some(process) = process() {
+        process.tell(group.wrapping_neg());
     }
 }
 
-impl Guard {
-    fn spawn(&self) -> Option<(Mutex<ChildStdin>, Child)> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // A Ctrl-C on the terminal is not for the guard.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command
-            .spawn()
+/// Returns the guard, which runs from then on.
+fn process() -> Option<&'static imp::Process> {
+    let guard = GUARD.get()?;
+    let started = guard.process.get_or_init(|| {
+        imp::Process::start(&guard.program, &guard.arguments)
             .inspect_err(|error| tracing::warn!(%error, "programs will outlive this process if it is killed"))
-            .ok()?;
-        Some((Mutex::new(child.stdin.take()?), child))
-    }
+            .ok()
+    });
+    started.as_ref()
 }
 
 /// Kills a process group. Refuses those of the system and of this process.
-#[cfg(unix)]
 pub(super) fn kill(group: i32) {
-    if let Some(group) = rustix::process::Pid::from_raw(group).filter(|_| group > 1) {
-        // It may be gone already, as intended.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    if group > 1 {
+        imp::kill(group);
+    }
+}
+
+#[cfg(unix)]
+mod imp {
+    #![allow(unsafe_code, reason = "no safe interface does anything between the fork of a program and its start")]
+
+    use rustix::net::{SendFlags, send};
+    use rustix::process::{Pid, Signal, getpid, kill_process_group, test_kill_process_group};
+    use std::ffi::OsString;
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::CommandExt as _;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+    use std::sync::Arc;
+
+    /// A guard that is gone must not end who writes to it.
+    #[cfg(not(target_vendor = "apple"))]
+    const FLAGS: SendFlags = SendFlags::NOSIGNAL;
+    /// The standard library sets this for every socket there.
+    #[cfg(target_vendor = "apple")]
+    const FLAGS: SendFlags = SendFlags::empty();
+
+    /// The guard, as seen from its parent.
+    pub(super) struct Process(Arc<UnixStream>);
+
+    impl Process {
+        pub(super) fn start(program: &Path, arguments: &[OsString]) -> io::Result<Self> {
+            let (told, telling) = UnixStream::pair()?;
+            let mut command = Command::new(program);
+            command.args(arguments).env_clear().stdin(OwnedFd::from(told)).stdout(Stdio::null()).stderr(Stdio::null());
+            // A Ctrl-C on the terminal is not for the guard.
+            command.process_group(0).spawn()?;
+            Ok(Self(Arc::new(telling)))
+        }
+
+        /// Makes a program write its group before it runs.
+        pub(super) fn introduce(&self, command: &mut tokio::process::Command) {
+            let socket = Arc::clone(&self.0);
+            let introduce = move || {
+                tell(&socket, getpid().as_raw_nonzero().get());
+                Ok(())
+            };
+            // SAFETY: the closure only makes two system calls, allocates nothing and takes no lock.
+            unsafe { command.pre_exec(introduce) };
+        }
+
+        pub(super) fn tell(&self, number: i32) {
+            tell(&self.0, number);
+        }
+    }
+
+    /// Writes a number, whole or not at all.
+    fn tell(socket: &UnixStream, number: i32) {
+        // A guard that is gone guards nothing.
+        let _ = rustix::io::retry_on_intr(|| send(socket, &number.to_le_bytes(), FLAGS));
+    }
+
+    pub(super) fn kill(group: i32) {
+        if let Some(group) = Pid::from_raw(group) {
+            // It may be gone already, as intended.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    pub(super) fn exists(group: i32) -> bool {
+        Pid::from_raw(group).is_some_and(|group| test_kill_process_group(group) != Err(rustix::io::Errno::SRCH))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use std::io::Read as _;
+
+        #[test]
+        fn program_tells_its_group_before_it_runs() {
+            let (mut told, telling) = UnixStream::pair().unwrap();
+            let process = Process(Arc::new(telling));
+            let mut command = tokio::process::Command::new("/no/such/program");
+            command.process_group(0);
+            process.introduce(&mut command);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { command.spawn() }).unwrap_err();
+            let mut number = [0; 4];
+            told.read_exact(&mut number).unwrap();
+            assert!(!exists(i32::from_le_bytes(number)), "{number:?}");
+        }
+
+        #[test]
+        fn guard_that_is_gone_stops_no_program() {
+            let process = Process(Arc::new(UnixStream::pair().unwrap().1));
+            let mut command = tokio::process::Command::new("true");
+            process.introduce(command.process_group(0));
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let status = runtime.block_on(async { command.status().await.unwrap() });
+            assert!(status.success(), "{status:?}");
+            process.tell(0);
+        }
     }
 }
 
 /// Other systems have no process groups.
 #[cfg(not(unix))]
-pub(super) fn kill(_group: i32) {}
+mod imp {
+    use std::ffi::OsString;
+    use std::io;
+    use std::path::Path;
+
+    pub(super) struct Process;
+
+    impl Process {
+        pub(super) fn start(_program: &Path, _arguments: &[OsString]) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(super) fn introduce(&self, _command: &mut tokio::process::Command) {}
+
+        pub(super) fn tell(&self, _number: i32) {}
+    }
+
+    pub(super) fn kill(_group: i32) {}
+
+    pub(super) fn exists(_group: i32) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_left_are_those_that_began_and_did_not_end() {
+        let input: Vec<u8> = [7, 8, 9, -8, 10, 0, 11].into_iter().flat_map(i32::to_le_bytes).collect();
+        let cut = [&input[..], &[1, 2]].concat();
+        assert_eq!(groups_left(&cut[..], |group| group != 10), BTreeSet::from([7, 9, 11]));
+    }
+}

@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin};
@@ -148,9 +148,8 @@ pub(super) fn spawn(
     builder.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     builder.process_group(0);
-    guard::start();
     let after = After::new(ended);
-    let child = builder.spawn().map_err(|error| match error.kind() {
+    let child = guard::spawn(&mut builder).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => not_found(&plain),
         _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
     })?;
@@ -187,19 +186,17 @@ async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
 }
 
 /// A process group, killed at the latest when this is dropped, and only once: its number may soon be another's.
-pub(super) struct Group(AtomicU32);
+pub(super) struct Group(AtomicI32);
 
 impl Group {
     pub(super) fn of(child: &Child) -> Self {
-        let group = child.id().unwrap_or(0);
-        guard::watch(group);
-        Self(AtomicU32::new(group))
+        Self(AtomicI32::new(child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0)))
     }
 
     pub(super) fn kill(&self) {
         let group = self.0.swap(0, Ordering::AcqRel);
         if group != 0 {
-            guard::kill(i32::try_from(group).unwrap_or(0));
+            guard::kill(group);
             guard::forget(group);
         }
     }
@@ -221,8 +218,7 @@ impl ProgramGroup {
     /// # Errors
     /// The system refuses.
     pub fn spawn(command: &mut tokio::process::Command) -> io::Result<(Child, Self)> {
-        guard::start();
-        let child = command.spawn()?;
+        let child = guard::spawn(command)?;
         let group = Group::of(&child);
         Ok((child, Self(group)))
     }
