@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -278,7 +279,9 @@ impl Look<'_> {
             };
             state.busy += 1;
             drop(state);
-            let listed = self.list(&directory);
+            // A panic would leave the other threads waiting for this one.
+            let listed = catch_unwind(AssertUnwindSafe(|| self.list(&directory)))
+                .unwrap_or_else(|_| Err(self.failed(&directory, "could not be listed".to_owned())));
             state = lock();
             state.busy -= 1;
             match listed {

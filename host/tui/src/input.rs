@@ -113,7 +113,7 @@ pub struct Facts {
     pub cached: u64,
     /// Cost so far in US dollars, if known.
     pub cost: Option<f64>,
-    /// What programs reach, such as `network on`; `None` if they reach nothing.
+    /// Reach of programs, such as `network on`; `None` if they have no network.
     pub network: Option<String>,
     /// Branch of the git repository.
     pub branch: Option<String>,

@@ -220,7 +220,7 @@ pub enum Segment {
     Cost,
     /// The number of sub-agents at work.
     Agents,
-    /// What programs reach, unless that is nothing.
+    /// The reach of programs, if they have a network.
     Network,
     /// The branch of the git repository.
     Branch,

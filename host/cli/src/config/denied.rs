@@ -21,7 +21,7 @@ const MAX_STARS: usize = 4;
 /// Patterns that are compiled together.
 const PATTERNS: usize = 200;
 
-/// What rules deny, apart from the files that are excluded because of them.
+/// Paths and hosts that rules deny, without the files that are excluded because of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Denied {
     /// Paths outside of the workspace that are not read.
