@@ -45,12 +45,15 @@ const WAIT: Duration = Duration::from_secs(10);
 pub struct Store {
     pub(crate) directory: PathBuf,
     pub(crate) root: PathBuf,
-    pub(crate) excluded: Excluded,
+    excluded: Arc<Late<Excluded>>,
     pub(crate) secrets: Arc<Finder>,
     pub(crate) limits: Limits,
     pub(crate) objects: Objects,
     last: Arc<Mutex<Option<Last>>>,
 }
+
+/// A value that is found when it is needed, which takes system calls.
+type Late<T> = LazyLock<T, Box<dyn FnOnce() -> T + Send>>;
 
 /// The last snapshot, in memory.
 #[derive(Debug, Clone)]
@@ -76,13 +79,18 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "the lock ends with the file
 
 impl Store {
     /// Creates a store of the directory `root` in a private `directory`, which is created when it is needed. Leaves
-    /// `excluded` paths alone, by whatever links they are reached; those that are not below `root` have no effect.
-    pub fn new(directory: &Path, root: &Path, excluded: impl IntoIterator<Item = PathBuf>, limits: Limits) -> Self {
-        let excluded = excluded.into_iter().chain([directory.to_owned()]).collect();
+    /// `excluded` paths alone, by whatever links they are reached; those that are not below `root` have no effect. The
+    /// paths are read at the first snapshot, because most stores take none.
+    pub fn new<Paths>(directory: &Path, root: &Path, excluded: Paths, limits: Limits) -> Self
+    where
+        Paths: IntoIterator<Item = PathBuf> + Send + 'static,
+    {
+        let (own, below) = (directory.to_owned(), root.to_owned());
+        let find = move || Excluded::new(&below, excluded.into_iter().chain([own]).collect());
         Self {
             directory: directory.to_owned(),
             root: root.to_owned(),
-            excluded: Excluded::new(root, excluded),
+            excluded: Arc::new(LazyLock::new(Box::new(find))),
             secrets: Arc::default(),
             limits,
             objects: Objects::new(directory),

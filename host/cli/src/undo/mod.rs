@@ -27,8 +27,10 @@ impl Base {
             session.with_extension("name"),
             session.with_extension("title"),
         ];
-        let excluded = protected_in(workspace).into_iter().chain(self.host_directories().private).chain(own);
-        let store = Store::new(&directory, workspace, excluded.chain(more.iter().cloned()), settings.limits.clone());
+        let inside = workspace.to_owned();
+        let protected = std::iter::once_with(move || protected_in(&inside)).flatten();
+        let excluded = protected.chain(self.host_directories().private).chain(own).chain(more.to_owned());
+        let store = Store::new(&directory, workspace, excluded, settings.limits.clone());
         Some(store.without(self.config.exclusions.clone()))
     }
 }
