@@ -266,10 +266,7 @@ impl Look<'_> {
         let lock = || work.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
         let mut state = lock();
-        while all.len() < most {
-            if state.failure.is_some() {
-                break;
-            }
+        while all.len() < most && state.failure.is_none() {
             let Some(directory) = state.left.pop() else {
                 if state.busy == 0 {
                     break;
