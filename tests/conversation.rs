@@ -91,6 +91,7 @@ fn grants_reach_a_running_conversation() {
     let plugins = pinion.home().join("plugins");
     std::fs::create_dir_all(&plugins).unwrap();
     std::fs::copy(guest("grow_one"), plugins.join("grow.wasm")).unwrap();
+    pinion.load_plugins();
     let run = || call("run", json!({ "script": format!("touch {}/made", pinion.workspace().display()) }));
     let made = || std::fs::remove_file(pinion.workspace().join("made")).is_ok();
     let replies = [run(), say("reply 1"), run(), say("reply 2"), run(), say("reply 3")];

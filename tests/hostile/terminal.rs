@@ -113,6 +113,7 @@ fn with_config(config: &Value) -> Pinion {
     let mut toml = String::from("[plugins.scribe]\nconfig = ");
     inline(config, &mut toml);
     pinion.config(&toml);
+    pinion.load_plugins();
     pinion
 }
 

@@ -91,6 +91,12 @@ impl Pinion {
         ended(self.command(arguments).output().unwrap())
     }
 
+    /// Compiles the plugins of the home, so that a conversation has them from its first message on.
+    pub fn load_plugins(&self) {
+        let ended = self.run(["plugin", "list"]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+
     /// Runs the command with this stdin.
     pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &[u8]) -> Ended {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();

@@ -330,10 +330,10 @@ impl Base {
 }
 
 /// Returns the time that a start waits for all plugins in directories. A conversation continues without them and they
-/// join it; a run may end before they are ready.
+/// join it. A run has one model request that should name their tools; compiling one may take seconds, once.
 const fn load_timeout(purpose: Purpose) -> Duration {
     match purpose {
         Purpose::Conversation => Duration::from_secs(1),
-        Purpose::Run => Duration::from_secs(5),
+        Purpose::Run => Duration::from_secs(15),
     }
 }
