@@ -43,6 +43,7 @@ mod registry;
 mod reloads;
 mod scale;
 mod sessions;
+mod skills;
 mod structure;
 #[cfg(target_os = "linux")]
 mod undo;

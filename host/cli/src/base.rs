@@ -74,10 +74,11 @@ impl Base {
             || pins.iter().any(|pin| grants_hooks(&pin.grants))
     }
 
-    /// Returns the directories that plugins may not use, and the one among them from which the model reads long output.
+    /// Returns the directories that plugins may not use, and those among them that hold long output and skills for the model.
     pub(crate) fn host_directories(&self) -> HostDirectories {
         let Paths { config, data, cache } = self.paths.clone();
-        HostDirectories { private: vec![config, data, cache], handed_out: vec![self.output.directory().to_owned()] }
+        let handed_out = std::iter::once(self.output.directory().to_owned()).chain(self.users_skills()).collect();
+        HostDirectories { private: vec![config, data, cache], handed_out }
     }
 
     /// Returns the cache directory for compiled code and the secret that seals it.

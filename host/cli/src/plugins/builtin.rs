@@ -12,6 +12,8 @@ pub(crate) struct BuiltIn {
     pub(crate) is_for_conversations: bool,
     /// True if it has nothing to offer without MCP servers.
     pub(crate) is_for_servers: bool,
+    /// True if it has nothing to offer without skills.
+    pub(crate) is_for_skills: bool,
 }
 
 include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
@@ -30,11 +32,12 @@ pub(crate) static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::new("task", component!("task"), TASK),
     BuiltIn { is_for_conversations: true, ..BuiltIn::new("commands", component!("commands"), COMMANDS) },
     BuiltIn { is_for_servers: true, ..BuiltIn::new(BRIDGE, component!("mcp"), MCP) },
+    BuiltIn { is_for_skills: true, ..BuiltIn::new(SKILL_READER, component!("skills"), SKILLS) },
 ];
 
 impl BuiltIn {
     const fn new(name: &'static str, bytes: &'static [u8], description: Option<&'static str>) -> Self {
-        Self { name, bytes, description, is_for_conversations: false, is_for_servers: false }
+        Self { name, bytes, description, is_for_conversations: false, is_for_servers: false, is_for_skills: false }
     }
 
     /// Returns the source from which the runtime loads it.
@@ -45,6 +48,9 @@ impl BuiltIn {
 
 /// The plugin that offers the tools of MCP servers.
 pub(crate) const BRIDGE: &str = "mcp";
+
+/// The plugin that hands out skills.
+pub(crate) const SKILL_READER: &str = "skills";
 
 /// The plugin that models call first.
 pub(crate) const FIRST_CALLED: &str = "fs";

@@ -7,5 +7,6 @@ pub(crate) mod policy;
 pub(crate) mod runtime;
 pub(crate) mod sdk;
 pub(crate) mod secrets;
+mod skills;
 pub(crate) mod sources;
 mod stamp;

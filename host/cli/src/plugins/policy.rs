@@ -9,7 +9,7 @@
 use crate::base::Base;
 use crate::config::Config;
 use crate::config::file::FilePlugin;
-use crate::plugins::builtin::BUILT_IN;
+use crate::plugins::builtin::{BUILT_IN, SKILL_READER};
 use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::sources::identity;
 use crate::plugins::stamp::Stamp;
@@ -122,10 +122,16 @@ impl Policy {
         if name == "fs" && !grants.files.is_empty() && output.is_dir() {
             grants.files.insert(output.to_owned(), Access::Read);
         }
+        let mut config = plugin.map(config_of).unwrap_or_default();
+        if name == SKILL_READER {
+            let skills = self.base.skills();
+            config = skills.config();
+            grants.files.extend(skills.grants().clone());
+        }
         PluginSettings {
             grants,
             limits: plugin.map(|plugin| plugin.limits.clone()).unwrap_or_default(),
-            config: plugin.map(config_of).unwrap_or_default(),
+            config,
             ..PluginSettings::default()
         }
     }
@@ -345,7 +351,9 @@ impl PluginPolicy for Policy {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        vec![self.file.path().to_owned(), self.base.paths.config_file()]
+        let mut files = vec![self.file.path().to_owned(), self.base.paths.config_file()];
+        files.extend(self.base.skills().watched());
+        files
     }
 }
 

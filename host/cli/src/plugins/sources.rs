@@ -40,6 +40,7 @@ impl Base {
                 && !self.is_disabled(plugin.name)
                 && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
                 && (!plugin.is_for_servers || self.has_mcp_servers())
+                && (!plugin.is_for_skills || self.has_skills())
         })
     }
 

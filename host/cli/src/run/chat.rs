@@ -258,7 +258,7 @@ impl Chat<'_> {
 
     /// Returns the messages to send for a prompt of the user; none without one.
     pub(crate) async fn prompts(&mut self, text: Option<String>) -> Vec<Message> {
-        let changed = self.base.refresh_mcp(self.args, &self.ready.runtime).await;
+        let changed = self.base.refresh_offers(self.args, &self.ready.runtime).await;
         changed.iter().for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
         let Some(text) = text else { return Vec::new() };
         let (message, problems) = with_images(self.base, &self.ready.info.model(), text);
@@ -291,11 +291,16 @@ async fn render(
     }
 }
 
-/// Splits a line into a command and its arguments. A line that begins with a path is not a command.
+/// Splits a line into a command and its arguments: `/skill pdf`, or `/skill:pdf`. A line that begins with a path is not a
+/// command.
 fn command(line: &str) -> Option<(&str, &str)> {
     let command = line.strip_prefix('/')?;
-    let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    let (name, arguments) = command.split_once(is_end_of_name).unwrap_or((command, ""));
     (!name.contains('/')).then_some((name, arguments.trim()))
+}
+
+fn is_end_of_name(c: char) -> bool {
+    c.is_whitespace() || c == ':'
 }
 
 fn remark_on_interrupt() {
@@ -429,7 +434,7 @@ impl Completer for Prompting {
 
     fn complete(&self, line: &str, at: usize, _: &rustyline::Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let Some(typed) = line[..at].strip_prefix('/') else { return Ok((at, Vec::new())) };
-        match typed.split_once(' ') {
+        match typed.split_once([' ', ':']) {
             None => {
                 let pair = |name: &str, hint: &str, description: &str| {
                     let hint = if hint.is_empty() { String::new() } else { format!(" {hint}") };

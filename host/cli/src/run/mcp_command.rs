@@ -27,7 +27,7 @@ pub(crate) async fn run(
 ) -> String {
     let (verb, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let rest = rest.trim();
-    let changed = base.refresh_mcp(args, runtime).await;
+    let changed = base.refresh_offers(args, runtime).await;
     match verb {
         "reload" => changed.unwrap_or_else(|| "`mcp.json` has not changed".to_owned()),
         "" | "list" => list(base),

@@ -162,7 +162,7 @@ impl Base {
             .partition(|source| matches!(source, Source::File { .. }) && !named.contains(source));
         let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
         wanted.settled().await;
-        if self.has_mcp_servers() {
+        if self.has_mcp_servers() || self.has_skills() {
             // What servers offer comes from a cache. Without it, the first request would name other tools.
             let _ = tokio::time::timeout(OFFERS, runtime.offers_settled()).await;
         }
@@ -185,16 +185,21 @@ impl Base {
         in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
     }
 
-    /// Takes over changes of `mcp.json`, like [`Base::reload_mcp`]. With the first server, loads the bridge and waits for its
-    /// tools, as a start does.
-    pub(crate) async fn refresh_mcp(&self, args: &RunArgs, runtime: &Runtime) -> Option<String> {
+    /// Takes over changes of `mcp.json`, like [`Base::reload_mcp`], and of skills. With the first server or skill, loads the
+    /// plugin for it and waits for what it offers, as a start does.
+    pub(crate) async fn refresh_offers(&self, args: &RunArgs, runtime: &Runtime) -> Option<String> {
         let changed = self.reload_mcp();
         let loaded = runtime.plugins();
         let is_missing = |plugin: &&BuiltIn| !loaded.iter().any(|other| *other.name == *plugin.name);
-        let bridges = self.built_in(args, Purpose::Conversation).filter(|plugin| plugin.is_for_servers);
-        let missing: Vec<Source> = bridges.filter(is_missing).map(BuiltIn::source).collect();
-        if !missing.is_empty() {
-            runtime.begin(missing).settled().await;
+        let offering =
+            self.built_in(args, Purpose::Conversation).filter(|plugin| plugin.is_for_servers || plugin.is_for_skills);
+        let missing: Vec<Source> = offering.filter(is_missing).map(BuiltIn::source).collect();
+        let has_missing = !missing.is_empty();
+        runtime.begin(missing).settled().await;
+        if self.has_skills() {
+            runtime.refresh().await;
+        }
+        if has_missing || self.has_skills() {
             let _ = tokio::time::timeout(OFFERS, runtime.offers_settled()).await;
         }
         changed

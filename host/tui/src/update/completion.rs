@@ -56,7 +56,7 @@ impl App {
         }
         let before = self.composer.text()[..self.composer.cursor()].to_owned();
         if let Some(typed) = before.strip_prefix('/').filter(|typed| !typed.contains('\n')) {
-            match typed.split_once(' ') {
+            match typed.split_once([' ', ':']) {
                 None if !typed.contains('/') => self.complete_command(typed),
                 None => {}
                 Some((name, argument)) => self.complete_argument(name.to_owned(), argument.to_owned()),

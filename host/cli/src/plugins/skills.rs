@@ -1,0 +1,161 @@
+//! The directories of skills, for the built-in plugin `skills`.
+//!
+//! A skill is a directory with a `SKILL.md` (<https://agentskills.io/specification>). They are found in these directories and
+//! below them; of two with one name, the first counts:
+//!
+//! 1. the user's own: `skills` in the config directory, and `.agents/skills` and `.claude/skills` in the home directory
+//! 2. the repository's: `.pinion/skills` of a trusted project, and `.agents/skills` and `.claude/skills` in the workspace and in
+//!    the directories above it, up to the root of the repository
+//!
+//! So a repository cannot take the place of a skill of the user. Its skills are untrusted text, as are its context files. This
+//! module only finds directories; the plugin reads them, within its grants. No link is followed in a repository.
+
+use crate::base::Base;
+use crate::files::paths;
+use crate::files::repository::Repository;
+use pinion_plugin_runtime::Access;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// File that makes a directory a skill.
+const SKILL_MD: &str = "SKILL.md";
+/// Directories of skills that all agents share, and those of one that many have.
+const SHARED: [&str; 2] = [".agents/skills", ".claude/skills"];
+/// Directory of skills of a project for this program.
+const PROJECTS: &str = ".pinion/skills";
+
+/// Maximum skills; others are not found.
+const MAX_SKILLS: usize = 256;
+/// Maximum directories above the workspace.
+const MAX_ABOVE: usize = 16;
+/// Maximum directories between one of skills and a skill, and maximum entries of all.
+const MAX_DEPTH: usize = 3;
+const MAX_ENTRIES: usize = 10_000;
+
+/// The skills that there are.
+#[derive(Debug, Default)]
+pub(crate) struct Skills {
+    found: Vec<Skill>,
+    /// Everything whose change may change the skills.
+    watched: Vec<PathBuf>,
+    grants: BTreeMap<PathBuf, Access>,
+    entries: usize,
+}
+
+#[derive(Debug)]
+struct Skill {
+    directory: PathBuf,
+    is_users: bool,
+    /// Distinguishes the states of its `SKILL.md`.
+    stamp: String,
+}
+
+impl Base {
+    /// Returns the directories of the user's skills.
+    pub(crate) fn users_skills(&self) -> Vec<PathBuf> {
+        let shared = paths::home().into_iter().flat_map(|home| SHARED.map(|name| home.join(name)));
+        std::iter::once(self.paths.config.join("skills")).chain(shared).collect()
+    }
+
+    /// Returns whether there is a directory of skills.
+    pub(crate) fn has_skills(&self) -> bool {
+        self.skill_directories().iter().any(|(directory, _)| directory.is_dir())
+    }
+
+    /// Finds the skills.
+    pub(crate) fn skills(&self) -> Skills {
+        let mut skills = Skills::default();
+        let root = Repository::around(&self.workspace, paths::home().as_deref()).ok();
+        let root = root.and_then(|repository| repository.root().canonicalize().ok());
+        for (directory, is_users) in self.skill_directories() {
+            let Ok(real) = directory.canonicalize() else { continue };
+            if is_users {
+                skills.grants.insert(real.clone(), Access::Read);
+                skills.add_all(&real, true, MAX_DEPTH);
+            } else if let Some(root) = root.as_ref().filter(|root| real.starts_with(root)) {
+                // The root, beneath which the runtime finds everything that the plugin opens.
+                skills.grants.insert(root.clone(), Access::Read);
+                skills.add_all(&real, false, MAX_DEPTH);
+            }
+        }
+        skills
+    }
+
+    /// Returns the directories in which skills may be, and whether they are the user's own.
+    fn skill_directories(&self) -> Vec<(PathBuf, bool)> {
+        let home = paths::home();
+        let mut directories: Vec<_> = self.users_skills().into_iter().map(|directory| (directory, true)).collect();
+        if self.config.project.is_trusted() {
+            directories.push((self.workspace.join(PROJECTS), false));
+        }
+        let repository = Repository::around(&self.workspace, home.as_deref());
+        let root = repository.map_or_else(|_| self.workspace.clone(), |repository| repository.root().to_owned());
+        let above = self.workspace.ancestors().take_while(|directory| directory.starts_with(&root)).take(MAX_ABOVE);
+        directories.extend(above.flat_map(|directory| SHARED.map(|name| (directory.join(name), false))));
+        // The workspace may be the home directory.
+        let mut seen = Vec::new();
+        directories.retain(|(directory, _)| {
+            let is_new = !seen.contains(directory);
+            seen.push(directory.clone());
+            is_new
+        });
+        directories
+    }
+}
+
+impl Skills {
+    /// Adds the skills in a directory, and in those below it.
+    fn add_all(&mut self, directory: &Path, is_users: bool, depth: usize) {
+        self.watched.push(directory.to_owned());
+        let mut entries: Vec<_> = std::fs::read_dir(directory).into_iter().flatten().flatten().collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES || self.found.len() >= MAX_SKILLS {
+                tracing::warn!(directory = %directory.display(), "there are more skills than can be used");
+                return;
+            }
+            let path = entry.path();
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if (is_link && !is_users) || !path.is_dir() {
+                continue;
+            }
+            let Ok(real) = path.canonicalize() else { continue };
+            match real.join(SKILL_MD).metadata() {
+                Ok(metadata) if metadata.is_file() => self.add(real, is_users, is_link, &metadata),
+                _ if depth > 0 && !is_link => self.add_all(&path, is_users, depth - 1),
+                _ => {}
+            }
+        }
+    }
+
+    fn add(&mut self, directory: PathBuf, is_users: bool, is_link: bool, metadata: &Metadata) {
+        let modified =
+            metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+        let stamp = format!("{}-{}", modified.as_nanos(), metadata.len());
+        if is_link {
+            self.grants.insert(directory.clone(), Access::Read);
+        }
+        self.watched.extend([directory.clone(), directory.join(SKILL_MD)]);
+        self.found.push(Skill { directory, is_users, stamp });
+    }
+
+    /// Returns the settings of the plugin.
+    pub(crate) fn config(&self) -> Value {
+        let skill = |skill: &Skill| json!({ "directory": skill.directory.to_string_lossy(), "users": skill.is_users, "stamp": skill.stamp });
+        json!({ "skills": self.found.iter().map(skill).collect::<Vec<_>>() })
+    }
+
+    /// Returns what the plugin may read.
+    pub(crate) fn grants(&self) -> &BTreeMap<PathBuf, Access> {
+        &self.grants
+    }
+
+    /// Returns the files and directories whose change may change the skills.
+    pub(crate) fn watched(self) -> Vec<PathBuf> {
+        self.watched
+    }
+}

@@ -1,0 +1,150 @@
+//! Skills: which are found, what the model and the user see of them, and what hostile ones cannot do.
+
+use bytes::Bytes;
+use pinion_tests::{HttpServer, Pinion, Terminal, answer, call, say};
+use serde_json::{Value, json};
+use std::os::unix::fs::symlink;
+
+fn skill(pinion: &Pinion, directory: &str, name: &str, description: &str, body: &str) {
+    let text = format!("---\nname: {name}\ndescription: {description}\n---\n{body}\n");
+    pinion.write(&format!("{directory}/{name}/SKILL.md"), text);
+}
+
+/// Returns the system prompt and the names of the tools that a model receives.
+async fn request(pinion: &Pinion) -> (String, Vec<String>) {
+    let server = HttpServer::start(|_| {
+        let chunk = json!({ "id": "c", "model": "m", "choices": [{ "index": 0, "delta": { "content": "done" }, "finish_reason": "stop" }] });
+        let text = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+        answer(200, &[("content-type", "text/event-stream")], Bytes::from(text))
+    })
+    .await;
+    let url = server.url("/v1");
+    let mut command = pinion.command(["-p", "--provider", "openai-chat", "-m", "m", "--base-url", &url, "hi"]);
+    command.env("OPENAI_API_KEY", "k").env("NO_PROXY", "*");
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let requests = server.requests();
+    let body: Value = serde_json::from_slice(requests[0].body()).unwrap();
+    let tools = body["tools"].as_array().unwrap().iter();
+    let names = tools.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect();
+    (body["messages"][0]["content"].as_str().unwrap().to_owned(), names)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prompt_lists_skills_of_the_user_and_the_repository() {
+    let pinion = Pinion::default();
+    let (before, tools) = request(&pinion).await;
+    assert!(!before.contains("Skills are") && !tools.contains(&"skill".to_owned()), "{before}");
+    skill(&pinion, "../home/skills", "own", "the user's", "");
+    skill(&pinion, "../home/.agents/skills/group", "nested", "below a group", "");
+    skill(&pinion, ".agents/skills", "build", "how to\u{1b}[2J build", "");
+    skill(&pinion, ".agents/skills", "own", "a hostile one", "");
+    skill(&pinion, ".pinion/skills", "secret", "of an untrusted project", "");
+    pinion.write(".agents/skills/broken/SKILL.md", "no front matter");
+    let (prompt, tools) = request(&pinion).await;
+    for line in
+        ["- own: the user's\n", "- nested: below a group\n", "- build (of this repository): how to\u{fffd}[2J build"]
+    {
+        assert!(prompt.contains(line), "{line} is not in:\n{prompt}");
+    }
+    assert!(!["hostile one", "untrusted project", "broken"].iter().any(|text| prompt.contains(text)), "{prompt}");
+    assert!(tools.contains(&"skill".to_owned()), "{tools:?}");
+    pinion.config("[plugins.skills]\nenabled = false\n");
+    assert!(!request(&pinion).await.0.contains("Skills are"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skills_of_a_trusted_project_are_listed() {
+    let pinion = Pinion::default();
+    skill(&pinion, ".pinion/skills", "release", "how to release", "");
+    assert!(!request(&pinion).await.0.contains("how to release"));
+    let trusted = pinion.run(["trust", "add", "--yes"]);
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    assert!(request(&pinion).await.0.contains("- release (of this repository): how to release"));
+}
+
+/// Calls tools and returns the text of each result.
+fn results(pinion: &Pinion, calls: &[Value]) -> Vec<String> {
+    let replies: Vec<Value> =
+        calls.iter().map(|arguments| call("skill", arguments.clone())).chain([say("done")]).collect();
+    let script = pinion.script(&replies);
+    let ended = pinion.run(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "go"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let events = ended.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ends = events.filter(|event| event["type"] == "tool_execution_end");
+    ends.map(|event| event["content"][0]["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn model_reads_instructions_and_files_of_a_skill_only() {
+    let pinion = Pinion::default();
+    skill(&pinion, "../home/.agents/skills", "pdf", "Use when: a PDF", "Run `scripts/fill.py`.");
+    pinion.write("../home/.agents/skills/pdf/scripts/fill.py", "print(1)\n");
+    pinion.write("../home/.agents/skills/other.txt", "outside");
+    pinion.write("../home/private.txt", "outside");
+    symlink(pinion.home().join("private.txt"), pinion.home().join(".agents/skills/pdf/link.txt")).unwrap();
+    let results = results(
+        &pinion,
+        &[
+            json!({ "name": "pdf" }),
+            json!({ "name": "pdf", "file": "scripts/fill.py" }),
+            json!({ "name": "pdf", "file": "../other.txt" }),
+            json!({ "name": "pdf", "file": "link.txt" }),
+            json!({ "name": "doc" }),
+        ],
+    );
+    assert!(
+        results[0].contains("Run `scripts/fill.py`.") && results[0].contains("Its files: scripts/fill.py"),
+        "{results:?}"
+    );
+    assert!(!results[0].contains("description"), "{results:?}");
+    assert_eq!(results[1], "print(1)\n");
+    assert!(results[2].contains("inside the directory") && !results[3].contains("outside"), "{results:?}");
+    assert!(results[4].contains("there is no skill `doc`; the skills are: pdf"), "{results:?}");
+}
+
+#[test]
+fn links_in_a_repository_are_no_skills() {
+    let pinion = Pinion::default();
+    skill(&pinion, "../elsewhere", "stolen", "outside of the repository", "");
+    skill(&pinion, ".agents/skills", "real", "inside", "");
+    symlink(pinion.workspace().join("../elsewhere/stolen"), pinion.workspace().join(".agents/skills/stolen")).unwrap();
+    std::fs::create_dir(pinion.workspace().join(".claude")).unwrap();
+    symlink(pinion.workspace().join("../elsewhere"), pinion.workspace().join(".claude/skills")).unwrap();
+    let results = results(&pinion, &[json!({ "name": "stolen" }), json!({ "name": "real" })]);
+    assert!(results[0].contains("the skills are: real") && results[1].contains("Skill `real`"), "{results:?}");
+}
+
+#[test]
+fn linked_skill_of_the_user_is_used() {
+    let pinion = Pinion::default();
+    skill(&pinion, "../elsewhere", "linked", "kept elsewhere", "Linked instructions.");
+    std::fs::create_dir_all(pinion.home().join(".claude/skills")).unwrap();
+    symlink(pinion.workspace().join("../elsewhere/linked"), pinion.home().join(".claude/skills/linked")).unwrap();
+    assert!(results(&pinion, &[json!({ "name": "linked" })])[0].contains("Linked instructions."));
+}
+
+#[test]
+fn command_uses_skills_and_new_ones_join_a_conversation() {
+    let pinion = Pinion::default();
+    skill(&pinion, ".agents/skills", "first", "one thing", "First instructions.");
+    let script =
+        pinion.script(&[say("reply 1"), say("reply 2"), call("skill", json!({ "name": "late" })), say("reply 3")]);
+    let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
+    let mut terminal = Terminal::start(&command, (100, 30), "");
+    terminal.wait_for("› ");
+    terminal.keys("/skill\r");
+    terminal.wait_for_then("one thing", "› ");
+    terminal.keys("/skill:first do it now\r");
+    terminal.wait_for_then("reply 1", "› ");
+    skill(&pinion, ".agents/skills", "late", "another thing", "Late instructions.");
+    terminal.keys("hello\r");
+    terminal.wait_for_then("reply 2", "› ");
+    terminal.keys("and again\r");
+    terminal.wait_for_then("reply 3", "› ");
+    terminal.exit();
+    let id = &pinion.run(["session", "list"]).stdout[..8];
+    let shown = pinion.run(["session", "export", id, "--format", "markdown"]).stdout;
+    assert!(shown.contains("First instructions.") && shown.contains("do it now"), "{shown}");
+    assert!(shown.contains("Late instructions."), "{shown}");
+}
