@@ -5,8 +5,8 @@
 
 use crate::error::SandboxError;
 use seccompiler::{
-    SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 use std::collections::BTreeMap;
 
@@ -113,15 +113,12 @@ const REFUSED_HERE: &[i64] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modif
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// Marks a call of the x32 interface of x86-64 kernels.
-#[cfg(target_arch = "x86_64")]
-const X32: i64 = 0x4000_0000;
-/// Refused calls whose numbers differ there: `ptrace`, `process_vm_readv`, `process_vm_writev`, `kexec_load`.
-#[cfg(target_arch = "x86_64")]
-const REFUSED_X32: &[i64] = &[X32 | 521, X32 | 539, X32 | 540, X32 | 528];
-/// `ioctl` of the x32 interface.
-#[cfg(target_arch = "x86_64")]
-const IOCTL_X32: i64 = X32 | 514;
+/// `clone3` and `openat2`, which have the same numbers everywhere. Their flags and modes are behind pointers. Programs fall
+/// back to `clone` and `openat`.
+const UNKNOWN: [u32; 2] = [435, 437];
+/// The first number of the x32 interface of x86-64 kernels, which few kernels and no programs have. All of it is unknown, and
+/// so are the larger numbers of other architectures, which have no call.
+const X32: u32 = 0x4000_0000;
 
 /// Installs the filter, which this process and everything that it starts keep.
 ///
@@ -133,19 +130,37 @@ pub(super) fn apply(channels: Channels) -> Result<(), SandboxError> {
         reason,
         remedy: "use a kernel with CONFIG_SECCOMP_FILTER, or `mode = \"off\"` in `[sandbox]`, or `--no-sandbox`",
     };
+    let program = program(channels).map_err(|error| missing(error.to_string()))?;
+    apply_filter(&program).map_err(|error| missing(error.to_string()))
+}
+
+/// Returns the filter. One, because the kernel compiles each, and runs each for every call.
+fn program(channels: Channels) -> Result<BpfProgram, seccompiler::BackendError> {
     let errno = |number: i32| SeccompAction::Errno(number.unsigned_abs());
-    // Flags of clone3 and the mode of openat2 are behind pointers. Programs fall back to clone and openat.
-    let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
-    let filters =
-        [(rules, errno(libc::ENOSYS)), (rules_of(channels).map_err(|e| missing(e.to_string()))?, errno(libc::EPERM))];
-    for (rules, action) in filters {
-        let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| missing(error.to_string()))?;
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture);
-        let program: seccompiler::BpfProgram =
-            filter.and_then(TryInto::try_into).map_err(|error| missing(error.to_string()))?;
-        apply_filter(&program).map_err(|error| missing(error.to_string()))?;
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let filter = SeccompFilter::new(rules_of(channels)?, SeccompAction::Allow, errno(libc::EPERM), architecture)?;
+    let refusing: BpfProgram = filter.try_into()?;
+    // A call that the system does not know is refused on every architecture, so that this comes before the check of it.
+    let mut program = unknown_calls(errno(libc::ENOSYS).into());
+    program.extend(refusing);
+    Ok(program)
+}
+
+/// Returns the beginning of the filter, which answers as a system without certain calls does.
+fn unknown_calls(unknown: u32) -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const JUMP_IF_NOT_BELOW: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    let instruction = |code: u16, jt: u8, jf: u8, k: u32| sock_filter { code, jt, jf, k };
+    let count = u8::try_from(UNKNOWN.len()).unwrap_or(u8::MAX);
+    let mut program = vec![instruction(LOAD_NUMBER, 0, 0, 0)];
+    for (call, left) in UNKNOWN.iter().zip((1..=count).rev()) {
+        program.push(instruction(JUMP_IF_EQUAL, left, 0, *call));
     }
-    Ok(())
+    program.push(instruction(JUMP_IF_NOT_BELOW, 0, 1, X32));
+    program.push(instruction(RETURN, 0, 0, unknown));
+    program
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -160,23 +175,13 @@ fn rules_of(channels: Channels) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_clone, vec![makes_namespace()?]);
     rules.insert(libc::SYS_unshare, vec![makes_namespace()?]);
     // Input pushed into a terminal, which its next reader would take for the user's.
-    let pushes = || -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-        Ok(vec![when(&[(1, Is::Eq, libc::TIOCSTI)])?, when(&[(1, Is::Eq, libc::TIOCLINUX)])?])
-    };
-    rules.insert(libc::SYS_ioctl, pushes()?);
+    let pushes = vec![when(&[(1, Is::Eq, libc::TIOCSTI)])?, when(&[(1, Is::Eq, libc::TIOCLINUX)])?];
+    rules.insert(libc::SYS_ioctl, pushes);
     rules.insert(libc::SYS_socket, sockets(channels)?);
     // A program with the rights of its owner would have them outside, where other users can start it.
     let set_user = u64::from(libc::S_ISUID);
     for (call, mode) in MODES.iter().chain(MODES_HERE) {
         rules.insert(*call, vec![when(&[(*mode, Is::MaskedEq(set_user), set_user)])?]);
-    }
-    #[cfg(target_arch = "x86_64")]
-    {
-        let same: Vec<(i64, Vec<SeccompRule>)> =
-            rules.iter().map(|(call, rules)| (X32 | call, rules.clone())).collect();
-        rules.extend(same);
-        rules.extend(REFUSED_X32.iter().map(|call| (*call, Vec::new())));
-        rules.insert(IOCTL_X32, pushes()?);
     }
     Ok(rules)
 }
@@ -206,4 +211,76 @@ fn when(conditions: &[(u8, Is, u64)]) -> Result<SeccompRule, seccompiler::Backen
         .iter()
         .map(|(argument, is, value)| SeccompCondition::new(*argument, Length::Dword, is.clone(), *value));
     SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNELS: Channels = Channels { internet: true, unix: true, ipc: true };
+
+    /// Runs a filter for a call of this architecture, as the kernel does: loads, tests of bits, jumps and ends.
+    fn answer(number: u32, arguments: [u64; 6]) -> u32 {
+        let mut data = vec![number, architecture()];
+        data.extend([0, 0]);
+        data.extend(arguments.iter().flat_map(|value| [*value as u32, (*value >> 32) as u32]));
+        let program = program(CHANNELS).unwrap();
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let jump = |is: bool| usize::from(if is { jt } else { jf });
+            at += 1 + match code {
+                0x20 => {
+                    value = data[k as usize / 4];
+                    0
+                }
+                0x54 => {
+                    value &= k;
+                    0
+                }
+                0x05 => k as usize,
+                0x15 => jump(value == k),
+                0x25 => jump(value > k),
+                0x35 => jump(value >= k),
+                0x06 => return k,
+                _ => panic!("{code:x}"),
+            };
+        }
+    }
+
+    fn architecture() -> u32 {
+        // The second instruction behind the beginning compares with it.
+        program(CHANNELS).unwrap()[UNKNOWN.len() + 4].k
+    }
+
+    fn errno(number: i32) -> u32 {
+        SeccompAction::Errno(number.unsigned_abs()).into()
+    }
+
+    fn number(call: i64) -> u32 {
+        u32::try_from(call).unwrap()
+    }
+
+    #[test]
+    fn calls_whose_flags_no_filter_sees_are_unknown() {
+        assert_eq!(UNKNOWN, [number(libc::SYS_clone3), number(libc::SYS_openat2)]);
+        for call in UNKNOWN.into_iter().chain([X32, X32 | number(libc::SYS_mount), u32::MAX]) {
+            assert_eq!(answer(call, [0; 6]), errno(libc::ENOSYS), "{call:x}");
+        }
+    }
+
+    #[test]
+    fn one_filter_refuses_and_allows() {
+        let (refused, allowed) = (errno(libc::EPERM), u32::from(SeccompAction::Allow));
+        assert_eq!(answer(number(libc::SYS_ptrace), [0; 6]), refused);
+        assert_eq!(answer(number(libc::SYS_read), [0; 6]), allowed);
+        assert_eq!(answer(number(libc::SYS_unshare), [0; 6]), allowed);
+        let user_namespace = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
+        assert_eq!(answer(number(libc::SYS_unshare), [user_namespace, 0, 0, 0, 0, 0]), refused);
+        assert_eq!(answer(number(libc::SYS_ioctl), [0, libc::TIOCSTI, 0, 0, 0, 0]), refused);
+        assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o4755, 0, 0, 0, 0]), refused);
+        assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o755, 0, 0, 0, 0]), allowed);
+        let raw = u64::from(libc::AF_PACKET.unsigned_abs());
+        assert_eq!(answer(number(libc::SYS_socket), [raw, 0, 0, 0, 0, 0]), refused);
+    }
 }

@@ -1,8 +1,8 @@
 //! Namespaces of a program's own: users, mounts, processes, IPC, and the network unless the policy allows it.
 //!
-//! The helper stays outside the process namespace and waits. Its copy is the first process inside, which builds the
-//! [tree](super::mounts), gives up its rights, starts the program and adopts what the program leaves behind. When it ends,
-//! the kernel kills everything else in the namespace; it ends with the program, and when the helper is killed.
+//! The helper stays outside, names the users of the new namespaces and waits. Its copy is the first process inside, which
+//! builds the [tree](super::mounts), gives up its rights, starts the program and adopts what the program leaves behind. When
+//! it ends, the kernel kills everything else in the namespace; it ends with the program, and when the helper is killed.
 
 use crate::error::SandboxError;
 use crate::linux::cgroup::Group;
@@ -10,7 +10,8 @@ use crate::linux::{mounts, passing, removed, restrict, sys};
 use crate::policy::Network;
 use crate::proxy::PROXY_PORT;
 use crate::request::{Outcome, Report, Request};
-use nix::sched::{CloneFlags, unshare};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::CloneFlags;
 use nix::sys::prctl::{set_dumpable, set_pdeathsig};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -50,23 +51,30 @@ pub(super) fn enter(
     if request.policy.network != Network::On {
         flags |= CloneFlags::CLONE_NEWNET;
     }
-    separate(flags).map_err(|error| SandboxError::Layer {
-        layer: "a user namespace",
-        reason: error.to_string(),
-        remedy: REMEDY,
-    })?;
-    let Some(inside) = sys::fork().map_err(|error| SandboxError::step("start the first process", error))? else {
+    let missing =
+        |error: io::Error| SandboxError::Layer { layer: "a user namespace", reason: error.to_string(), remedy: REMEDY };
+    let Some(inside) = sys::fork_into(flags | CloneFlags::CLONE_NEWUSER).map_err(missing)? else {
         drop((ended, began));
         // The program must not outlive the helper.
-        let _ = group.as_ref().map(Group::enter);
         let outcome = set_pdeathsig(Signal::SIGKILL)
             .map_err(|error| SandboxError::step("end with the helper", error.desc()))
             .and_then(|()| wait_for_helper(begin))
-            .and_then(|()| run_inside(request, program, &sockets));
+            .and_then(|()| {
+                let _ = group.as_ref().map(Group::enter);
+                run_inside(request, program, &sockets)
+            });
         send(report, &outcome.unwrap_or_else(|error| Ended::Failed(error.to_string())));
         return Ok(Outcome::Ended(ExitCode::SUCCESS));
     };
     drop((report, begin));
+    if let Err(error) = name_users(inside) {
+        // The copy ends, because nothing tells it to begin.
+        drop(began);
+        let _ = waitpid(Pid::from_raw(inside), None);
+        removed(group);
+        return Err(missing(error));
+    }
+    // Stays open for as long as the helper lives.
     began.write_all(b"!").map_err(failed)?;
     let mut message = Vec::new();
     ended.read_to_end(&mut message).map_err(failed)?;
@@ -87,9 +95,16 @@ fn pipe() -> io::Result<(File, File)> {
     Ok((read.into(), write.into()))
 }
 
-/// Returns once the helper is known to have been alive after this process asked to end with it.
+/// Returns once the helper has named the users, if it still lived after this process asked to end with it.
 fn wait_for_helper(mut begin: File) -> Result<(), SandboxError> {
-    begin.read_exact(&mut [0]).map_err(|error| SandboxError::step("begin", error))
+    let failed = |error: io::Error| SandboxError::step("begin", error);
+    begin.read_exact(&mut [0]).map_err(failed)?;
+    let mut helper = [PollFd::new(begin.as_fd(), PollFlags::empty())];
+    match poll(&mut helper, PollTimeout::ZERO) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(failed(io::Error::other("the helper was killed"))),
+        Err(error) => Err(failed(error.into())),
+    }
 }
 
 fn send(mut report: File, ended: &Ended) {
@@ -109,42 +124,22 @@ fn die_by(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX))
 }
 
-/// Moves this process to new namespaces with the same users and groups.
-fn separate(flags: CloneFlags) -> io::Result<()> {
+/// Gives the users and groups in the namespace of a process the numbers that they have here.
+///
+/// For root, all of them, so that it can use the files of others, as it is used to; only itself if the system refuses that.
+fn name_users(process: i32) -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let flags = flags | CloneFlags::CLONE_NEWUSER;
-    if user == 0 && with_all_users(flags)? {
-        return Ok(());
-    }
-    if user != 0 {
-        unshare(flags)?;
-    }
-    fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
-}
-
-/// Moves this process to a namespace in which all users have the same numbers, so that root can use the files of others, as
-/// it is used to. Another process has to write the map. Returns false if the system refuses it.
-fn with_all_users(flags: CloneFlags) -> io::Result<bool> {
-    let (users, groups) = (fs::read_to_string("/proc/self/uid_map")?, fs::read_to_string("/proc/self/gid_map")?);
-    let (mut begin, mut began) = pipe()?;
-    let helper = getpid();
-    match sys::fork()? {
-        None => {
-            drop(began);
-            let written = begin.read_exact(&mut [0]).and_then(|()| {
-                fs::write(format!("/proc/{helper}/uid_map"), identity(&users))?;
-                fs::write(format!("/proc/{helper}/gid_map"), identity(&groups))
-            });
-            std::process::exit(i32::from(written.is_err()))
-        }
-        Some(mapper) => {
-            unshare(flags)?;
-            began.write_all(b"!")?;
-            Ok(matches!(waitpid(Pid::from_raw(mapper), None)?, WaitStatus::Exited(_, 0)))
+    let write = |file: &str, text: &str| fs::write(format!("/proc/{process}/{file}"), text);
+    let identity = |file: &str| fs::read_to_string(format!("/proc/self/{file}")).map(|map| identity(&map));
+    if user == 0 {
+        let (users, groups) = (identity("uid_map")?, identity("gid_map")?);
+        if write("uid_map", &users).and_then(|()| write("gid_map", &groups)).is_ok() {
+            return Ok(());
         }
     }
+    write("setgroups", "deny")?;
+    write("uid_map", &format!("{user} {user} 1"))?;
+    write("gid_map", &format!("{group} {group} 1"))
 }
 
 /// Returns the map under which every number that is valid here means itself.

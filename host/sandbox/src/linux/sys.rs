@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "these calls have no safe wrapper; each block says why it is sound")]
 
+use nix::sched::CloneFlags;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -20,13 +21,15 @@ pub(super) struct MountAttributes {
     pub(super) recursive: bool,
 }
 
-/// Creates a copy of this process; returns its id, or none in the copy.
-pub(super) fn fork() -> io::Result<Option<i32>> {
-    // SAFETY: the helper has one thread, so that the copy has all threads of the process, and no lock is held by another.
-    match unsafe { libc::fork() } {
+/// Creates a copy of this process in new namespaces; returns its id, or none in the copy.
+pub(super) fn fork_into(namespaces: CloneFlags) -> io::Result<Option<i32>> {
+    let flags = i64::from((namespaces.bits() | libc::SIGCHLD).cast_unsigned());
+    // SAFETY: without a stack and without shared memory, clone is fork. The helper has one thread, so that the copy has all
+    // threads of the process, and no lock is held by another.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0_i64, 0_i64, 0_i64, 0_i64) } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
-        process => Ok(Some(process)),
+        process => Ok(Some(i32::try_from(process).map_err(io::Error::other)?)),
     }
 }
 
