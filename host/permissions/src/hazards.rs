@@ -4,6 +4,7 @@
 
 use crate::readonly::is_banned;
 use crate::shell::{Simple, Word};
+use crate::{git, options};
 
 /// Programs with such options.
 const HAZARDS: &[(&[&str], &[&str])] = &[
@@ -223,8 +224,10 @@ const GIT: &[(&str, &[&str])] = &[
     ("filter-branch", &["*"]),
     ("grep", &["-O"]),
     ("mergetool", &["*"]),
+    ("http-push", &["*"]),
     ("push", &["-f", "-d", "--prune"]),
     ("rebase", &["-x", "--exec"]),
+    ("send-pack", &["*"]),
     ("submodule", &["foreach"]),
 ];
 /// Variables of `make` that only change how much it prints.
@@ -236,7 +239,7 @@ pub(crate) fn hazard<'a>(command: &'a Simple, named: &[Word]) -> Option<&'a str>
     let beyond = command.words.get(named.len()..).unwrap_or_default();
     let text = |word: &'a Word| word.text.as_str();
     let word = match program {
-        "git" => git(command, named),
+        "git" => other_git(command, named),
         "make" | "gmake" => beyond.iter().find(|word| sets_variable(word)).or_else(|| other_target(beyond, named)),
         "just" | "ninja" => other_target(beyond, named),
         "kubectl" => beyond.iter().find(|word| word.text.to_ascii_lowercase().contains("secret")),
@@ -248,12 +251,16 @@ pub(crate) fn hazard<'a>(command: &'a Simple, named: &[Word]) -> Option<&'a str>
     word.map(text).or_else(|| {
         let (_, options) = HAZARDS.iter().find(|(programs, _)| programs.contains(&program))?;
         // Words behind `--` are no options of the program itself.
-        let beyond = beyond.iter().take_while(|word| word.text != "--");
-        beyond.filter(|word| !named.contains(word)).find(|word| is_banned(word, options)).map(text)
+        let end = beyond.iter().position(|word| word.text == "--").unwrap_or(beyond.len());
+        let is_hazard = |word: &&Word| {
+            let is_named = named.contains(word);
+            !is_named && (is_banned(word, options) || options::is_one(command, word, options))
+        };
+        beyond[..end].iter().find(is_hazard).map(text)
     })
 }
 
-fn git<'a>(command: &'a Simple, named: &[Word]) -> Option<&'a Word> {
+fn other_git<'a>(command: &'a Simple, named: &[Word]) -> Option<&'a Word> {
     let words = &command.words;
     let is_quiet = |word: &&Word| matches!(word.text.as_str(), "--no-pager" | "-P");
     let at = 1 + words[1..].iter().take_while(is_quiet).count();
@@ -262,6 +269,10 @@ fn git<'a>(command: &'a Simple, named: &[Word]) -> Option<&'a Word> {
     if subcommand.text.starts_with('-') {
         return (at >= named.len() && !matches!(subcommand.text.as_str(), "--version" | "--help"))
             .then_some(subcommand);
+    }
+    // An alias, or a program that is not part of git.
+    if !git::is_command(subcommand) && at >= named.len() {
+        return Some(subcommand);
     }
     let beyond = words.get(named.len().max(at + 1)..).unwrap_or_default();
     let is_other_ref = |word: &&Word| subcommand.text == "push" && word.text.starts_with(['+', ':']);

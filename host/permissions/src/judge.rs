@@ -1,6 +1,7 @@
 //! Decides on a line and explains the decision.
 
 use crate::excluded::may_read;
+use crate::git::{self, Meaning};
 use crate::hazards::hazard;
 use crate::readonly::{is_below, reads_only, shows_no_content, strange_variable};
 use crate::rule::Hit;
@@ -392,6 +393,15 @@ impl Judge<'_> {
         }
         if let Some(word) = rest.iter().find(|word| word.kind == Kind::Dynamic || word.may_be_option()) {
             return Some(format!("the shell computes `{}`", word.text));
+        }
+        let is_git = command.program() == Some("git");
+        if is_git
+            && matches!(
+                git::meaning(command, self.scene),
+                Meaning::Unknown | Meaning::Alias { is_repositorys: true, .. }
+            )
+        {
+            return Some("it may be an alias that the repository defines".to_owned());
         }
         if let Some(option) = hazard(command, &command.words[..length]) {
             return Some(format!("`{option}` does more than the rule says"));

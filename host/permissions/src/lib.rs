@@ -5,9 +5,11 @@
 //! text of a line: what the parser and a second reading of each word do not agree on is a question to the user.
 
 mod excluded;
+mod git;
 mod hazards;
 mod judge;
 mod offer;
+mod options;
 mod readonly;
 mod repository;
 mod rule;
@@ -24,5 +26,7 @@ pub use scene::{Scene, normal};
 
 #[cfg(test)]
 mod evasions_tests;
+#[cfg(test)]
+mod spellings_tests;
 #[cfg(test)]
 mod tests;

@@ -153,7 +153,6 @@ const GIT: &[&str] = &[
     "name-rev",
     "diff-tree",
     "count-objects",
-    "whatchanged",
     "cherry",
 ];
 const GIT_BANNED: &[&str] = &[

@@ -2,6 +2,7 @@
 
 use crate::scene::normal;
 use crate::shell::{Kind, Simple, Word, word};
+use crate::{git, options};
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum bytes of a rule.
@@ -101,9 +102,14 @@ impl Rule {
     }
 
     /// Returns whether a rule that denies or asks applies: the program by its name, options at any place and in any
-    /// grouping, and other words in their order.
+    /// grouping and spelling, and other words in their order.
     pub(crate) fn hits(&self, command: &Simple) -> Hit {
         let Subject::Command(words) = &self.subject else { return Hit::No };
+        let hit = Self::hit(words, command);
+        git::in_other_words(command).map_or(hit, |same| hit.max(Self::hit(words, &same)))
+    }
+
+    fn hit(words: &[Word], command: &Simple) -> Hit {
         let program = match command.program() {
             Some(name) if matches_text(&words[0], name) => Hit::Yes,
             Some(name) if words[0].text.contains('/') && command.words[0].text == words[0].text && !name.is_empty() => {
@@ -118,7 +124,9 @@ impl Rule {
         for wanted in &words[1..] {
             let found = match wanted.text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
                 Some(option) => {
-                    arguments.iter().any(|given| has_option(given, option)) || has_letters(arguments, option)
+                    arguments.iter().any(|given| has_option(given, option))
+                        || has_letters(arguments, option)
+                        || options::has(command, &wanted.text)
                 }
                 None => {
                     let found = arguments[at..].iter().position(|given| is_word(wanted, given));
@@ -281,7 +289,7 @@ fn plain(text: &str) -> String {
 fn has_option(given: &Word, option: &str) -> bool {
     let Some(text) = given.literal().and_then(|text| text.strip_prefix('-')) else { return false };
     let name = text.split('=').next().unwrap_or_default();
-    name == option || (option.starts_with('-') && name.len() > 3 && option.starts_with(name))
+    name == option || (option.starts_with('-') && name.len() > 1 && option.starts_with(name))
 }
 
 /// Returns whether the short options of a command have all letters of one of a rule, in any order, case and grouping.

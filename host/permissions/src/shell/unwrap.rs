@@ -1,6 +1,7 @@
 //! Commands in the arguments of other commands: `env`, `timeout`, `xargs`, `sudo`, `bash -c`, `find -exec`, and built-ins
 //! that change what follows.
 
+use crate::git::{self, Meaning};
 use crate::shell::names::{CHANGING, LOADERS, OPAQUE, OTHER_SHELLS, SHELLS, TRANSPARENT};
 use crate::shell::walk::{Place, Walker};
 use crate::shell::{Kind, MAX_COMMANDS, Script, Simple, Unreadable, Word, nested};
@@ -214,19 +215,46 @@ fn other_user(command: &Simple) -> Option<Simple> {
     Some(Simple { words, ..command.clone() })
 }
 
-/// Adds the commands in aliases that the command line of git defines: those of the shell, and those of git with the words that
-/// may follow.
+/// Adds the commands in aliases of git: those that a config defines, and those that the line itself defines or records.
+///
+/// An alias that nobody knows may run anything, so that rules that deny lead to a question.
 fn aliases(walker: &mut Walker<'_>, command: &Simple) {
     let is_plain = |word: &&Word| word.text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@+".contains(c));
-    let rest =
-        || command.words[1..].iter().filter(is_plain).map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-    let code = |word: &Word| {
-        let (name, code) = word.text.split_once('=')?;
-        let code = code.strip_prefix('!').map_or_else(|| format!("git {code} {}", rest()), str::to_owned);
-        name.to_ascii_lowercase().contains("alias.").then_some(code)
+    let plain =
+        |words: &[Word]| words.iter().filter(is_plain).map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+    let rest = plain(&command.words[1..]);
+    let line = |code: &str, rest: &str| match code.trim().strip_prefix('!') {
+        Some(code) => format!("{code} {rest}"),
+        None => format!("git {code} {rest}"),
     };
-    for code in command.words.iter().filter_map(code).take(4) {
+    let is_alias = |name: &str| name.to_ascii_lowercase().contains("alias.");
+    let given = command.words.iter().filter_map(|word| word.text.split_once('=').filter(|(name, _)| is_alias(name)));
+    let given = given.map(|(_, code)| line(code, if code.starts_with('!') { "" } else { &rest }));
+    let recorded = command.words.windows(2).filter(|words| is_alias(&words[0].text) && !words[0].text.contains('='));
+    let recorded = recorded.map(|words| line(&words[1].text, ""));
+    for code in given.chain(recorded).take(4).collect::<Vec<_>>() {
         let _ = script(walker, &code, command, Standing::Guess);
+    }
+    let meaning = match walker.nesting == 0 && walker.script.changes.is_empty() {
+        true => git::meaning(command, walker.scene),
+        false if git::subcommand(command).is_none_or(|(_, word)| git::is_command(word)) => Meaning::Command,
+        // A variable may name another config.
+        false => Meaning::Unknown,
+    };
+    match meaning {
+        Meaning::Command | Meaning::Program => {}
+        Meaning::Alias { codes, .. } => {
+            let at = git::subcommand(command).map_or(1, |(at, _)| at + 1);
+            let rest = plain(&command.words[at..]);
+            for code in codes.iter().take(4) {
+                // Git starts a line of the shell at the top of the repository.
+                let directories = command.directories.clone().filter(|_| !code.trim().starts_with('!'));
+                let of = Simple { directories, ..command.clone() };
+                walker.script.runs_data |= script(walker, &line(code, &rest), &of, Standing::Contained).is_err();
+            }
+            walker.script.runs_data |= codes.len() > 4;
+        }
+        Meaning::Unknown => walker.script.runs_data = true,
     }
 }
 
