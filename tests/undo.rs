@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// The last row of a completely shown question; keys count from then on.
 const CHOICE: &str = "always in this session";
@@ -359,6 +359,7 @@ fn edits_of_the_user_during_a_turn_are_kept() {
     enter(&mut terminal, "/diff", "+++ b/d");
     let (_, seen) = terminal.exit();
     assert!(seen.contains("+two") && !seen.contains("+mine"), "{seen}");
+    assert!(seen.contains("Also changed by someone else"), "{seen}");
     let report = rewind(&pinion, &["--files-only"]);
     for part in ["! a.txt: changed by someone else", "! mine.txt: changed by someone else"] {
         assert!(report.contains(part), "{report}");
@@ -479,4 +480,104 @@ fn conversation_undoes_lists_and_compares() {
     terminal.exit();
     let shown = shown(&pinion);
     assert!(shown.contains("from here") && !shown.contains("change a"), "{shown}");
+}
+
+/// Starts a run whose program waits until [`go`] is called.
+fn waiting(pinion: &Pinion, command: &str) -> Child {
+    assert!(Command::new("mkfifo").arg(pinion.workspace().join("wait")).status().unwrap().success());
+    let script = pinion.script(&[bash(&format!("{command}; touch begun; cat wait")), say("done")]);
+    let child = pinion.start(["-p", "--approve", "all", "--replay", script.to_str().unwrap(), "wait"]);
+    wait_until("the program runs", || pinion.workspace().join("begun").exists());
+    child
+}
+
+/// Lets the program of a run go on, and waits for the end of the run.
+fn go(pinion: &Pinion, mut child: Child) {
+    pinion.write("wait", "");
+    assert!(child.wait().unwrap().success());
+}
+
+/// Runs the command in another directory.
+fn run_in(pinion: &Pinion, directory: &Path, arguments: &[&str]) -> Ended {
+    let output = pinion.command(arguments).current_dir(directory).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn ids(pinion: &Pinion) -> Vec<String> {
+    let listed = pinion.run(["session", "list"]).stdout;
+    listed.lines().filter_map(|line| line.get(..8).map(str::to_owned)).collect()
+}
+
+#[test]
+fn changes_of_another_session_at_the_same_time_are_conflicts() {
+    let pinion = workspace();
+    let child = waiting(&pinion, "echo before > own");
+    let other = run(&pinion, &[write("a.txt", "other\n"), write("both", "other\n"), say("done")], &["other"]);
+    assert!(other.stderr.contains("another session changed files of this directory"), "{other:?}");
+    go(&pinion, child);
+    let is_waiting = |id: &String| pinion.run(["session", "show", id]).stdout.contains("wait");
+    let waiting = ids(&pinion).into_iter().find(is_waiting).unwrap();
+    let report = rewind(&pinion, &[&waiting, "--files-only"]);
+    for part in ["! a.txt: changed by someone else", "! both: changed by someone else", "remove  own"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let contents = || ["a.txt", "both", "own"].map(|path| read(&pinion, path));
+    assert_eq!(contents(), ["other\n", "other\n", "entity not found"]);
+    // Forced, it is undone, and comes back.
+    rewind(&pinion, &[&waiting, "--redo"]);
+    rewind(&pinion, &[&waiting, "--files-only", "--force"]);
+    assert_eq!(contents(), ["one\n", "entity not found", "entity not found"]);
+    rewind(&pinion, &[&waiting, "--redo"]);
+    assert_eq!(contents(), ["other\n", "other\n", "before\n"]);
+}
+
+#[test]
+fn undo_of_another_session_at_the_same_time_stays_undone() {
+    let pinion = workspace();
+    run(&pinion, &[write("a.txt", "first\n"), say("done")], &["first"]);
+    let first = ids(&pinion).remove(0);
+    let child = waiting(&pinion, "echo x > own");
+    rewind(&pinion, &[&first]);
+    go(&pinion, child);
+    let report = rewind(&pinion, &["--files-only"]);
+    assert!(report.contains("! a.txt: changed by someone else") && report.contains("remove  own"), "{report}");
+    assert_eq!(["a.txt", "own"].map(|path| read(&pinion, path)), ["one\n", "entity not found"]);
+}
+
+#[test]
+fn session_that_was_killed_does_not_work_at_the_same_time_for_ever() {
+    let pinion = workspace();
+    let mut child = waiting(&pinion, "echo x > own");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = run(&pinion, &[write("a.txt", "two\n"), say("done")], &["next"]);
+    assert!(!ended.stderr.contains("another session"), "{ended:?}");
+    let report = rewind(&pinion, &[]);
+    assert!(!report.contains("changed by someone else"), "{report}");
+    assert_eq!(read(&pinion, "a.txt"), "one\n");
+}
+
+#[test]
+fn moved_workspace_is_named_with_a_hint() {
+    let pinion = workspace();
+    run(&pinion, &[write("a.txt", "two\n"), say("done")], &["go"]);
+    let id = ids(&pinion).remove(0);
+    let (here, there) = (pinion.workspace(), pinion.workspace().with_extension("moved"));
+    fs::rename(&here, &there).unwrap();
+    let moved = run_in(&pinion, &there, &["session", "rewind", &id]);
+    assert_error(&moved, 1, &["does not exist, so files cannot be restored", "move it back", "--conversation-only"]);
+    let unnamed = run_in(&pinion, &there, &["session", "rewind"]);
+    assert_error(&unnamed, 2, &["no session in this directory", "if the directory was moved"]);
+    // Another directory is in its place.
+    fs::create_dir(&here).unwrap();
+    pinion.write("a.txt", "two\n");
+    let replaced = pinion.run(["session", "rewind", &id, "--files-only"]);
+    assert_error(&replaced, 1, &["not all files could be restored"]);
+    assert!(replaced.stdout.contains("was moved or removed since") && replaced.stdout.contains("hint: move it back"));
+    assert_eq!(read(&pinion, "a.txt"), "two\n");
+    fs::remove_dir_all(&here).unwrap();
+    fs::rename(&there, &here).unwrap();
+    rewind(&pinion, &[&id]);
+    assert_eq!(read(&pinion, "a.txt"), "one\n");
 }

@@ -34,6 +34,7 @@
 
 #![cfg(unix)]
 
+mod activity;
 mod collect;
 mod diff;
 mod error;
@@ -53,6 +54,7 @@ mod tree;
 mod walk;
 mod work;
 
+pub use activity::Overlap;
 pub use collect::{Retention, remove_unused};
 pub use diff::{Changes, Diff};
 pub use error::Error;

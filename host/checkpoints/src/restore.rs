@@ -122,10 +122,7 @@ impl Store {
     /// # Errors
     /// The plan cannot be written, another process takes longer than ten seconds, or a restoration was interrupted.
     pub fn prepare(&self, plan: &Plan, note: &str) -> Result<Prepared<'_>, Error> {
-        let lock = self.lock()?;
-        if self.restoration_file().exists() {
-            return Err(Error::Interrupted);
-        }
+        let lock = self.lock_to_change()?;
         let changes = plan.changes.iter().map(|(path, (from, to))| Planned {
             path: path.clone(),
             from: from.clone(),

@@ -8,6 +8,8 @@
 //! restoration       what a restoration does, while it runs
 //! collected         its time is that of the last removal of old snapshots
 //! tmp/              files that are being written
+//! activity          who works here at the same time
+//! working/WORKER    locked by a process while it works
 //! ```
 
 use crate::error::Error;
@@ -24,7 +26,7 @@ use crate::tree::{Digest, Entry, Reason, Tree};
 use crate::walk::{Found, Opened, What, walk};
 use pinion_exclusions::Finder;
 use rustix::fs::FileType;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -50,6 +52,8 @@ pub struct Store {
     pub(crate) limits: Limits,
     pub(crate) objects: Objects,
     last: Arc<Mutex<Option<Last>>>,
+    /// Locked files of those who work in this process.
+    pub(crate) held: Arc<Mutex<HashMap<Digest, File>>>,
 }
 
 /// A value that is found when it is needed, which takes system calls.
@@ -95,6 +99,7 @@ impl Store {
             limits,
             objects: Objects::new(directory),
             last: Arc::default(),
+            held: Arc::default(),
         }
     }
 
@@ -178,14 +183,19 @@ impl Store {
     /// # Errors
     /// As [`Store::snapshot`].
     pub fn snapshot_covering(&self, paths: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
-        let lock = self.lock()?;
-        if self.restoration_file().exists() {
-            return Err(Error::Interrupted);
-        }
-        self.take(&lock, paths)
+        self.take(&self.lock_to_change()?, paths)
     }
 
-    fn take(&self, _: &Lock, more: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
+    /// Waits for other processes, unless a restoration has to be completed first.
+    pub(crate) fn lock_to_change(&self) -> Result<Lock, Error> {
+        let lock = self.lock()?;
+        match self.restoration_file().exists() {
+            true => Err(Error::Interrupted),
+            false => Ok(lock),
+        }
+    }
+
+    pub(crate) fn take(&self, _: &Lock, more: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
         let started = SystemTime::now();
         let root = Root::open(&self.root)?;
         let inode = root.own_stat().map_err(Error::system("open", &self.root))?.inode;

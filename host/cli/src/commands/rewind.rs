@@ -41,7 +41,8 @@ impl Rewind {
             Some(id) => directory.find(id).map_err(Failure::from)?,
             None => {
                 let latest = directory.latest(&base.workspace).map_err(Failure::from)?;
-                latest.ok_or_else(|| Failure::usage("no session in this directory"))?.path
+                let hint = "if the directory was moved, its sessions have the old path: `pinion session list --all`";
+                latest.ok_or_else(|| Failure::usage("no session in this directory").hint(hint))?.path
             }
         };
         if self.dry_run {

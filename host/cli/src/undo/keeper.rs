@@ -15,7 +15,7 @@ use pinion_agent::message::ToolResultMessage;
 use pinion_agent::serde_json::Value;
 use pinion_agent::text::count;
 use pinion_agent::{Agent, Authority, Context, ToolExecutor};
-use pinion_checkpoints::{Digest, Error, Reason, RelPath, Report, Retention, Snapshot, Store, remove_unused};
+use pinion_checkpoints::{Digest, Error, Overlap, Reason, RelPath, Report, Retention, Snapshot, Store, remove_unused};
 use pinion_session_store::record::{Checkpoint, Moment};
 use pinion_session_store::{Record, Session, printable};
 use std::collections::BTreeSet;
@@ -30,6 +30,9 @@ const MAX_TEXTS: usize = 100;
 const NO_CHECKPOINT: &str = "no checkpoint";
 /// The beginning of a question about what undo does not cover.
 const PARTLY: &str = "this call may not be undone completely: ";
+/// The notice about another session in the same directory.
+const TOGETHER: &str = "another session changed files of this directory, or let a program run in it, at the same time: undo keeps what \
+                        changed meanwhile, unless you add --force";
 /// Stands for the runs of a group among the calls that are at work.
 const GROUP: &str = "\0group";
 /// Bytes of a path.
@@ -173,7 +176,7 @@ impl Keeper {
         if !is_joined || !ignored.is_subset(&turn.covered) {
             self.close(&mut turn).await;
             turn.covered.extend(ignored.iter().cloned());
-            let taken = self.checkpoint(Moment::Before, ignored).await;
+            let taken = self.begin_work(ignored).await;
             self.outside().filter(|_| authority.executes).into_iter().for_each(|gap| self.notice(gap));
             turn.is_open = taken.is_ok();
             turn.trees.extend(taken.as_ref().ok().map(|snapshot| snapshot.id));
@@ -209,8 +212,7 @@ impl Keeper {
     /// Takes the checkpoint after work, if there is one before it.
     async fn close(&self, turn: &mut Turn) {
         if std::mem::take(&mut turn.is_open) {
-            let taken = self.checkpoint(Moment::After, BTreeSet::new()).await;
-            turn.trees.extend(taken.ok().map(|snapshot| snapshot.id));
+            turn.trees.extend(self.end_work().await);
         }
     }
 
@@ -246,15 +248,45 @@ impl Keeper {
         }
     }
 
-    /// Takes a snapshot and records it.
+    /// Takes the snapshot before work and records it.
     ///
     /// # Errors
     /// Without a snapshot, what is done now cannot be undone. The failure was shown and recorded.
-    async fn checkpoint(&self, moment: Moment, ignored: BTreeSet<RelPath>) -> Result<Snapshot, String> {
+    async fn begin_work(&self, ignored: BTreeSet<RelPath>) -> Result<Snapshot, String> {
         let (session, store) = self.kept().ok_or("there are no checkpoints")?;
+        let worker = session.id().to_owned();
+        let taken = blocking(move || store.begin_work(&worker, &ignored)).await;
+        self.record(&session, Moment::Before, taken)
+    }
+
+    /// Takes the snapshot after work and records it, with those between which other sessions worked, too: their changes are
+    /// not this agent's. Returns the snapshots that belong to this turn.
+    async fn end_work(&self) -> Vec<Digest> {
+        let Some((session, store)) = self.kept() else { return Vec::new() };
         // What the agent created must not prevent its removal.
-        let store = if moment == Moment::After { store.patient() } else { store };
-        let taken = blocking(move || store.snapshot_covering(&ignored)).await;
+        let (store, worker) = (store.patient(), session.id().to_owned());
+        let (taken, overlaps) = match blocking(move || store.end_work(&worker)).await {
+            Ok((taken, overlaps)) => (Ok(taken), overlaps),
+            Err(problem) => (Err(problem), Vec::new()),
+        };
+        let mut trees = Vec::new();
+        for Overlap { from, to } in overlaps {
+            self.notice(TOGETHER.to_owned());
+            // Work that ends and begins again with another state: what is between is somebody else's.
+            for (moment, tree) in [(Moment::After, from), (Moment::Before, to)] {
+                trees.push(tree);
+                let checkpoint = Checkpoint { moment, tree: Some(tree.to_string()), problem: None };
+                if let Err(error) = session.record(&Record::Checkpoint(checkpoint)) {
+                    self.notice(lost(&error));
+                }
+            }
+        }
+        trees.extend(self.record(&session, Moment::After, taken).ok().map(|snapshot| snapshot.id));
+        trees
+    }
+
+    /// Records a snapshot, or the problem that prevented it.
+    fn record(&self, session: &Session, moment: Moment, taken: Result<Snapshot, String>) -> Result<Snapshot, String> {
         match &taken {
             Ok(snapshot) => gaps(snapshot).into_iter().for_each(|gap| self.notice(gap)),
             Err(problem) => self.notice(format!("{NO_CHECKPOINT}, so this turn cannot be undone: {problem}")),
@@ -263,7 +295,7 @@ impl Keeper {
         let problem = taken.as_ref().err().map(|problem| problem.chars().take(500).collect());
         let recorded = session.record(&Record::Checkpoint(Checkpoint { moment, tree, problem }));
         recorded.map_err(|error| {
-            let problem = format!("the checkpoint is lost: {}", with_causes(&error));
+            let problem = lost(&error);
             self.notice(problem.clone());
             problem
         })?;
@@ -293,6 +325,10 @@ impl Keeper {
         let first = printable(&outside.next()?.display().to_string()).into_owned();
         Some(format!("undo does not cover `{first}`, which programs may change (`writable` in `[sandbox]`)"))
     }
+}
+
+fn lost(error: &(dyn std::error::Error + 'static)) -> String {
+    format!("the checkpoint is lost: {}", with_causes(error))
 }
 
 /// Names what a snapshot does not cover although it could change.

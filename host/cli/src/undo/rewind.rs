@@ -13,6 +13,7 @@ use pinion_checkpoints::{Error, Plan, Prepared, Report, Snapshot, StepKind, Stor
 use pinion_session_store::record::{Checkpoint, Moment, Rewound};
 use pinion_session_store::{EntryId, Record, Session, Transcript};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,6 +126,20 @@ pub(crate) fn preview(store: Option<&Store>, session: &Path, wish: Wish) -> Resu
     prepare(store, session, wish).map(|(done, ..)| done)
 }
 
+/// Returns whether the directory of the checkpoints is where it was.
+///
+/// # Errors
+/// It was moved or removed.
+fn is_there(store: &Store) -> Result<()> {
+    let root = store.root();
+    if root.is_dir() {
+        return Ok(());
+    }
+    let gone =
+        Failure::failed(format!("the workspace `{}` does not exist, so files cannot be restored", root.display()));
+    Err(gone.hint("if it was moved, move it back, or take back the conversation alone with --conversation-only"))
+}
+
 /// Plans to undo turns. Returns the outcome so far, the position to move to, and the files as they are.
 #[expect(clippy::type_complexity, reason = "three parts of one outcome, for two callers")]
 fn prepare(
@@ -132,7 +147,7 @@ fn prepare(
     session: &Path,
     wish: Wish,
 ) -> Result<(Done, Option<(Option<EntryId>, Option<String>)>, Option<Snapshot>)> {
-    let turns = read_file(session)?;
+    let (turns, worked_in) = read_file(session)?;
     let way = match wish.target {
         Target::Back(number) => back(&turns.turns, number)?,
         Target::Redo => forward(turns.last_rewind)?,
@@ -144,7 +159,9 @@ fn prepare(
             Failure::failed("checkpoints are off, so files cannot be restored")
                 .hint("--conversation-only rewinds the conversation; `enabled = true` in `[undo]` turns checkpoints on")
         })?;
-        let (plan, snapshot) = planned(store, &way.work, wish.force, &mut done.problems)?;
+        is_there(store)?;
+        let worked_in = worked_in.filter(|path| path != store.root());
+        let (plan, snapshot) = planned(store, &way.work, wish.force, worked_in.as_deref(), &mut done.problems)?;
         (current, done.plan) = (Some(snapshot), Some(plan));
     }
     Ok((done, way.to.filter(|_| wish.conversation), current))
@@ -159,11 +176,21 @@ pub(crate) fn rewind(store: Option<&Store>, session: &Session, wish: Wish) -> Re
     if wish.dry_run {
         return preview(store, session.path(), wish);
     }
-    if let Some(store) = store.filter(|_| wish.files) {
-        recover(store, session).map_err(failed)?;
-    }
     // Whatever the agent created must not prevent its removal.
     let store = store.map(Store::patient);
+    let Some(files) = store.as_ref().filter(|_| wish.files) else { return restore(store, session, wish) };
+    recover(files, session).map_err(failed)?;
+    is_there(files)?;
+    // What changes now is not the work of another session that works at the same time.
+    files.begin_work(session.id(), &BTreeSet::new()).map_err(failed)?;
+    let done = restore(Some(files.clone()), session, wish);
+    if let Err(error) = files.end_work(session.id()) {
+        tracing::debug!(error = with_causes(&error), "the end of an undo was not noted");
+    }
+    done
+}
+
+fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> {
     let (mut done, to, current) = prepare(store.as_ref(), session.path(), wish)?;
     let position = session.position();
     let rewound = Rewound {
@@ -241,14 +268,17 @@ fn move_to(
 /// # Errors
 /// The session cannot be read.
 pub(crate) fn read(session: &Session) -> Result<Turns> {
-    read_file(session.path())
+    read_file(session.path()).map(|(turns, _)| turns)
 }
 
-fn read_file(session: &Path) -> Result<Turns> {
+/// Reads the turns of a session, and the directory in which it began.
+fn read_file(session: &Path) -> Result<(Turns, Option<PathBuf>)> {
     if !session.exists() {
-        return Ok(Turns::default());
+        return Ok((Turns::default(), None));
     }
-    Ok(Turns::read(&mut Transcript::open(session).map_err(Failure::from)?))
+    let mut transcript = Transcript::open(session).map_err(Failure::from)?;
+    let worked_in = transcript.header().map(|header| header.workspace.clone());
+    Ok((Turns::read(&mut transcript), worked_in))
 }
 
 fn back(turns: &[Turn], number: usize) -> Result<Way> {
@@ -284,8 +314,15 @@ fn forward(last: Option<LastRewind>) -> Result<Way> {
     })
 }
 
-/// Plans the changes of files, with a snapshot of what they are now.
-fn planned(store: &Store, work: &[Work], force: bool, problems: &mut Vec<String>) -> Result<(Plan, Snapshot)> {
+/// Plans the changes of files, with a snapshot of what they are now. `worked_in` is the directory in which the session began,
+/// if it is another one.
+fn planned(
+    store: &Store,
+    work: &[Work],
+    force: bool,
+    worked_in: Option<&Path>,
+    problems: &mut Vec<String>,
+) -> Result<(Plan, Snapshot)> {
     let current = store.snapshot().map_err(failed)?;
     let (mut problem, mut is_interrupted) = (None, false);
     let steps = work.iter().map_while(|work| {
@@ -294,10 +331,21 @@ fn planned(store: &Store, work: &[Work], force: bool, problems: &mut Vec<String>
         work.step(store).map_err(|error| problem = Some(error)).ok()
     });
     let mut plan = Plan::new(steps, &current.tree, force);
-    let problem = problem.map(|error| format!("files of older turns stay as they are: {}", with_causes(&error)));
+    let problem = problem.map(|error| match (&error, worked_in) {
+        (Error::NoSuchTree(_), Some(before)) => format!(
+            "the agent worked in `{}`, whose checkpoints are not those of this directory, so files of that time stay as they are\n\
+             hint: if the directory was moved, move it back and run `pinion session rewind` there",
+            before.display()
+        ),
+        _ => format!("files of older turns stay as they are: {}", with_causes(&error)),
+    });
     problems.extend(problem);
     if !force && plan.is_elsewhere {
-        problems.push("the directory is not the one in which the agent worked".to_owned());
+        problems.push(format!(
+            "the directory is not the one in which the agent worked: that one was moved or removed since\n\
+             hint: move it back to `{}`, or restore the files here with --force",
+            store.root().display()
+        ));
     }
     if !force && !plan.conflicts.is_empty() && is_interrupted {
         problems.push("the agent was interrupted, so its changes cannot be told from later ones".to_owned());

@@ -5,6 +5,8 @@ use crate::undo::rewind::{Done, Target, Wish};
 use crate::undo::turns::{Turn, Turns};
 use pinion_agent::jiff::Timestamp;
 use pinion_checkpoints::{Action, Changes, Plan, StepKind, Store};
+use pinion_session_store::printable;
+use std::collections::BTreeSet;
 
 /// Paths that a list names at most.
 const MAX_PATHS: usize = 20;
@@ -142,11 +144,12 @@ pub(crate) fn diff(
         true => with_work.flat_map(|turn| &turn.work).collect::<Vec<_>>(),
         false => with_work.next_back().map(|turn| turn.work.iter().collect()).unwrap_or_default(),
     };
-    let mut changes = Changes::default();
-    for work in work.into_iter().filter(|work| work.kind != StepKind::Others) {
+    let (mut changes, mut others) = (Changes::default(), Changes::default());
+    for work in work {
         let step = work.step(store)?;
         let after = step.after.map_or_else(|| store.snapshot().map(|now| now.tree), Ok)?;
-        changes.add(&step.before, &after);
+        let made = if work.kind == StepKind::Others { &mut others } else { &mut changes };
+        made.add(&step.before, &after);
     }
     let diff = store.diff(&changes, MAX_DIFF);
     if diff.changes == 0 {
@@ -159,5 +162,23 @@ pub(crate) fn diff(
         0 => String::new(),
         omitted => format!("\n{} not shown, because the output is limited.\n", count(omitted as u64, "more change")),
     };
-    Ok(Some(format!("{fence}diff\n{}{fence}\n{omitted}", diff.text)))
+    Ok(Some(format!("{fence}diff\n{}{fence}\n{omitted}{}", diff.text, also_changed(&changes, &others))))
+}
+
+/// Names the paths among the changes that others changed meanwhile, as Markdown.
+fn also_changed(changes: &Changes, others: &Changes) -> String {
+    let others: BTreeSet<String> = others.iter().map(|change| change.path.to_string()).collect();
+    let both = changes.iter().map(|change| change.path.to_string()).filter(|path| others.contains(path));
+    let both: Vec<String> = both.map(|path| format!("`{}`", printable(&path).replace('`', "'"))).collect();
+    let more = match both.len().saturating_sub(MAX_PATHS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match both.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nAlso changed by someone else meanwhile, whose changes are in the differences: {}{more}\n",
+            both[..both.len().min(MAX_PATHS)].join(", ")
+        ),
+    }
 }
