@@ -4,6 +4,7 @@
 //! look has the same entries, so that it is not listed again; no program can set that time. What is found is looked at
 //! again each time.
 
+use crate::identity::{FileId, Identity, changed, identity, is_program, names};
 use crate::mounts::Mounts;
 use crate::patterns::{Exclusions, Pattern};
 use std::collections::{HashMap, HashSet};
@@ -28,22 +29,6 @@ const FEW: usize = 100;
 const CLOCK_STEP: Duration = Duration::from_millis(50);
 /// Directories of the system. A link that leads there is no secret, and hiding its target would break programs.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/dev", "/nix"];
-
-/// Device and inode of a file.
-type Identity = (u64, u64);
-
-/// Identity of a regular file, whatever its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileId {
-    /// The device.
-    pub device: u64,
-    /// The inode on the device.
-    pub inode: u64,
-    /// The number of its names.
-    pub names: u64,
-    /// The time of the last change of its content, its names or its attributes, which no program sets.
-    pub changed: SystemTime,
-}
 
 /// Finds excluded files. One is shared by everything that asks.
 #[derive(Debug, Default)]
@@ -434,63 +419,6 @@ impl Look<'_> {
 
 fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
-}
-
-impl FileId {
-    /// Returns the identity of a regular file; none where the system shows no such thing.
-    pub fn of(metadata: &Metadata) -> Option<Self> {
-        let (device, inode) = identity(metadata).filter(|_| metadata.is_file())?;
-        Some(Self { device, inode, names: names(metadata), changed: changed(metadata) })
-    }
-
-    /// Returns a time in seconds and nanoseconds since 1970.
-    pub fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
-        let seconds = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        SystemTime::UNIX_EPOCH + seconds + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
-    }
-}
-
-#[cfg(unix)]
-fn identity(metadata: &Metadata) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(unix)]
-fn names(metadata: &Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::nlink(metadata)
-}
-
-#[cfg(unix)]
-fn is_program(metadata: &Metadata) -> bool {
-    std::os::unix::fs::MetadataExt::mode(metadata) & 0o111 != 0
-}
-
-/// Returns the time of the last change of content, names or attributes.
-#[cfg(unix)]
-fn changed(metadata: &Metadata) -> SystemTime {
-    use std::os::unix::fs::MetadataExt as _;
-    FileId::time(metadata.ctime(), metadata.ctime_nsec())
-}
-
-#[cfg(not(unix))]
-fn identity(_metadata: &Metadata) -> Option<Identity> {
-    None
-}
-
-#[cfg(not(unix))]
-fn names(_metadata: &Metadata) -> u64 {
-    1
-}
-
-#[cfg(not(unix))]
-fn is_program(_metadata: &Metadata) -> bool {
-    false
-}
-
-#[cfg(not(unix))]
-fn changed(_metadata: &Metadata) -> SystemTime {
-    SystemTime::now()
 }
 
 #[cfg(all(test, unix))]

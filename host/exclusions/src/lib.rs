@@ -7,9 +7,11 @@
 //! Names of excluded files are not secret, only their content. Outside of the workspace, patterns decide by name alone.
 
 mod find;
+mod identity;
 mod mounts;
 mod names;
 mod patterns;
 
-pub use find::{FileId, Finder, Found, LookError, Place};
+pub use find::{Finder, Found, LookError, Place};
+pub use identity::FileId;
 pub use patterns::{Exclusions, InvalidPattern, Origin, Pattern};
