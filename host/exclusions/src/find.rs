@@ -4,16 +4,17 @@
 //! look has the same entries, so that it is not listed again; no program can set that time. What is found is looked at
 //! again each time.
 
-use crate::identity::{FileId, Identity, changed, identity, is_program, names};
+use crate::identity::{FileId, Identity, changed, identity, is_program, names, step};
+use crate::links::{self, with_several_names};
 use crate::mounts::Mounts;
-use crate::patterns::{Exclusions, Pattern};
+use crate::patterns::{Exclusions, Origin, Pattern};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Entries of the workspace that are listed at most.
@@ -25,8 +26,6 @@ const RECENT: Duration = Duration::from_secs(1);
 /// Threads that list directories together at most, and directories that are listed without them.
 const THREADS: usize = 8;
 const FEW: usize = 100;
-/// Clocks of file systems advance in steps; what changed this shortly before a look may change again unnoticed.
-const CLOCK_STEP: Duration = Duration::from_millis(50);
 /// Directories of the system. A link that leads there is no secret, and hiding its target would break programs.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/dev", "/nix"];
 
@@ -34,6 +33,9 @@ const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 #[derive(Debug, Default)]
 pub struct Finder {
     exclusions: Exclusions,
+    /// Finds the places of credentials, which are hidden from programs.
+    find_credentials: Option<fn() -> Vec<PathBuf>>,
+    credentials: OnceLock<Vec<PathBuf>>,
     state: Mutex<State>,
 }
 
@@ -93,7 +95,13 @@ pub struct LookError {
 impl Finder {
     /// Creates a finder of what these patterns exclude in their workspace.
     pub fn new(exclusions: Exclusions) -> Arc<Self> {
-        Arc::new(Self { exclusions, state: Mutex::default() })
+        Arc::new(Self { exclusions, ..Self::default() })
+    }
+
+    /// Creates a finder that also excludes the other names which files with credentials have in the workspace. `find` returns the
+    /// files and directories of these; it is called at the first look.
+    pub fn with_credentials(exclusions: Exclusions, find: fn() -> Vec<PathBuf>) -> Arc<Self> {
+        Arc::new(Self { exclusions, find_credentials: Some(find), ..Self::default() })
     }
 
     /// Returns the patterns.
@@ -127,7 +135,7 @@ impl Finder {
         let mut state = self.lock();
         let is_current = |found: &Arc<Found>| {
             // A new name changes this time.
-            let is_new = file.names > 1 && file.changed + CLOCK_STEP >= found.begun;
+            let is_new = file.names > 1 && file.changed + step(file.changed) >= found.begun;
             // Looks at a large workspace do not take more than a tenth of the time.
             found.at.elapsed() < RECENT.max(10 * found.took) && !is_new
         };
@@ -149,7 +157,8 @@ impl Finder {
     fn look_with(&self, state: &mut State) -> Result<Arc<Found>, LookError> {
         let (begun, at) = (SystemTime::now(), Instant::now());
         let before = std::mem::take(&mut state.directories);
-        let mut look = Look { exclusions: &self.exclusions, before: &before, now: HashMap::new(), at };
+        let credentials = self.credentials.get_or_init(|| self.find_credentials.map_or_else(Vec::new, |find| find()));
+        let mut look = Look { exclusions: &self.exclusions, credentials, before: &before, now: HashMap::new(), at };
         let mut found = Found { places: Vec::new(), identities: HashMap::new(), begun, at, took: Duration::ZERO };
         if !self.is_empty() {
             look.all(&mut found)?;
@@ -179,6 +188,7 @@ impl Finder {
 /// One look.
 struct Look<'a> {
     exclusions: &'a Exclusions,
+    credentials: &'a [PathBuf],
     before: &'a HashMap<PathBuf, Arc<Listed>>,
     now: HashMap<PathBuf, Arc<Listed>>,
     at: Instant,
@@ -237,6 +247,10 @@ impl Look<'_> {
         let mut sought = Sought::new();
         for (path, pattern) in matches {
             self.add(path, &pattern, found, &mut sought);
+        }
+        for path in self.credentials {
+            let pattern = Arc::new(Pattern::new(path.display().to_string(), Origin::Credentials));
+            self.seek(path, links::MAX_CREDENTIALS, &pattern, true, found, &mut sought);
         }
         sought.retain(|_, (names, ..)| *names > 0);
         if !sought.is_empty() {
@@ -302,7 +316,8 @@ impl Look<'_> {
         {
             return Ok(Some(before.clone()));
         }
-        let is_fresh = changed + CLOCK_STEP >= SystemTime::now();
+        // What changed this shortly before a look may change again unnoticed.
+        let is_fresh = changed + step(changed) >= SystemTime::now();
         let mut listed =
             Listed { identity, changed, is_fresh, entries: 0, directories: Vec::new(), matches: Vec::new() };
         let entries = match fs::read_dir(directory) {
@@ -351,8 +366,27 @@ impl Look<'_> {
             let names = names(&metadata);
             let entry = sought.entry(identity).or_insert((names, pattern.clone(), is_by_name));
             entry.0 = entry.0.saturating_sub(1);
+        } else {
+            self.seek(&path, links::MAX_IN_DIRECTORY, pattern, is_by_name, found, sought);
         }
         found.places.push(Place { path, pattern: pattern.clone(), is_by_name, is_target });
+    }
+
+    /// Seeks the other names of the files at a path or below it.
+    fn seek(
+        &self,
+        path: &Path,
+        most: usize,
+        pattern: &Arc<Pattern>,
+        is_by_name: bool,
+        found: &mut Found,
+        sought: &mut Sought,
+    ) {
+        for (identity, names) in with_several_names(path, most) {
+            found.identities.entry(identity).or_insert_with(|| pattern.clone());
+            let entry = sought.entry(identity).or_insert((names.all, pattern.clone(), is_by_name));
+            entry.0 = entry.0.saturating_sub(names.seen);
+        }
     }
 
     /// Returns the file that an excluded link leads to. Directories, programs and files of the system stay visible, so that

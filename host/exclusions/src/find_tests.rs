@@ -105,3 +105,37 @@ fn threads_find_what_lies_in_many_directories_and_what_appears_later() {
     expected.sort();
     assert_eq!(tree.found(), expected);
 }
+
+#[test]
+fn files_of_excluded_directories_are_excluded_under_other_names() {
+    let tree = Tree::new(&["w/.aws/deep/key", "w/.aws/other", "w/b/plain"]);
+    fs::hard_link(tree.at("w/.aws/deep/key"), tree.at("w/b/note.txt")).unwrap();
+    fs::hard_link(tree.at("w/.aws/deep/key"), tree.at("elsewhere")).unwrap();
+    fs::hard_link(tree.at("w/b/plain"), tree.at("w/b/same")).unwrap();
+    let excluded = ["w/b/note.txt", "elsewhere", "w/.aws/deep/key"];
+    let pattern = Pattern::new("/.aws/", Origin::BuiltIn);
+    let finder = Finder::new(Exclusions::new(&tree.at("w"), [vec![pattern]]).unwrap());
+    let tree = Tree { finder, ..tree };
+    assert_eq!(tree.found(), ["w/.aws", "w/b/note.txt"]);
+    assert!(excluded.iter().all(|path| tree.is_excluded(path)) && !tree.is_excluded("w/b/same"));
+}
+
+/// The file with credentials that [`other_names_of_credentials_are_excluded`] creates.
+static CREDENTIALS: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+
+#[test]
+fn other_names_of_credentials_are_excluded() {
+    let tree = Tree::new(&["home/.ssh/id_ed25519", "home/.ssh/known_hosts", "w/a/plain", "w/.env"]);
+    CREDENTIALS.set(tree.at("home/.ssh")).unwrap();
+    let exclusions = Exclusions::new(&tree.at("w"), [Pattern::built_in().collect()]).unwrap();
+    let finder = Finder::with_credentials(exclusions, || CREDENTIALS.get().cloned().into_iter().collect());
+    let tree = Tree { finder, ..tree };
+    assert_eq!(tree.found(), ["w/.env"]);
+    fs::hard_link(tree.at("home/.ssh/id_ed25519"), tree.at("w/a/notes")).unwrap();
+    assert_eq!(tree.found(), ["w/.env", "w/a/notes"]);
+    let file = FileId::of(&fs::metadata(tree.at("w/a/notes")).unwrap()).unwrap();
+    let reason = tree.finder.of_file(&file).unwrap();
+    assert!(reason.to_string().contains("another name of a file with credentials"), "{reason}");
+    assert!(reason.remedy().contains("a copy"), "{}", reason.remedy());
+    assert!(!tree.is_excluded("w/a/plain"));
+}

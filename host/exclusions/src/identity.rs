@@ -49,6 +49,14 @@ pub(crate) fn is_program(metadata: &Metadata) -> bool {
     std::os::unix::fs::MetadataExt::mode(metadata) & 0o111 != 0
 }
 
+/// Returns the time after a change in which another one may leave the same time. Clocks of file systems go in steps; those
+/// without parts of seconds have steps of up to two.
+pub(crate) fn step(changed: SystemTime) -> Duration {
+    const STEP: Duration = Duration::from_millis(50);
+    let is_whole = changed.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|time| time.subsec_nanos() == 0);
+    if is_whole { Duration::from_secs(2) + STEP } else { STEP }
+}
+
 /// Returns the time of the last change of content, names or attributes.
 #[cfg(unix)]
 pub(crate) fn changed(metadata: &Metadata) -> SystemTime {
@@ -74,4 +82,15 @@ pub(crate) fn is_program(_metadata: &Metadata) -> bool {
 #[cfg(not(unix))]
 pub(crate) fn changed(_metadata: &Metadata) -> SystemTime {
     SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_seconds_may_hide_a_change_for_two_seconds() {
+        assert!(step(FileId::time(1_700_000_000, 0)) > Duration::from_secs(2));
+        assert!(step(FileId::time(1_700_000_000, 4_000_000)) < Duration::from_secs(1));
+    }
 }

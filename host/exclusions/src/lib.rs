@@ -8,6 +8,7 @@
 
 mod find;
 mod identity;
+mod links;
 mod mounts;
 mod names;
 mod patterns;

@@ -67,6 +67,8 @@ pub enum Origin {
         /// The file that has it.
         source: String,
     },
+    /// A place of credentials outside, of which a file has another name in the workspace.
+    Credentials,
 }
 
 /// A pattern that cannot be used.
@@ -129,6 +131,7 @@ impl Pattern {
                 format!("only the user can allow it, by changing `exclude` in `{}`", file.display())
             }
             Origin::Rule { source, .. } => format!("only the user can allow it, by changing the rules in `{source}`"),
+            Origin::Credentials => "only the user can allow it, by replacing the hard link with a copy".to_owned(),
         }
     }
 }
@@ -145,6 +148,7 @@ impl fmt::Display for Pattern {
                 write!(f, "it is excluded by `{}` in `{}`", self.text, file.display())
             }
             Origin::Rule { rule, source } => write!(f, "the rule `{rule}` in `{source}` denies it"),
+            Origin::Credentials => write!(f, "it is another name of a file with credentials in `{}`", self.text),
         }
     }
 }
@@ -282,7 +286,7 @@ impl Pattern {
 
     pub(crate) fn invalid(&self, reason: String) -> InvalidPattern {
         let at = match &self.origin {
-            Origin::BuiltIn => String::new(),
+            Origin::BuiltIn | Origin::Credentials => String::new(),
             Origin::Config { file, line: Some(line) } => format!(" at line {line} of `{}`", file.display()),
             Origin::Config { file, line: None } => format!(" of `{}`", file.display()),
             Origin::Rule { rule, source } => format!(" for the rule `{rule}` of `{source}`"),

@@ -6,10 +6,12 @@
 use crate::config::denied::Denied;
 use crate::config::file::File;
 use crate::failure::{Failure, Result};
+use crate::files::paths;
 use crate::output::line;
 use crate::trust::CONFIG;
 use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Origin, Pattern};
-use std::path::Path;
+use pinion_sandbox::secret_paths;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
@@ -54,13 +56,18 @@ pub(super) fn finder(
     };
     let of_rules = || denied.layers();
     match Exclusions::new(workspace, [own.clone(), of_project.patterns()].into_iter().chain(of_rules())) {
-        Ok(exclusions) => Ok(Finder::new(exclusions)),
+        Ok(exclusions) => Ok(Finder::with_credentials(exclusions, credentials)),
         Err(error) => {
             let exclusions = Exclusions::new(workspace, [own].into_iter().chain(of_rules())).map_err(invalid)?;
             notices.push(format!("`exclude` in `{CONFIG}` is not used: {}", line(&error.to_string())));
-            Ok(Finder::new(exclusions))
+            Ok(Finder::with_credentials(exclusions, credentials))
         }
     }
+}
+
+/// Returns the places of credentials, which programs do not see.
+fn credentials() -> Vec<PathBuf> {
+    secret_paths(paths::home().as_deref())
 }
 
 /// Returns the lines of the patterns in a file, counted from 1.
