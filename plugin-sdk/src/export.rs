@@ -80,7 +80,9 @@ const fn needs_escape(byte: u8) -> bool {
 /// - `asks` lists the requested capabilities as JSON: `"files": "read"` or `"write"`, and others such as `"process": true`.
 ///   `pinion plugin check` lists them all.
 /// - `limits` lists requested limits as JSON, with the names of the host's limits file.
-/// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call.
+/// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call. `lifetime = "reused"`
+///   lets the host run a later call on an instance whose last one ended well, so that a call costs less; nothing that such
+///   an instance remembers may matter.
 ///
 /// The version, the description and the default name come from the plugin's `Cargo.toml`.
 #[macro_export]

@@ -23,6 +23,7 @@ mod prompts;
 mod protected;
 mod random_calls;
 mod repository;
+mod reused;
 mod secrets;
 mod shares;
 mod steps;

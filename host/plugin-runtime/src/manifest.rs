@@ -55,15 +55,28 @@ pub struct Manifest {
     pub unknown: Vec<String>,
 }
 
-/// The lifetime of an instance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The lifetime of an instance, from the shortest to the longest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lifetime {
     /// One call.
     #[default]
     Call,
+    /// One call, and others of the same kind if the host keeps it.
+    Reused,
     /// The whole session: one instance, one call at a time.
     Session,
+}
+
+impl Lifetime {
+    /// The name of the lifetime in a manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Reused => "reused",
+            Self::Session => "session",
+        }
+    }
 }
 
 /// The interfaces of `pinion:plugin` that a component exports.

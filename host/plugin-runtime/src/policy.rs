@@ -79,7 +79,7 @@ impl Ceiling {
     /// Returns the part of `grants` that the ceiling covers. A component whose instances live longer than before gets
     /// nothing.
     pub(crate) fn cut(&self, manifest: &Manifest, grants: Grants) -> Grants {
-        if self.lifetime == Lifetime::Call && manifest.lifetime == Lifetime::Session {
+        if manifest.lifetime > self.lifetime {
             return Grants::default();
         }
         grants.cut_to(&self.asks)
@@ -104,8 +104,11 @@ impl Ceiling {
     /// Returns phrases for what `offered` has beyond this ceiling.
     pub fn excess(&self, offered: &Self) -> Vec<String> {
         let mut excess: Vec<String> = self.asks.excess(&offered.asks);
-        if self.lifetime == Lifetime::Call && offered.lifetime == Lifetime::Session {
-            excess.push("keep one instance for the whole session".to_owned());
+        if offered.lifetime > self.lifetime {
+            excess.push(match offered.lifetime {
+                Lifetime::Session => "keep one instance for the whole session".to_owned(),
+                Lifetime::Reused | Lifetime::Call => "reuse instances for later calls".to_owned(),
+            });
         }
         excess.extend(offered.tools.iter().filter_map(|(tool, declared)| {
             let most = self.tools.get(tool).copied().unwrap_or_default();
@@ -169,6 +172,17 @@ mod tests {
         let new = offer(Asks { process: true, ..files(Access::Write) }, &[("look", RUNS), ("more", READS)]);
         let excess = ["write files", "run programs", "tool `look`: runs programs", "tool `more`: reads files"];
         assert_eq!(old.excess(&new), excess);
+    }
+
+    #[test]
+    fn only_a_longer_lifetime_is_an_excess() {
+        let of = |lifetime| Ceiling { lifetime, ..Ceiling::default() };
+        let [call, reused, session] = [Lifetime::Call, Lifetime::Reused, Lifetime::Session].map(of);
+        assert_eq!(call.excess(&reused), ["reuse instances for later calls"]);
+        for shorter in [&call, &reused] {
+            assert_eq!(shorter.excess(&session), ["keep one instance for the whole session"]);
+        }
+        assert!(session.excess(&reused).is_empty() && reused.excess(&call).is_empty());
     }
 
     #[test]

@@ -58,7 +58,8 @@ export!(
     Mcp,
     exports = [tools, commands, offers],
     asks = { "mcp": true },
-    limits = { "deadline-ms": 3600000, "grace-ms": 1000 }
+    limits = { "deadline-ms": 3600000, "grace-ms": 1000 },
+    lifetime = "reused"
 );
 
 /// The data that the host returns with each call of a listed tool.

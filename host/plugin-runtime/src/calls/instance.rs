@@ -9,6 +9,7 @@
 //! its own work. It moves to a thread of the pool once it has computed for [`MAX_HERE`].
 
 use crate::calls::deadline::{Clock, Deadline, Stopped};
+use crate::calls::idle::{Kind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
 use crate::capability::invoke::Invoke;
@@ -169,7 +170,7 @@ impl Setup {
     }
 }
 
-/// Runs a job on a fresh instance, once the plugin has a turn.
+/// Runs a job, once the plugin has a turn.
 pub(crate) async fn run<J: Job>(
     shared: &Arc<Shared>,
     program: &Arc<Program>,
@@ -184,7 +185,7 @@ pub(crate) async fn run<J: Job>(
     }
 }
 
-/// Runs a job on a fresh instance. The thread holds `permit` until it ends.
+/// Runs a job. The thread holds `permit` until it ends.
 pub(crate) async fn run_with<J: Job>(
     permit: impl Send + 'static,
     shared: &Arc<Shared>,
@@ -215,7 +216,8 @@ pub(crate) async fn run_with<J: Job>(
     .await
 }
 
-/// Runs a job on a fresh instance, which is not torn down yet.
+/// Runs a job on a fresh instance, or on one that the program kept. Returns the store that has to be torn down, once the
+/// result was handed over; none if its instance is kept.
 async fn work<J: Job>(
     shared: &Shared,
     program: &Program,
@@ -223,15 +225,40 @@ async fn work<J: Job>(
     deadline: &Deadline,
     abandoned: &CancellationToken,
     job: J,
-) -> (Finished<J::Answer>, Store<State>) {
-    let mut store = store(shared, program, call);
+) -> (Finished<J::Answer>, Option<Store<State>>) {
+    let kept = program.idle.as_ref().map(|idle| (idle, Kind::of(&call)));
+    let (mut store, used) = match kept.as_ref().and_then(|(idle, kind)| idle.take(kind)) {
+        Some(Used { mut store, instance, fuel, .. }) => {
+            renew(&mut store, program, call);
+            store.data_mut().stderr.begin();
+            (store, Some((instance, fuel)))
+        }
+        None => (store(shared, program, call), None),
+    };
     let guest = async {
-        let mut live = Live::new(&mut store, program).await?;
-        live.run(job).await
+        let mut live = match used {
+            Some((instance, _)) => Live::on(&mut store, instance, program)?,
+            None => Live::new(&mut store, program).await?,
+        };
+        let answer = live.run(job).await?;
+        Ok((answer, live.instance()))
     };
     let result = deadline.run(abandoned, guest).await;
     store.data_mut().end_requests().await;
-    (finish(shared, program, &mut store, result), store)
+    let (result, instance) = match result {
+        Ok((answer, instance)) => (Ok(answer), Some(instance)),
+        Err(stopped) => (Err(stopped), None),
+    };
+    let finished = finish(shared, program, &mut store, result);
+    let left = match (kept, instance) {
+        (Some((idle, kind)), Some(instance)) => {
+            store.data_mut().end();
+            let fuel = used.map_or(0, |(_, fuel)| fuel).saturating_add(finished.ledger.fuel);
+            idle.keep(&program.share, program.limits.fuel, Used { store, instance, kind, fuel })
+        }
+        _ => Some(store),
+    };
+    (finished, left)
 }
 
 /// Runs a job where its caller runs, and elsewhere once it has computed for [`MAX_HERE`]. Dropping this future drops the
@@ -264,7 +291,9 @@ async fn run_here<J: Job>(
         }
     });
     if let Some((finished, store)) = here.await {
-        tokio::task::spawn_blocking(move || drop(store));
+        if let Some(store) = store {
+            tokio::task::spawn_blocking(move || drop(store));
+        }
         return finished;
     }
     hand_over(
@@ -352,8 +381,15 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
     store
 }
 
+/// Begins a call on an instance that has had others.
+pub(crate) fn renew(store: &mut Store<State>, program: &Program, call: CallState) {
+    store.data_mut().begin(call);
+    store.set_epoch_deadline(1);
+    refuel(store, program);
+}
+
 /// Sets the fuel of a call that begins.
-pub(crate) fn refuel(store: &mut Store<State>, program: &Program) {
+fn refuel(store: &mut Store<State>, program: &Program) {
     if let Err(error) = store.set_fuel(program.limits.fuel) {
         // Only an engine without fuel fails here; this one has it. The guest would stop at once.
         tracing::error!(%error, "fuel could not be set");

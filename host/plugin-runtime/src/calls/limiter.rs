@@ -18,6 +18,8 @@ pub(crate) struct Limiter {
     share: Arc<Share>,
     /// Bytes of memory that all instances of the plugin may have together.
     total: u64,
+    /// False while the instance is idle: its memory does not count then.
+    is_counted: bool,
 }
 
 impl Limiter {
@@ -32,6 +34,7 @@ impl Limiter {
             refused_total: None,
             share,
             total,
+            is_counted: true,
         }
     }
 
@@ -43,6 +46,24 @@ impl Limiter {
     /// Records that memory was refused because the plugin's calls together would have too much.
     pub(crate) fn refuse_total(&mut self) {
         self.refused_total = Some(self.total);
+    }
+
+    /// Bytes of linear memory.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Stops counting the memory towards that of the plugin's calls, until [`Limiter::wake`].
+    pub(super) fn rest(&mut self) {
+        if std::mem::take(&mut self.is_counted) {
+            self.share.shrink(self.memory);
+        }
+    }
+
+    /// Counts the memory again. Returns false if the plugin's calls together would have too much.
+    pub(super) fn wake(&mut self) -> bool {
+        self.is_counted = self.is_counted || self.share.grow(self.memory, self.total);
+        self.is_counted
     }
 
     /// Begins a call on an instance that stays: forgets refusals, and counts the peak from here.
@@ -80,7 +101,7 @@ impl Drop for Reserved {
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        self.share.shrink(self.memory);
+        self.rest();
     }
 }
 
@@ -126,6 +147,19 @@ impl ResourceLimiter for Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_of_an_idle_instance_does_not_count() {
+        let share = Share::new(1, &Arc::default()).unwrap();
+        let mut limiter = Limiter::new(Arc::new(Limits { memory_bytes: 60, ..Limits::default() }), share.clone(), 100);
+        assert!(limiter.memory_growing(0, 60, None).unwrap() && !share.grow(100, 100));
+        limiter.rest();
+        assert!(share.grow(100, 100) && !limiter.wake(), "calls have all of it");
+        share.shrink(100);
+        assert!(limiter.wake() && !share.grow(100, 100));
+        drop(limiter);
+        assert!(share.grow(100, 100));
+    }
 
     #[test]
     fn memory_and_tables_of_all_kinds_count_together() {

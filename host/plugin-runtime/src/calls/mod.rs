@@ -1,12 +1,14 @@
 //! Calls of plugins: tool calls, commands and hooks, the instance each one runs on, and the state the host keeps for it.
 //!
-//! A call enters through [`executor`], [`commands`] or [`hooks`] and runs on a fresh instance ([`instance`]) or on the one instance of
-//! a plugin of lifetime `session` ([`session`]), under a [`deadline`] and with the [`state`] that host imports see.
+//! A call enters through [`executor`], [`commands`] or [`hooks`] and runs on a fresh instance ([`instance`]), on
+//! an earlier one of a plugin of lifetime `reused` ([`idle`]) or on the one instance of a plugin of lifetime `session`
+//! ([`session`]), under a [`deadline`] and with the [`state`] that host imports see.
 
 pub(crate) mod commands;
 pub(crate) mod deadline;
 mod executor;
 pub(crate) mod hooks;
+pub(crate) mod idle;
 pub(crate) mod instance;
 pub(crate) mod limiter;
 mod relay;

@@ -4,7 +4,7 @@
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
 use crate::calls::deadline::{Deadline, Stopped};
-use crate::calls::instance::{Finished, Job, Live, Setup, finish, hand_over, refuel, store};
+use crate::calls::instance::{Finished, Job, Live, Setup, finish, hand_over, renew, store};
 use crate::calls::state::{CallState, State};
 use crate::errors::fault::{FaultKind, GuestError};
 use crate::errors::load::LoadError;
@@ -183,9 +183,7 @@ impl Resident {
     fn take_idle(&mut self, call: CallState) -> (Store<State>, Option<Instance>) {
         match self.idle.take() {
             Some(IdleInstance { mut store, instance }) => {
-                store.data_mut().begin(call);
-                store.set_epoch_deadline(1);
-                refuel(&mut store, &self.program);
+                renew(&mut store, &self.program, call);
                 (store, Some(instance))
             }
             None => {

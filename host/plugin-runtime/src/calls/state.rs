@@ -28,6 +28,11 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 /// Bytes of randomness that one WASI call may request; more is a trap.
 const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
 
+/// Bytes of memory of an instance that is kept for a later call.
+const MAX_IDLE_MEMORY: u64 = 16 * 1024 * 1024;
+/// Resources of WASI and of the host, such as streams and timers, that an instance may keep for a later call.
+const MAX_IDLE_RESOURCES: usize = 64;
+
 /// The data of a store.
 pub(crate) struct State {
     pub(crate) plugin: Arc<str>,
@@ -192,6 +197,11 @@ impl State {
         self.call.authority = self.call.authority.none();
         self.call.progress = Arc::new(NoProgress);
         (self.call.agents, self.call.services) = (None, None);
+    }
+
+    /// Returns whether the instance takes little, so that it may be kept for a later call.
+    pub(crate) fn is_small(&mut self) -> bool {
+        self.limiter.memory() <= MAX_IDLE_MEMORY && self.table.iter_mut().count() <= MAX_IDLE_RESOURCES
     }
 
     /// Revokes the call's authority for code that runs before it. Returns the authority, for [`State::entitle`].

@@ -52,7 +52,15 @@ pub(crate) struct CallAuthority {
     declared: Authority,
 }
 
-/// The kind of a call.
+/// Everything that distinguishes the authority of one call of a plugin from that of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallKind {
+    caller: Caller,
+    effects: Authority,
+    declared: Authority,
+}
+
+/// The part of a plugin that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Tool,
@@ -244,6 +252,11 @@ impl CallAuthority {
             Caller::Completion => Err(self.plugin.denied(phrase, "only calls of tools and commands may")),
             Caller::Tool | Caller::Command | Caller::Nobody => Ok(()),
         }
+    }
+
+    /// What distinguishes it from the authority of other calls of the plugin.
+    pub(crate) fn kind(&self) -> CallKind {
+        CallKind { caller: self.caller, effects: self.effects, declared: self.declared }
     }
 
     /// No authority, of the same plugin.

@@ -15,7 +15,7 @@ pub(crate) mod list;
 pub(crate) mod table;
 
 pub use self::agents::AgentsGrant;
-pub(crate) use self::authority::{CallAuthority, Denied, PluginAuthority, Surroundings};
+pub(crate) use self::authority::{CallAuthority, CallKind, Denied, PluginAuthority, Surroundings};
 pub use self::definition::{GrantContext, Switch};
 pub use self::files::access::Access;
 pub use self::files::shell_word;

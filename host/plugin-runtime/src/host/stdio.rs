@@ -20,7 +20,8 @@ const KEPT_BYTES: usize = 2048;
 const MAX_LINE_BYTES: usize = 4096;
 /// Bytes that one write may carry.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
-/// Bytes of both streams together that reach the log during the life of an instance.
+/// Bytes of both streams together that reach the log during the life of an instance, or during one of its calls if it is
+/// of lifetime `reused`.
 const MAX_LOGGED_BYTES: usize = 1024 * 1024;
 
 /// A guest's stderr. Clones share one stream.
@@ -37,6 +38,13 @@ impl Stderr {
     /// Creates the guest's stdout, which goes to the same log.
     pub(crate) fn stdout(&self) -> Stdout {
         Stdout(self.clone())
+    }
+
+    /// Begins a call on an instance that had others: forgets what was written.
+    pub(crate) fn begin(&self) {
+        let mut lines = self.lock();
+        (lines.logged, lines.line) = (0, Vec::new());
+        lines.kept.clear();
     }
 
     /// The last bytes that were written.

@@ -113,6 +113,8 @@ impl EngineLimits {
     pub(crate) const FIRST_CALLS: u32 = 48;
     /// Instances of lifetime `session` that may live at once; each has a thread of its own.
     pub(crate) const RESIDENTS: u32 = 32;
+    /// Idle instances of lifetime `reused`, of all plugins together.
+    pub(crate) const IDLE: u32 = 8;
 
     /// Calls that may wait for sub-agents, for each depth of nesting, in addition to `concurrent_calls`.
     pub(crate) fn delegating_calls(&self) -> u32 {
@@ -129,7 +131,7 @@ impl EngineLimits {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
         let invoking = self.invoking_calls().saturating_mul(MAX_CALL_DEPTH);
         let calls = self.concurrent_calls.saturating_add(delegating).saturating_add(invoking);
-        calls.saturating_add(Self::FIRST_CALLS + Self::RESIDENTS + Self::DESCRIPTIONS)
+        calls.saturating_add(Self::FIRST_CALLS + Self::RESIDENTS + Self::DESCRIPTIONS + Self::IDLE)
     }
 }
 

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const MAX_PLUGINS: u32 = 1024;
 /// Instances of lifetime `session` of one plugin: the current one, and one whose last call still runs.
 const MAX_OWN_RESIDENTS: u32 = 2;
+/// Idle instances of one plugin of lifetime `reused`.
+const MAX_OWN_IDLE: u32 = 4;
 
 /// A counter with a limit.
 #[derive(Debug, Default)]
@@ -36,6 +38,7 @@ impl Count {
 pub(crate) struct Counts {
     plugins: Count,
     residents: Count,
+    idle: Count,
 }
 
 /// The share of one plugin.
@@ -44,6 +47,7 @@ pub(crate) struct Share {
     number: u64,
     memory: AtomicU64,
     residents: Count,
+    idle: Count,
     counts: Arc<Counts>,
 }
 
@@ -55,8 +59,8 @@ impl Share {
     pub(crate) fn new(number: u64, counts: &Arc<Counts>) -> Result<Arc<Self>, LoadError> {
         let too_many = || LoadError::Limit(format!("there are {MAX_PLUGINS} plugins already"));
         counts.plugins.take(MAX_PLUGINS).ok_or_else(too_many)?;
-        let (memory, residents) = (AtomicU64::new(0), Count::default());
-        Ok(Arc::new(Self { number, memory, residents, counts: counts.clone() }))
+        let (memory, residents, idle) = (AtomicU64::new(0), Count::default(), Count::default());
+        Ok(Arc::new(Self { number, memory, residents, idle, counts: counts.clone() }))
     }
 
     /// The number of the plugin, which no other has had.
@@ -93,6 +97,18 @@ impl Share {
     }
 }
 
+impl Share {
+    /// Takes a place for an idle instance of lifetime `reused`. None when the plugin, or all plugins together, have too many.
+    pub(crate) fn idle_place(self: &Arc<Self>) -> Option<IdlePlace> {
+        self.idle.take(MAX_OWN_IDLE)?;
+        let place = self.counts.idle.take(EngineLimits::IDLE);
+        if place.is_none() {
+            self.idle.give_back();
+        }
+        place.map(|()| IdlePlace(self.clone()))
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.counts.plugins.give_back();
@@ -107,6 +123,17 @@ impl Drop for ResidentPermit {
     fn drop(&mut self) {
         self.0.residents.give_back();
         self.0.counts.residents.give_back();
+    }
+}
+
+/// The place of an idle instance, returned when it is dropped.
+#[derive(Debug)]
+pub(crate) struct IdlePlace(Arc<Share>);
+
+impl Drop for IdlePlace {
+    fn drop(&mut self) {
+        self.0.idle.give_back();
+        self.0.counts.idle.give_back();
     }
 }
 
@@ -143,5 +170,15 @@ mod tests {
         assert!(share.resident().is_err());
         drop(places);
         assert!(share.resident().is_ok());
+    }
+
+    #[test]
+    fn idle_instances_are_bounded_for_each_plugin_and_for_all() {
+        let shares = shares(3);
+        let take = |share: &Arc<Share>| -> Vec<IdlePlace> { std::iter::from_fn(|| share.idle_place()).collect() };
+        let mut places: Vec<_> = shares.iter().map(take).collect();
+        assert_eq!(places.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 0]);
+        places[0].pop();
+        assert!(shares[1].idle_place().is_none() && shares[2].idle_place().is_some());
     }
 }

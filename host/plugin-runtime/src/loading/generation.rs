@@ -411,6 +411,7 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
         config: config_text(&settings).into(),
         share,
         changed: Arc::default(),
+        idle: (manifest.lifetime == Lifetime::Reused).then(Arc::default),
         code,
     };
     Linked { program: Arc::new(program), digest, inspection, settings, seen }

@@ -1,5 +1,6 @@
 //! Compiled and linked code, with the authority and the limits of its instances.
 
+use crate::calls::idle::IdleInstances;
 use crate::calls::state::State;
 use crate::capability::PluginAuthority;
 use crate::errors::fault::GuestError;
@@ -26,6 +27,8 @@ pub(crate) struct Program {
     pub(crate) share: Arc<Share>,
     /// Notified when `offers.list` would return something else.
     pub(crate) changed: Arc<Notify>,
+    /// The instances that wait for the next call; none where each call gets a fresh one.
+    pub(crate) idle: Option<Arc<IdleInstances>>,
     /// The code; none while only the description of the component was read.
     pub(crate) code: Option<Code>,
 }
@@ -98,9 +101,9 @@ impl Program {
         self.code.as_ref().ok_or(GuestError::NotLoaded)
     }
 
-    /// Copies the program with other limits.
+    /// Copies the program with other limits, for calls on fresh instances.
     pub(crate) fn under(&self, limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { limits: Arc::new(limits.clone()), ..self.clone() })
+        Arc::new(Self { limits: Arc::new(limits.clone()), idle: None, ..self.clone() })
     }
 }
 

@@ -87,7 +87,7 @@ impl Loaded {
         &self.source
     }
 
-    /// Runs a job: on the one instance of lifetime `session`, or on a fresh one.
+    /// Runs a job: on the one instance of lifetime `session`, on an idle one of lifetime `reused`, or on a fresh one.
     pub(crate) async fn run<J: Job>(&self, shared: &Arc<Shared>, setup: Setup, job: J) -> Finished<J::Answer> {
         self.run_as(shared, self.program(), setup, job).await
     }

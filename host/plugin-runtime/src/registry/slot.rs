@@ -90,13 +90,13 @@ impl Slot {
         self.is_settled = true;
         let number = loaded.generation.program.number;
         if self.is_described() && self.generations == number {
-            self.loaded = Some(loaded);
+            self.replace(Some(loaded));
             return Vec::new();
         }
         self.generations = number;
         let version = loaded.generation.inspection.manifest.version.clone();
         let held_back = loaded.generation.held_back.clone().map(NoticeEvent::HeldBack);
-        self.loaded = Some(loaded);
+        self.replace(Some(loaded));
         self.offers = None;
         let events = [Some(NoticeEvent::Loaded { generation: self.generations, version }), held_back];
         events.into_iter().flatten().map(|event| self.notice(event)).collect()
@@ -116,9 +116,17 @@ impl Slot {
     /// Removes the current generation, because an earlier slot takes one of its names.
     pub(super) fn displace(&mut self, error: LoadError) -> Notice {
         let notice = self.refuse(error);
-        self.loaded = None;
+        self.replace(None);
         self.offers = None;
         notice
+    }
+
+    /// Replaces the current generation, whose idle instances get no more calls.
+    fn replace(&mut self, loaded: Option<Arc<Loaded>>) {
+        let before = std::mem::replace(&mut self.loaded, loaded);
+        if let Some(idle) = before.as_ref().and_then(|before| before.program().idle.as_ref()) {
+            idle.close();
+        }
     }
 
     pub(super) fn notice(&self, event: NoticeEvent) -> Notice {

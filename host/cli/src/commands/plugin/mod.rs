@@ -223,6 +223,8 @@ enum PluginCommand {
 enum LifetimeArgument {
     /// A fresh instance for each call
     Call,
+    /// An earlier instance of the same session where one is idle
+    Reused,
     /// One instance, one call at a time
     Session,
 }
@@ -231,6 +233,7 @@ impl From<LifetimeArgument> for pinion_plugin_runtime::Lifetime {
     fn from(lifetime: LifetimeArgument) -> Self {
         match lifetime {
             LifetimeArgument::Call => Self::Call,
+            LifetimeArgument::Reused => Self::Reused,
             LifetimeArgument::Session => Self::Session,
         }
     }

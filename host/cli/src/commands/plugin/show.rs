@@ -181,7 +181,7 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         let called = hook.not_called.map_or("called".to_owned(), |why| format!("never called: {why}"));
         line("hook", &format!("{} ({called})", hook.point.name()));
     }
-    line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
+    line("lifetime", info.lifetime.name());
     line("digest", &info.digest);
     if let Some(why) = &info.held_back {
         line("held back", &why.replace('\n', "; "));
