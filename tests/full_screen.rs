@@ -13,7 +13,10 @@ use std::time::Duration;
 const SIZE: (u16, u16) = (80, 24);
 /// The keys of a question, which are named once they count.
 const KEYS: &str = "[y] yes";
+const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
+/// Words of the greeting in a conversation by lines.
+const LINES: &str = "/help lists commands";
 
 fn bash(command: &str) -> Value {
     json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] })
@@ -22,7 +25,7 @@ fn bash(command: &str) -> Value {
 /// Starts a conversation in the full-screen UI with this model, and with `typed` as type-ahead.
 fn conversation(pinion: &Pinion, replies: &[Value], typed: &str) -> Terminal {
     let script = pinion.script(replies);
-    let command = pinion.command(["--tui", "--approve", "ask", "--replay", script.to_str().unwrap(), "go"]);
+    let command = pinion.command(["--ui", "full", "--approve", "ask", "--replay", script.to_str().unwrap(), "go"]);
     Terminal::start(&command, SIZE, typed)
 }
 
@@ -42,6 +45,73 @@ fn main_screen(seen: &str) -> &str {
 
 fn process(terminal: &Terminal) -> Pid {
     Pid::from_raw(terminal.pid().cast_signed()).unwrap()
+}
+
+#[test]
+fn conversation_is_on_the_full_screen_by_default() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("finished")]);
+    let command = pinion.default_command(["--replay", script.to_str().unwrap(), "go"]);
+    let terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("finished");
+    let (status, seen) = terminal.exit();
+    assert!(status == Some(0) && seen.contains(ENTER) && !seen.contains(LINES), "{seen}");
+}
+
+#[test]
+fn option_wins_over_environment_and_environment_over_config() {
+    let forms = [
+        (None, None, None, "full"),
+        (None, None, Some("line"), "line"),
+        (None, Some(""), Some("line"), "line"),
+        (None, Some("full"), Some("line"), "full"),
+        (None, Some("line"), Some("full"), "line"),
+        (Some("full"), Some("line"), Some("line"), "full"),
+        (Some("line"), Some("full"), None, "line"),
+    ];
+    for (option, environment, config, expected) in forms {
+        let pinion = Pinion::default();
+        pinion.config(&config.map(|form| format!("ui = \"{form}\"\n")).unwrap_or_default());
+        let script = pinion.script(&[say("finished")]);
+        let options: Vec<&str> = option.into_iter().flat_map(|form| ["--ui", form]).collect();
+        let mut command = pinion.default_command(options.iter().chain(&["--replay", script.to_str().unwrap(), "go"]));
+        command.envs(environment.map(|form| ("PINION_UI", form)));
+        let terminal = Terminal::start(&command, SIZE, "");
+        terminal.wait_for("finished");
+        let (status, seen) = terminal.exit();
+        let form = if seen.contains(ENTER) { "full" } else { "line" };
+        assert_eq!((status, form, seen.contains(LINES)), (Some(0), expected, expected == "line"), "{seen}");
+    }
+}
+
+#[test]
+fn dumb_terminal_gets_lines_whatever_is_wanted() {
+    for (term, size) in [("TERM=dumb", SIZE), ("TERM=", SIZE), ("--unset=TERM", SIZE), ("TERM=xterm", (0, 0))] {
+        let pinion = Pinion::default();
+        let script = pinion.script(&[say("finished")]);
+        let wanted = pinion.default_command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]);
+        let mut command = Command::new("env");
+        command.arg(term).arg(wanted.get_program()).args(wanted.get_args()).current_dir(pinion.workspace());
+        command.envs(wanted.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let terminal = Terminal::start(&command, size, "");
+        terminal.wait_for("finished");
+        let (status, seen) = terminal.exit();
+        assert!(status == Some(0) && seen.contains(LINES) && !seen.contains(ENTER), "{term}: {seen}");
+    }
+}
+
+#[test]
+fn form_that_does_not_exist_is_refused_with_the_names() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("finished")]);
+    let arguments = ["--replay", script.to_str().unwrap(), "go"];
+    let mut command = pinion.default_command(arguments);
+    command.env("PINION_UI", "fancy");
+    let (status, seen) = Terminal::start(&command, SIZE, "").end();
+    assert_eq!(status, Some(2), "{seen}");
+    assert!(seen.contains("PINION_UI: `fancy`") && seen.contains("`full`, `line`"), "{seen}");
+    // Only conversations have a form.
+    assert!(command.arg("-p").output().unwrap().status.success());
 }
 
 #[test]
@@ -98,13 +168,13 @@ fn commands_of_plugins_work() {
 fn talking(pinion: &Pinion, steps: &Value) -> Terminal {
     pinion.config("[plugins.talker.grants]\nui = true\n");
     let plugin = guest("talker");
-    let with = |mode: &str, script: &Path| {
-        let arguments = [mode, "--plugin", plugin.to_str().unwrap(), "--replay", script.to_str().unwrap(), "go"];
-        pinion.command(arguments)
+    let with = |mode: &[&str], script: &Path| {
+        let arguments = ["--plugin", plugin.to_str().unwrap(), "--replay", script.to_str().unwrap(), "go"];
+        pinion.command(mode.iter().chain(&arguments))
     };
-    assert!(with("-p", &pinion.script(&[say("bound")])).output().unwrap().status.success());
+    assert!(with(&["-p"], &pinion.script(&[say("bound")])).output().unwrap().status.success());
     let call = json!({ "calls": [{ "tool": "talk", "arguments": { "steps": steps } }] });
-    Terminal::start(&with("--tui", &pinion.script(&[call, say("finished")])), SIZE, "")
+    Terminal::start(&with(&["--ui", "full"], &pinion.script(&[call, say("finished")])), SIZE, "")
 }
 
 /// Returns the last session as text.
@@ -228,7 +298,7 @@ fn messages_of_a_resumed_session_are_redacted() {
     let replay = ["--replay", script.to_str().unwrap()];
     // To this process it is no secret.
     assert!(pinion.run(["-p", replay[0], replay[1], "go"]).stdout.contains(SECRET));
-    let mut command = pinion.command(["--tui", "-c", replay[0], replay[1]]);
+    let mut command = pinion.command(["--ui", "full", "-c", replay[0], replay[1]]);
     command.env("OPENAI_API_KEY", SECRET);
     let terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("the key is");
@@ -248,7 +318,7 @@ fn run_continues_while_the_external_editor_is_open() {
     let replies =
         [bash("touch first; until [ -e editing ]; do sleep 0.05; done"), bash("touch second"), say("finished")];
     let script = pinion.script(&replies);
-    let mut command = pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]);
+    let mut command = pinion.command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]);
     command.env("EDITOR", editor);
     let mut terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("running bash");
@@ -265,7 +335,7 @@ fn run_continues_while_the_external_editor_is_open() {
 fn two_ctrl_c_end_the_program_while_the_ui_is_busy() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say(&"many words ".repeat(20_000)), say("unused")]);
-    let command = pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]);
+    let command = pinion.command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]);
     // One frame exceeds the buffer of the terminal.
     let mut terminal = Terminal::start(&command, (500, 200), "");
     terminal.wait_for("in context");
@@ -288,7 +358,7 @@ fn escape_cancels_a_command_of_a_plugin() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say("finished")]);
     let loiter = guest("loiter");
-    let arguments = ["--tui", "--plugin", loiter.to_str().unwrap(), "--replay", script.to_str().unwrap(), "go"];
+    let arguments = ["--ui", "full", "--plugin", loiter.to_str().unwrap(), "--replay", script.to_str().unwrap(), "go"];
     let mut terminal = Terminal::start(&pinion.command(arguments), SIZE, "");
     terminal.wait_for("finished");
     terminal.keys("/linger\r");
@@ -312,7 +382,7 @@ fn terminal_is_restored_after_a_panic() {
         pinion.write(&format!("{number}/file"), "");
     }
     let script = pinion.script(&[say("finished")]);
-    let command = by_nobody(&pinion, &pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]));
+    let command = by_nobody(&pinion, &pinion.command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]));
     let mut terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("finished");
     let mut limit = Command::new("prlimit");

@@ -62,8 +62,15 @@ impl Pinion {
         self.write("../script.jsonl", lines)
     }
 
-    /// Returns the command with these arguments and a minimal environment.
+    /// Returns the command with these arguments and a minimal environment, which converses line by line.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.default_command(arguments);
+        command.env("PINION_UI", "line");
+        command
+    }
+
+    /// Returns the command like [`Self::command`], with the default form of conversations.
+    pub fn default_command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(binary());
         command
             .args(arguments)

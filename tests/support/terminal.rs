@@ -22,7 +22,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a command on a terminal of this size, with `typed` as type-ahead.
+    /// Starts a command on a terminal of this size, with `typed` as type-ahead. Its `TERM` is `xterm` unless the command
+    /// sets it.
     pub fn start(command: &Command, (columns, rows): (u16, u16), typed: &str) -> Self {
         let open = |path: &str| {
             let no_terminal = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
@@ -36,7 +37,7 @@ impl Terminal {
         // `setsid` makes it the controlling terminal, so that Ctrl-C is a signal.
         let mut started = Command::new("setsid");
         started.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
-        started.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+        started.env("TERM", "xterm").envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         started.current_dir(command.get_current_dir().unwrap());
         let end = || Stdio::from(slave.try_clone().unwrap());
         let child = started.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();

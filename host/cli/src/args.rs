@@ -39,9 +39,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output_format: OutputFormat,
 
-    /// Converse in the full-screen UI [default: line by line]
-    #[arg(long, conflicts_with_all = ["print", "plan", "execute"])]
-    pub(crate) tui: bool,
+    /// Form of conversations [default: full, but line on a dumb terminal]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) ui: Option<UiForm>,
 
     /// Write a plan for the prompt to a file, without changing other files or running programs
     #[arg(long, help_heading = "Plan")]
@@ -193,6 +193,17 @@ pub(crate) enum OutputFormat {
     Json,
     /// One JSON event per line
     StreamJson,
+}
+
+/// `--ui`, `PINION_UI`, and `ui` in the config.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum UiForm {
+    /// The whole screen, which shows the conversation again on exit
+    #[default]
+    Full,
+    /// Line by line
+    Line,
 }
 
 /// `--sandbox`, and `mode` of `[sandbox]` in the config.

@@ -1,6 +1,6 @@
 //! The schema of a config file.
 
-use crate::args::Approve;
+use crate::args::{Approve, UiForm};
 use crate::config::permissions::FilePermissions;
 use crate::config::plugin_secrets::FileSecret;
 use crate::config::sandbox::FileSandbox;
@@ -44,7 +44,7 @@ pub(crate) struct File {
     /// Tools that are not offered. The lists of all layers add up.
     pub(crate) exclude_tools: Vec<String>,
     /// The form of conversations.
-    pub(crate) ui: Option<Ui>,
+    pub(crate) ui: Option<UiForm>,
     /// Keys of actions in the full-screen UI.
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     /// Settings of the full-screen UI.
@@ -87,15 +87,6 @@ pub(crate) struct FileLimits {
     pub(super) max_tokens: Option<u64>,
     pub(super) max_cost: Option<f64>,
     pub(super) timeout_seconds: Option<u64>,
-}
-
-/// The form of conversations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Ui {
-    #[default]
-    Lines,
-    Full,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -19,10 +19,10 @@ pub(crate) mod secrets;
 pub(crate) mod tui;
 pub(crate) mod undo;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, UiForm};
 use crate::config::denied::Denied;
 use crate::config::exclude::Listed;
-use crate::config::file::{Cache, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider, Ui};
+use crate::config::file::{Cache, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider};
 use crate::config::permissions::{FilePermissions, PermissionSettings};
 use crate::config::plugin_secrets::DefinedSecrets;
 use crate::config::project::{Restricted, restrict};
@@ -75,8 +75,8 @@ pub(crate) struct Config {
     /// The tools to offer, unless an option names them; all when none.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) exclude_tools: Vec<String>,
-    /// The form of conversations.
-    pub(crate) ui: Ui,
+    /// The form of conversations, unless an option or the environment names another.
+    pub(crate) ui: UiForm,
     /// Keys of actions in the full-screen UI, by the action's name.
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     /// Settings of the full-screen UI.

@@ -6,6 +6,7 @@ mod built_in;
 mod chat;
 mod context_report;
 pub(crate) mod end;
+mod form;
 mod full;
 mod images;
 mod input;
@@ -27,6 +28,7 @@ mod shell;
 mod undo;
 mod voice;
 
+use crate::args::UiForm;
 use crate::commands::trust::ask_at_start;
 use crate::failure::Result;
 use crate::files::paths::Paths;
@@ -45,8 +47,10 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
     let done = match &args.execute {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
-        None if args.is_conversation() && full::is_wanted(args, &base.config) => full::run(&base, args, global).await,
-        None if args.is_conversation() => chat::run(&base, args, global).await,
+        None if args.is_conversation() => match form::of_conversation(args, &base.config)? {
+            UiForm::Full => full::run(&base, args, global).await,
+            UiForm::Line => chat::run(&base, args, global).await,
+        },
         None => print::run(&base, args, global).await,
     };
     base.end_mcp_servers().await;

@@ -20,8 +20,6 @@ mod ui;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
 use crate::commands::session::short_id;
-use crate::config::Config;
-use crate::config::file::Ui as UiSetting;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::Style;
 use crate::output::{Text, say, text};
@@ -42,12 +40,6 @@ use tokio::sync::mpsc;
 
 /// Maximum number of events that wait for the UI.
 const CHANNEL: usize = 1024;
-
-/// Returns whether the user wants the full-screen UI, and the terminal can show it.
-pub(crate) fn is_wanted(args: &RunArgs, config: &Config) -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    (args.tui || config.ui == UiSetting::Full) && !is_dumb
-}
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let settings = settings(base, global)?;

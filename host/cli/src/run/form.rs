@@ -1,0 +1,40 @@
+//! The form of conversations: the full screen, or line by line.
+
+use crate::args::{RunArgs, UiForm};
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::output::terminal;
+use clap::ValueEnum as _;
+
+/// Environment variable with the name of a form.
+const VARIABLE: &str = "PINION_UI";
+
+/// Returns the form of a conversation: that of `--ui`, or else of `PINION_UI`, or else of the config. A terminal that cannot
+/// show the full screen gets lines, whatever they say.
+///
+/// # Errors
+/// `PINION_UI` names no form.
+pub(crate) fn of_conversation(args: &RunArgs, config: &Config) -> Result<UiForm> {
+    let wanted = match args.ui {
+        Some(form) => form,
+        None => of_environment()?.unwrap_or(config.ui),
+    };
+    Ok(if can_show_screen() { wanted } else { UiForm::Line })
+}
+
+fn of_environment() -> Result<Option<UiForm>> {
+    let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else { return Ok(None) };
+    let form = name.to_str().and_then(|name| UiForm::from_str(name, false).ok());
+    form.map(Some).ok_or_else(|| {
+        let names = UiForm::value_variants().iter().filter_map(UiForm::to_possible_value);
+        let names: Vec<String> = names.map(|value| format!("`{}`", value.get_name())).collect();
+        Failure::usage(format!("invalid value of {VARIABLE}: `{}`", name.display()))
+            .hint(format!("the forms of conversations are {}", names.join(", ")))
+    })
+}
+
+/// Returns whether the terminal moves its cursor, and has a size.
+fn can_show_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    !is_dumb && terminal::size().is_some()
+}
