@@ -36,6 +36,24 @@ impl Batch {
     }
 }
 
+/// Something for which a UI waits while something works.
+pub(super) enum Next<S, T> {
+    /// A step of the UI.
+    Step(S),
+    /// The end of the work.
+    End(T),
+}
+
+/// Waits for a step of the UI, or for the end of the work. A step that can be made comes first, so that a key that was read
+/// before the end, such as the one that interrupts, still counts for the work and for what would follow it.
+pub(super) async fn keys_or_end<S, T>(step: impl Future<Output = S>, work: impl Future<Output = T>) -> Next<S, T> {
+    tokio::select! {
+        biased;
+        step = step => Next::Step(step),
+        end = work => Next::End(end),
+    }
+}
+
 /// Starts the thread, which ends with the program: nothing can wake a read of the terminal.
 ///
 /// # Errors
@@ -95,6 +113,26 @@ impl Keyboard {
                 }
             }
             waiting.push_back(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that has been read is handled before the end of the work, however often both wait at the same time.
+    #[tokio::test]
+    async fn key_that_was_read_before_the_end_of_the_work_is_not_lost() {
+        for _ in 0..100 {
+            let (keys, mut read) = mpsc::channel(1);
+            let (end, mut work) = tokio::sync::oneshot::channel();
+            keys.send("esc").await.unwrap();
+            end.send("done").unwrap();
+            let first = keys_or_end(read.recv(), &mut work).await;
+            assert!(matches!(first, Next::Step(Some("esc"))));
+            let second = keys_or_end(read.recv(), &mut work).await;
+            assert!(matches!(second, Next::End(Ok("done"))));
         }
     }
 }

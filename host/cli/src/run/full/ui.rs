@@ -11,7 +11,7 @@ use crate::run::chat::Notices;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
 use crate::run::full::editor::Editing;
-use crate::run::full::keyboard::{self, Batch};
+use crate::run::full::keyboard::{self, Batch, Next, keys_or_end};
 use crate::run::full::light::Light;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{has_links, multiplexer, notification};
@@ -198,12 +198,12 @@ impl Ui {
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = std::pin::pin!(work);
         loop {
-            let lost = tokio::select! {
-                done = &mut work => {
+            let lost = match keys_or_end(self.step(), &mut work).await {
+                Next::End(done) => {
                     self.drain();
                     return Ok(done);
                 }
-                step = self.step() => step.err(),
+                Next::Step(step) => step.err(),
             };
             if let Some(lost) = lost {
                 self.to.agent.abort();
@@ -228,13 +228,10 @@ impl Ui {
         let frame = (is_shown && self.is_changed).then_some(self.next_frame);
         let wake = deadline.into_iter().chain(frame).min();
         let far = self.started + Duration::from_secs(1 << 30);
+        // Keys come first, and events last: there may always be more.
         tokio::select! {
+            biased;
             batch = self.batches.recv() => self.batch(batch),
-            event = self.to.events.recv() => {
-                event.into_iter().for_each(|event| self.event(event));
-                self.drain();
-                Ok(())
-            }
             edited = editor::ended(&mut self.editing), if !is_shown => self.edited(edited),
             // A question that arrives behind the editor waits, so that no key meant for the editor answers it.
             asked = self.to.asked.recv(), if is_shown && self.open.is_none() => {
@@ -271,6 +268,11 @@ impl Ui {
             }
             () = sleep_until(wake.unwrap_or(far)), if wake.is_some() => {
                 self.input(Input::Tick);
+                Ok(())
+            }
+            event = self.to.events.recv() => {
+                event.into_iter().for_each(|event| self.event(event));
+                self.drain();
                 Ok(())
             }
         }
