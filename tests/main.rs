@@ -22,6 +22,8 @@ mod generated;
 mod guide;
 mod hostile;
 mod http;
+#[cfg(target_os = "linux")]
+mod keys;
 mod kill;
 mod limits;
 mod mcp_bridge;

@@ -4,6 +4,8 @@
 //! itself into a buffer of cells; it knows no agent, no clock and no terminal. [`Screen`] writes the changes between two
 //! buffers, and [`terminal`] prepares the terminal and restores it. The application connects these with an agent.
 //!
+//! [`Setup`] asks for a key before the first conversation.
+//!
 //! The conversation is one model (`transcript`) of items, each rendered by one function into rows that are kept while
 //! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
@@ -19,6 +21,7 @@ mod links;
 mod markdown;
 mod rows;
 mod screen;
+mod setup;
 mod status;
 pub mod terminal;
 mod theme;
@@ -37,6 +40,7 @@ pub use links::Links;
 pub use ratatui_core::buffer::Buffer;
 pub use ratatui_core::layout::Rect;
 pub use screen::Screen;
+pub use setup::{EnteredKey, Setup, SetupRequest};
 pub use status::Segment;
 pub use theme::{Depth, Theme};
 pub use transcript::Tone;

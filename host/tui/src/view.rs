@@ -208,7 +208,8 @@ impl Bottom {
     }
 }
 
-fn draw_row(buffer: &mut Buffer, at: usize, row: &Row, area: Rect, links: &mut Links) {
+/// Draws a row at a height of the buffer.
+pub(crate) fn draw_row(buffer: &mut Buffer, at: usize, row: &Row, area: Rect, links: &mut Links) {
     let Ok(at) = u16::try_from(at) else { return };
     if at >= area.height {
         return;

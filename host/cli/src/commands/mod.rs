@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod login;
 pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod permissions;
@@ -76,6 +77,10 @@ commands! {
     Sandbox(sandbox::Sandbox),
     /// List, show, export, fork and delete sessions
     Session(session::Session),
+    /// Store the key of a provider
+    Login(login::Login),
+    /// Remove the stored key of a provider
+    Logout(login::Logout),
     /// List models
     Model(model::Model),
     /// Show the config

@@ -3,7 +3,11 @@
 mod environment;
 pub(crate) mod exchanges;
 pub(crate) mod info;
+mod lacking;
 mod prices;
 mod select;
+mod stored_keys;
 
+pub(crate) use self::lacking::Lacking;
 pub(crate) use self::select::Chosen;
+pub(crate) use self::stored_keys::{MAX_KEY, Place, key_in};

@@ -99,7 +99,7 @@ impl Base {
     }
 
     /// Returns the default model of the named provider, or else of the first one that has a key.
-    async fn default_model(&self) -> Result<(&'static ProviderInfo, &'static str)> {
+    pub(super) async fn default_model(&self) -> Result<(&'static ProviderInfo, &'static str)> {
         if let Some(name) = &self.config.provider {
             let info = self.config.registry.provider(name).map_err(Failure::from)?;
             if info.is_scripted() {
@@ -128,7 +128,7 @@ impl Base {
     }
 
     /// Returns the base URL of a provider: `flag`, or that of the config or of the vendor's own variables.
-    fn base_url_of(&self, info: &ProviderInfo, flag: Option<String>) -> Option<String> {
+    pub(super) fn base_url_of(&self, info: &ProviderInfo, flag: Option<String>) -> Option<String> {
         let said = self.config.providers.get(info.name).and_then(|said| said.base_url.clone());
         flag.or(said).or_else(|| info.base_url_from(hardening::variable))
     }
@@ -174,7 +174,7 @@ impl Base {
 
     /// Returns `--base-url` if it applies to this provider: to that of the model named with it, and to those with the
     /// same key, which the user has set for that address.
-    fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
+    pub(super) fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
         let url = self.base_url.clone()?;
         let registry = &self.config.registry;
         let named = match (&self.config.provider, &self.config.model) {
@@ -221,13 +221,10 @@ impl Base {
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
         let base_url = self.base_url_of(info, base_url);
-        let keys = self.keys(info);
-        // A server at an address of the user's choice may work without a key, and a recording always does.
-        let needs_key =
-            info.needs_key(base_url.as_deref()) && said.headers.is_empty() && self.exchanges.playback().is_none();
-        if needs_key && keys.origin().await.map_err(Failure::from)?.is_none() {
+        if self.lacks_key(info, base_url.as_deref()).await? {
             return Err(no_key(info, self));
         }
+        let keys = self.keys(info);
         let is_plain = base_url.as_deref().is_some_and(|url| url.trim().to_lowercase().starts_with("http:"));
         let mut notices = if is_plain { Vec::new() } else { certificate_notices() };
         let similar = Registry::similar_models(info, &name, models);
@@ -262,6 +259,14 @@ impl Base {
         Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
     }
 
+    /// Returns whether requests to a provider need a key that no source has. A server at an address of the user's choice may
+    /// work without a key, and a recording always does.
+    pub(super) async fn lacks_key(&self, info: &'static ProviderInfo, base_url: Option<&str>) -> Result<bool> {
+        let has_headers = self.config.providers.get(info.name).is_some_and(|said| !said.headers.is_empty());
+        let needs_key = info.needs_key(base_url) && !has_headers && self.exchanges.playback().is_none();
+        Ok(needs_key && self.key_origin(info).await.map_err(Failure::from)?.is_none())
+    }
+
     /// Returns a notice if the size of conversations with this model is a guess.
     fn unknown_window(&self, chosen: &Chosen) -> Option<String> {
         let policy = &self.config.compaction;
@@ -291,28 +296,33 @@ impl Base {
         }
     }
 
+    /// Finds the origin of the key of a provider.
+    pub(crate) async fn key_origin(&self, info: &'static ProviderInfo) -> Result<Option<KeyOrigin>, KeyError> {
+        self.keys(info).origin().await
+    }
+
     /// Finds the origin of the key of each provider that takes one.
     pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
         let takes_key = |info: &&'static ProviderInfo| !info.is_scripted();
-        join_all(self.config.registry.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await)))
+        join_all(self.config.registry.iter().filter(takes_key).map(async |info| (info, self.key_origin(info).await)))
             .await
     }
 }
 
 fn no_model() -> Failure {
     Failure::usage("no model selected").hint(
-        "set a key such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY (`pinion model list` shows all), or name \
-         a model, such as `--model anthropic/sonnet`; `pinion demo` needs neither",
+        "store a key with `pinion login`, set one such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY (`pinion \
+         model list` shows all), or name a model, such as `--model anthropic/sonnet`; `pinion demo` needs none of them",
     )
 }
 
 fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
     Failure::usage(format!("no key for `{}`", info.name)).hint(format!(
-        "set the environment variable {}, add `[{}]` and `key = \"…\"` to `{}` (mode 0600), or set a `key-command` \
-         in the config",
+        "store one with `pinion login {name}`, set the environment variable {}, add `[{name}]` and `key = \"…\"` to `{}` \
+         (mode 0600), or set a `key-command` in the config",
         info.key_variable.unwrap_or_default(),
-        info.name,
-        base.paths.auth_file().display()
+        base.paths.auth_file().display(),
+        name = info.name,
     ))
 }
 

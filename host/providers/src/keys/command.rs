@@ -1,12 +1,12 @@
 //! A user's command that prints a key.
 
 use super::error::{KeyCommandError, KeyError};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -66,7 +66,7 @@ impl KeyCommand {
         if let Some((key, _)) = cached.as_ref().filter(|(_, until)| *until > Instant::now()) {
             return Ok(key.clone());
         }
-        let output = run(shell(&self.line), self.timeout).await.map_err(|error| match error.kind() {
+        let output = run(shell(&self.line), None, self.timeout).await.map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => KeyCommandError::TimedOut(self.timeout),
             _ => KeyCommandError::Run(error),
         })?;
@@ -105,18 +105,24 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// Runs a program and captures its output. It is killed after `limit`, and when the future is dropped. It runs outside of the
-/// project, whose files decide what helpers such as `git credential` and version managers run.
-pub(super) async fn run(mut command: Command, limit: Duration) -> io::Result<Output> {
+/// Runs a program, with `input` as its standard input, and captures its output. It is killed after `limit`, and when the
+/// future is dropped. It runs outside of the project, whose files decide what helpers such as `git credential` and version
+/// managers run.
+pub(super) async fn run(mut command: Command, input: Option<&SecretString>, limit: Duration) -> io::Result<Output> {
     #[cfg(unix)]
     command.current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
     let mut child = command.spawn()?;
     let mut group = Group::of(child.id());
-    let stdout = child.stdout.take();
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let finished = async {
+        if let (Some(mut stdin), Some(input)) = (stdin, input) {
+            // A program that ends without reading says why with its status.
+            let _ = stdin.write_all(input.expose_secret().as_bytes()).await;
+        }
         let mut text = Zeroizing::new(Vec::new());
         if let Some(stdout) = stdout {
             stdout.take(MAX_OUTPUT + 1).read_to_end(&mut text).await?;

@@ -36,6 +36,8 @@ pub enum Pick {
     Plan,
     /// Themes.
     Theme,
+    /// Providers whose key can be stored.
+    Provider,
 }
 
 impl Pick {
@@ -47,6 +49,7 @@ impl Pick {
             Self::History => "history",
             Self::Plan => "plan",
             Self::Theme => "themes",
+            Self::Provider => "providers",
         }
     }
 }

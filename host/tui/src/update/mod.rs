@@ -353,7 +353,7 @@ impl App {
             Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
             Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
             Some(Pick::History) => self.composer.set(&choice.value),
-            None => {}
+            Some(Pick::Provider) | None => {}
         }
     }
 

@@ -6,6 +6,7 @@ mod plan;
 mod quitting;
 mod random;
 mod screens;
+mod setup;
 mod states;
 mod terminal;
 mod ui;

@@ -14,6 +14,7 @@ mod planning;
 pub(crate) mod said;
 mod sessions;
 mod settings;
+mod setup;
 mod themes;
 mod ui;
 
@@ -43,6 +44,8 @@ const CHANNEL: usize = 1024;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let settings = settings(base, global)?;
+    let completed = setup::complete(base, args).await?;
+    let base = completed.as_ref().unwrap_or(base);
     let notices = Arc::new(Notices::default());
     let received = notices.clone();
     let (questions, asked) = mpsc::channel(1);

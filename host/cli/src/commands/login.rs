@@ -1,0 +1,166 @@
+//! `pinion login` and `pinion logout`: the keys that Pinion stores.
+
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::invocation::Invocation;
+use crate::model::{MAX_KEY, key_in};
+use crate::output::{Text, note, print, text};
+use clap::Args;
+use pinion_providers::{KeyOrigin, ProviderInfo};
+use secrecy::SecretString;
+use std::io::{self, IsTerminal as _, Read as _, stdin};
+
+/// The arguments of `pinion login`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The key is read from the terminal, which does not show it, or from stdin if that is piped. It is \
+                        stored in the keyring if `secret-tool` finds one, and else in `auth.toml` (mode 0600). A key in \
+                        the environment comes first."
+)]
+pub(crate) struct Login {
+    /// Provider of the key [default: ask]
+    #[arg(value_name = "PROVIDER")]
+    provider: Option<String>,
+}
+
+/// The arguments of `pinion logout`.
+#[derive(Debug, Args)]
+pub(crate) struct Logout {
+    /// Provider of the key [default: the only one with a stored key]
+    #[arg(value_name = "PROVIDER")]
+    provider: Option<String>,
+}
+
+impl Login {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let base = invocation.base()?;
+        let info = match &self.provider {
+            Some(name) => named(&base, name)?,
+            None => asked(&base)?,
+        };
+        let key = read_key(info)?;
+        let place = base.store_key(info.name, &key).await?;
+        print(&text!("stored the key of {} in {}\n", info.name, place.to_string()))?;
+        remark_on_variable(&base, info, "comes before the stored key").await;
+        Ok(())
+    }
+}
+
+impl Logout {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let base = invocation.base()?;
+        let info = match &self.provider {
+            Some(name) => named(&base, name)?,
+            None => only(&base).await?,
+        };
+        let places = base.remove_key(info.name).await?;
+        if places.is_empty() {
+            return Err(Failure::failed(format!("no stored key of `{}`", info.name))
+                .hint("`pinion doctor` says where each key comes from"));
+        }
+        for place in places {
+            print(&text!("removed the key of {} from {}\n", info.name, place.to_string()))?;
+        }
+        remark_on_variable(&base, info, "is still used").await;
+        Ok(())
+    }
+}
+
+/// Finds a provider that takes a key.
+fn named(base: &Base, name: &str) -> Result<&'static ProviderInfo> {
+    let info = base.config.registry.provider(name).map_err(Failure::from)?;
+    match takes_key(info) {
+        true => Ok(info),
+        false => Err(Failure::usage(format!("the provider `{}` takes no key", info.name))),
+    }
+}
+
+fn takes_key(info: &ProviderInfo) -> bool {
+    info.key_variables().next().is_some() && !info.is_scripted()
+}
+
+/// Asks for the provider on the terminal.
+fn asked(base: &Base) -> Result<&'static ProviderInfo> {
+    let names: Vec<&str> = base.config.registry.iter().filter(|info| takes_key(info)).map(|info| info.name).collect();
+    let names = names.join(", ");
+    if !stdin().is_terminal() {
+        return Err(Failure::usage("the provider is missing").hint(format!("`pinion login PROVIDER`: {names}")));
+    }
+    note(&text!("The providers are {}.", Text::block(names)));
+    note(&text!("Which one is the key of?"));
+    let mut line = String::new();
+    stdin().read_line(&mut line).map_err(|error| Failure::failed("could not read the provider").because(error))?;
+    match line.trim() {
+        "" => Err(Failure::usage("the provider is missing")),
+        name => named(base, name),
+    }
+}
+
+/// Returns the only provider with a stored key.
+async fn only(base: &Base) -> Result<&'static ProviderInfo> {
+    match base.stored_keys().await?[..] {
+        [] => Err(Failure::failed("no stored keys").hint("`pinion doctor` says where each key comes from")),
+        [name] => named(base, name),
+        ref names => Err(Failure::usage("the provider is missing")
+            .hint(format!("name one of those with a stored key: {}", names.join(", ")))),
+    }
+}
+
+/// Reads a key from the terminal, without showing it, or from stdin if that is piped.
+fn read_key(info: &ProviderInfo) -> Result<SecretString> {
+    let mut text = String::new();
+    let read = if stdin().is_terminal() {
+        let hidden = Hidden::begin()?;
+        note(&text!("Paste the key of {} and press Enter. The terminal does not show it.", info.name));
+        let read = stdin().read_line(&mut text);
+        drop(hidden);
+        read
+    } else {
+        stdin().take(MAX_KEY as u64 + 1).read_to_string(&mut text)
+    };
+    read.map_err(|error| Failure::failed("could not read the key").because(error))?;
+    key_in(&text).map_err(|problem| Failure::usage(format!("invalid key of `{}`: {problem}", info.name)))
+}
+
+/// Names the environment variable that has a key of the provider, if one does.
+async fn remark_on_variable(base: &Base, info: &'static ProviderInfo, effect: &str) {
+    if let Ok(Some(KeyOrigin::Environment(name))) = base.key_origin(info).await {
+        note(&text!("! the environment variable {} {}", name, effect.to_owned()));
+    }
+}
+
+/// A terminal that does not show what is typed, until this is dropped. Signals restore it, too.
+#[cfg(unix)]
+struct Hidden(rustix::termios::Termios);
+
+#[cfg(unix)]
+impl Hidden {
+    /// Discards what was typed before.
+    fn begin() -> Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let failed = |error| Failure::failed("could not use the terminal").because(io::Error::from(error));
+        let before = tcgetattr(stdin()).map_err(failed)?;
+        let mut modes = before.clone();
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(stdin(), OptionalActions::Flush, &modes).map_err(failed)?;
+        Ok(Self(before))
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // A lost terminal needs nothing.
+        let _ = rustix::termios::tcsetattr(stdin(), rustix::termios::OptionalActions::Now, &self.0);
+    }
+}
+
+#[cfg(not(unix))]
+struct Hidden;
+
+#[cfg(not(unix))]
+impl Hidden {
+    fn begin() -> Result<Self> {
+        Err(Failure::failed("could not hide the key on this terminal").hint("pipe it to stdin"))
+    }
+}

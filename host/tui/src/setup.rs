@@ -1,0 +1,244 @@
+//! The setup of a first conversation: a provider, its key, and a model.
+//!
+//! It is a UI of its own, because a conversation needs a model to begin. Like [`App`](crate::App) it takes events and draws
+//! into a buffer; the application stores the key and lists the models.
+
+use crate::dialog::picker::{Choice, Pick, Picked, Picker};
+use crate::links::Links;
+use crate::rows::{Lead, Piece, Row, wrap};
+use crate::theme::Theme;
+use crate::view::draw_row;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui_core::buffer::Buffer;
+use std::fmt;
+
+/// Maximum bytes of a key.
+const MAX_KEY: usize = 64 << 10;
+/// Maximum rows of a list.
+const MAX_LIST: usize = 18;
+
+/// A key as the user entered it, which debug output does not show.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct EnteredKey(String);
+
+impl EnteredKey {
+    /// Returns the text of the key.
+    pub fn into_text(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Debug for EnteredKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EnteredKey(…)")
+    }
+}
+
+/// Something that the setup wants to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetupRequest {
+    /// Store the key of a provider. Answered by [`Setup::models`] or [`Setup::failed`].
+    Store {
+        /// Name of the provider.
+        provider: String,
+        /// Its key.
+        key: EnteredKey,
+    },
+    /// Begin the conversation with this model; with the default one if there is none.
+    Begin(Option<String>),
+    /// Leave without a conversation.
+    Leave,
+}
+
+#[derive(Debug)]
+enum Step {
+    Provider(Picker),
+    Key { provider: String, key: EnteredKey, is_storing: bool },
+    Model(Picker),
+}
+
+/// The setup on the screen.
+#[derive(Debug)]
+pub struct Setup {
+    theme: Theme,
+    providers: Vec<Choice>,
+    step: Step,
+    /// Place where keys are stored, and the reason to ask for one.
+    place: String,
+    why: String,
+    /// A problem with the last key, or where it was stored.
+    note: Option<String>,
+}
+
+impl Setup {
+    /// Begins with the choice of a provider. `place` names the place where keys are stored.
+    pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
+        let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
+        let why = "No provider has a key yet. Choose one whose key you have.".to_owned();
+        Self { theme, providers, step, place: place.into(), why, note: None }
+    }
+
+    /// Begins with the key of a provider, the only one that matters.
+    #[must_use]
+    pub fn for_provider(self, provider: &str) -> Self {
+        let why = format!("The model that you chose needs a key of {provider}.");
+        Self { providers: Vec::new(), why, ..self }.with_key_of(provider.to_owned())
+    }
+
+    fn with_key_of(self, provider: String) -> Self {
+        Self { step: Step::Key { provider, key: EnteredKey::default(), is_storing: false }, ..self }
+    }
+
+    /// Offers models, after the key was stored in `place`.
+    pub fn models(&mut self, models: Vec<Choice>, place: &str) {
+        self.note = Some(format!("The key is in {place}."));
+        self.step = Step::Model(Picker::new(Pick::Model, models));
+    }
+
+    /// Reports that the key could not be stored.
+    pub fn failed(&mut self, problem: impl Into<String>) {
+        self.note = Some(problem.into());
+        if let Step::Key { is_storing, .. } = &mut self.step {
+            *is_storing = false;
+        }
+    }
+
+    /// Applies an event of the terminal and returns what has to be done.
+    pub fn handle(&mut self, event: &Event) -> Option<SetupRequest> {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
+            Event::Paste(text) => {
+                match &mut self.step {
+                    Step::Provider(picker) | Step::Model(picker) => picker.paste(text),
+                    Step::Key { key, .. } => append(key, text.trim()),
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn key(&mut self, pressed: KeyEvent) -> Option<SetupRequest> {
+        let is_control = pressed.modifiers.contains(KeyModifiers::CONTROL);
+        let is_command = pressed.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+        match &mut self.step {
+            Step::Key { is_storing: true, .. } => None,
+            _ if is_control && matches!(pressed.code, KeyCode::Char('c' | 'd')) => Some(SetupRequest::Leave),
+            Step::Provider(picker) => {
+                match picker.key(pressed) {
+                    Picked::Choice(choice) => self.choose(choice.value),
+                    Picked::Closed => return Some(SetupRequest::Leave),
+                    _ => {}
+                }
+                None
+            }
+            Step::Model(picker) => match picker.key(pressed) {
+                Picked::Choice(choice) => Some(SetupRequest::Begin(Some(choice.value))),
+                Picked::Closed => Some(SetupRequest::Begin(None)),
+                _ => None,
+            },
+            Step::Key { key, provider, is_storing } => {
+                match pressed.code {
+                    KeyCode::Esc if self.providers.is_empty() => return Some(SetupRequest::Leave),
+                    KeyCode::Esc => {
+                        self.note = None;
+                        self.step = Step::Provider(Picker::new(Pick::Provider, self.providers.clone()));
+                    }
+                    KeyCode::Enter if key.0.trim().is_empty() => self.note = Some("Paste the key first.".to_owned()),
+                    KeyCode::Enter => {
+                        *is_storing = true;
+                        self.note = None;
+                        return Some(SetupRequest::Store { provider: provider.clone(), key: std::mem::take(key) });
+                    }
+                    KeyCode::Backspace => drop(key.0.pop()),
+                    KeyCode::Char('u') if is_control => key.0.clear(),
+                    KeyCode::Char(c) if !is_command => append(key, c.encode_utf8(&mut [0; 4])),
+                    _ => {}
+                }
+                None
+            }
+        }
+    }
+
+    fn choose(&mut self, provider: String) {
+        self.note = None;
+        self.step = Step::Key { provider, key: EnteredKey::default(), is_storing: false };
+    }
+
+    /// Draws into a buffer and returns the place of the cursor; `None` hides it.
+    pub fn draw(&self, buffer: &mut Buffer) -> Option<(u16, u16)> {
+        let area = *buffer.area();
+        buffer.reset();
+        let (columns, height) = (usize::from(area.width), usize::from(area.height));
+        if columns == 0 || height == 0 {
+            return None;
+        }
+        let theme = &self.theme;
+        let mut rows = vec![Row::of([Piece::line("Welcome to Pinion", columns, theme.heading)])];
+        let (about, keys) = self.words();
+        let text = |text: &str, style, rows: &mut Vec<Row>| {
+            wrap(&[Piece::new(text, style)], columns, &Lead::same(Vec::new()), rows);
+        };
+        text(&about, theme.text, &mut rows);
+        if let Some(note) = &self.note {
+            text(note, theme.warning, &mut rows);
+        }
+        rows.push(Row::of([Piece::new(&"─".repeat(columns), theme.dim)]));
+        let first = rows.len();
+        let room = height.saturating_sub(first + 1).clamp(1, MAX_LIST);
+        let (body, cursor) = match &self.step {
+            Step::Provider(picker) | Step::Model(picker) => picker.draw(columns, room, theme),
+            Step::Key { key, is_storing, .. } => masked(key, *is_storing, columns, theme),
+        };
+        rows.extend(body);
+        rows.push(Row::of([Piece::line(keys, columns, theme.dim)]));
+        // A screen that is too low shows the end.
+        let skipped = rows.len().saturating_sub(height);
+        let mut links = Links::default();
+        for (at, row) in rows.iter().skip(skipped).enumerate() {
+            draw_row(buffer, at, row, area, &mut links);
+        }
+        let (row, column) = cursor?;
+        let row = (first + row).checked_sub(skipped).filter(|row| *row < height)?;
+        Some((u16::try_from(column.min(columns - 1)).ok()?, u16::try_from(row).ok()?))
+    }
+
+    /// Returns the text above the input, and the keys.
+    fn words(&self) -> (String, &'static str) {
+        match &self.step {
+            Step::Provider(_) => (self.why.clone(), "type to filter · enter chooses · esc leaves"),
+            Step::Key { .. } if self.providers.is_empty() => {
+                let about = format!("{} Paste it here: it goes to {}, and is not shown.", self.why, self.place);
+                (about, "enter stores the key · esc leaves")
+            }
+            Step::Key { provider, .. } => {
+                let about = format!("Paste your key of {provider}: it goes to {}, and is not shown.", self.place);
+                (about, "enter stores the key · esc returns to the providers")
+            }
+            Step::Model(_) => {
+                let about = "Choose the model of your conversations; `/model` changes it at any time.".to_owned();
+                (about, "type to filter · enter chooses · esc takes the default")
+            }
+        }
+    }
+}
+
+/// Appends typed or pasted text to a key, without its control characters.
+fn append(key: &mut EnteredKey, text: &str) {
+    let room = MAX_KEY.saturating_sub(key.0.len());
+    key.0.extend(text.chars().filter(|c| !c.is_control()).take(room));
+}
+
+/// Draws a key without showing it.
+fn masked(key: &EnteredKey, is_storing: bool, columns: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
+    if is_storing {
+        return (vec![Row::of([Piece::line("storing the key…", columns, theme.accent)])], None);
+    }
+    let length = key.0.chars().count();
+    let count = if length == 0 { String::new() } else { format!("  {length} characters") };
+    let room = columns.saturating_sub(3 + count.chars().count());
+    let mut row = Row::of([Piece::new("› ", theme.user), Piece::new(&"•".repeat(length.min(room)), theme.text)]);
+    let cursor = row.width();
+    row.push(Piece::line(&count, columns.saturating_sub(cursor), theme.dim));
+    (vec![row], Some((0, cursor)))
+}

@@ -1,0 +1,94 @@
+//! The first-run setup: events in, screens and requests out.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use pinion_tui::{Buffer, Choice, Rect, Setup, SetupRequest, Theme, text_of};
+
+const KEY: &str = "sk-Zq7Xw3Vb9Nm2";
+
+fn choice(name: &str, detail: &str) -> Choice {
+    Choice { value: name.into(), label: name.into(), detail: detail.into() }
+}
+
+fn setup() -> Setup {
+    let providers = vec![choice("anthropic", "Anthropic Messages"), choice("groq", "Groq")];
+    Setup::new(Theme::named("plain").unwrap(), providers, "`~/.config/pinion/auth.toml`")
+}
+
+fn screen(setup: &Setup, columns: u16, rows: u16) -> String {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+    setup.draw(&mut buffer);
+    text_of(&buffer)
+}
+
+fn press(setup: &mut Setup, code: KeyCode) -> Option<SetupRequest> {
+    setup.handle(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+}
+
+fn type_text(setup: &mut Setup, text: &str) {
+    text.chars().for_each(|c| assert_eq!(press(setup, KeyCode::Char(c)), None));
+}
+
+#[test]
+fn provider_key_and_model_are_chosen_one_after_another() {
+    let mut setup = setup();
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("No provider has a key yet") && seen.contains("❯ anthropic"), "{seen}");
+    type_text(&mut setup, "gro");
+    assert_eq!(press(&mut setup, KeyCode::Enter), None);
+    assert_eq!(press(&mut setup, KeyCode::Enter), None);
+    assert!(screen(&setup, 60, 12).contains("Paste the key first."));
+    setup.handle(&Event::Paste(format!(" {KEY}\n")));
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("your key of groq") && seen.contains("auth.toml"), "{seen}");
+    assert!(seen.contains(&"•".repeat(KEY.len())) && !seen.contains("sk-") && seen.contains("15 characters"), "{seen}");
+    let stored = press(&mut setup, KeyCode::Enter);
+    assert!(!format!("{stored:?} {setup:?}").contains("Zq7"), "{stored:?}");
+    let Some(SetupRequest::Store { provider, key }) = stored else { panic!("{stored:?}") };
+    assert_eq!((provider.as_str(), key.into_text().as_str()), ("groq", KEY));
+    // Nothing counts until the key is stored.
+    assert_eq!((press(&mut setup, KeyCode::Enter), press(&mut setup, KeyCode::Esc)), (None, None));
+    setup.models(vec![choice("groq/a", "default"), choice("groq/b", "")], "the keyring");
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("The key is in the keyring.") && seen.contains("❯ groq/a  default"), "{seen}");
+    assert_eq!(press(&mut setup, KeyCode::Down), None);
+    assert_eq!(press(&mut setup, KeyCode::Enter), Some(SetupRequest::Begin(Some("groq/b".into()))));
+    assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::Begin(None)));
+}
+
+#[test]
+fn escape_returns_to_the_providers_and_then_leaves() {
+    let mut setup = setup();
+    assert_eq!(press(&mut setup, KeyCode::Enter), None);
+    type_text(&mut setup, KEY);
+    assert_eq!(press(&mut setup, KeyCode::Esc), None);
+    assert!(screen(&setup, 60, 12).contains("❯ anthropic"));
+    assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::Leave));
+    let mut setup = setup.for_provider("groq");
+    assert!(screen(&setup, 60, 12).contains("needs a key of groq"));
+    assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::Leave));
+}
+
+#[test]
+fn key_that_could_not_be_stored_is_asked_for_again() {
+    let mut setup = setup().for_provider("groq");
+    type_text(&mut setup, "short");
+    assert!(press(&mut setup, KeyCode::Enter).is_some());
+    setup.failed("could not write `auth.toml`");
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("could not write `auth.toml`") && !seen.contains('•'), "{seen}");
+    type_text(&mut setup, "again");
+    assert!(press(&mut setup, KeyCode::Enter).is_some());
+}
+
+#[test]
+fn setup_is_drawn_on_any_screen() {
+    let mut setup = setup();
+    for _ in 0..2 {
+        for (columns, rows) in [(0, 0), (1, 1), (3, 2), (8, 4), (40, 10), (200, 50)] {
+            screen(&setup, columns, rows);
+        }
+        press(&mut setup, KeyCode::Enter);
+        setup.handle(&Event::Paste("\x1b[2J\u{202e}key".repeat(50)));
+    }
+    assert!(screen(&setup, 40, 10).contains("enter stores the key"));
+}
