@@ -205,7 +205,7 @@ impl Chat<'_> {
             self.pending.extend(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
             return Next::default();
         }
-        let Some((name, arguments)) = command(line) else {
+        let Some((name, arguments)) = own_commands::split(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
             return Next { submit, ..Next::default() };
         };
@@ -289,18 +289,6 @@ async fn render(
             }
         }
     }
-}
-
-/// Splits a line into a command and its arguments: `/skill pdf`, or `/skill:pdf`. A line that begins with a path is not a
-/// command.
-fn command(line: &str) -> Option<(&str, &str)> {
-    let command = line.strip_prefix('/')?;
-    let (name, arguments) = command.split_once(is_end_of_name).unwrap_or((command, ""));
-    (!name.contains('/')).then_some((name, arguments.trim()))
-}
-
-fn is_end_of_name(c: char) -> bool {
-    c.is_whitespace() || c == ':'
 }
 
 fn remark_on_interrupt() {
