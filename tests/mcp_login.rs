@@ -231,6 +231,10 @@ async fn login_registers_proves_its_key_and_stores_tokens_privately() {
         assert_eq!(std::fs::metadata(&stored).unwrap().permissions().mode() & 0o777, 0o600);
     }
     assert_eq!(pinion.run(["mcp", "logout", "web"]).code, Some(0));
+    let again = pinion.run(["mcp", "logout", "web"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(1), ""), "{again:?}");
+    assert!(again.stderr.contains("MCP server `web` has no login"), "{again:?}");
+    assert!(again.stderr.contains("hint: `pinion mcp login web` logs in"), "{again:?}");
     assert!(!std::fs::read_to_string(&stored).unwrap().contains(TOKEN));
     assert_eq!(pinion.run(["mcp", "call", "web", "echo"]).code, Some(1));
 }

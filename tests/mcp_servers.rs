@@ -115,6 +115,58 @@ fn first_server_joins_the_conversation_that_runs() {
     }
 }
 
+/// Removes everything of a terminal's output but its words.
+#[cfg(target_os = "linux")]
+fn words(seen: &str) -> String {
+    let mut text = String::new();
+    let mut rest = seen.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => drop(rest.by_ref().skip(1).find(char::is_ascii_alphabetic)),
+            '│' | '|' => text.push(' '),
+            c => text.push(c),
+        }
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tools_of_a_server_are_listed_with_the_tokens_of_the_context() {
+    let pinion = Pinion::default();
+    with_server(&pinion, &[]);
+    ok(&pinion.run(["mcp", "test", "own"]));
+    ok(&pinion.run(["mcp", "disable", "own", "fail"]));
+    let script = pinion.script(&[call(&offered("echo"), json!({ "message": "x" })), say("done")]);
+    let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
+    let mut terminal = Terminal::start(&command, (120, 60), "");
+    terminal.wait_for("› ");
+    // A call waits until the bridge has confirmed what it offers.
+    terminal.keys("go\r");
+    terminal.wait_for_then("done", "› ");
+    terminal.keys("/mcp tools own\r");
+    terminal.wait_for_then("in the prompt, ", "› ");
+    terminal.keys("/context\r");
+    terminal.wait_for_then("results of ", "› ");
+    for (typed, hint) in [
+        ("/mcp tools ow", "did you mean `own`?"),
+        ("/mcp tools", "`/mcp` lists the servers"),
+        ("/mcp disable own eco", "did you mean `echo`?"),
+        ("/mcp logout own", "needs no login"),
+        ("/mcp nothing", "[tools|reload"),
+    ] {
+        terminal.keys(&format!("{typed}\r"));
+        terminal.wait_for_then(hint, "› ");
+    }
+    let (_, seen) = terminal.exit();
+    let seen = words(&seen);
+    let after = |text: &str| seen.split_once(text).unwrap_or_else(|| panic!("no `{text}`: {seen}")).1.to_owned();
+    let tokens = after("3 tools in the prompt, ");
+    let tokens = tokens.split_once(" tokens").unwrap().0;
+    assert!(after("tools of MCP server `own`").trim_start().starts_with(&format!("3 tools {tokens} ")), "{seen}");
+    assert!(seen.contains("fail disabled") && seen.contains("Repeats a message."), "{seen}");
+}
+
 /// Returns the text of all files in a directory.
 #[cfg(target_os = "linux")]
 fn stored(directory: &std::path::Path) -> String {

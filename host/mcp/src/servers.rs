@@ -123,11 +123,11 @@ impl Servers {
         self.find(server)?.login(method, &cancel).await
     }
 
-    /// Forgets the login of a server and closes its connection.
+    /// Forgets the login of a server and closes its connection. Returns whether there was a login.
     ///
     /// # Errors
-    /// The stored tokens cannot be removed.
-    pub fn logout(&self, server: &str) -> Result<(), McpError> {
+    /// The stored tokens cannot be read or removed, or the server needs no login.
+    pub fn logout(&self, server: &str) -> Result<bool, McpError> {
         self.find(server)?.logout()
     }
 

@@ -214,7 +214,7 @@ impl Chat<'_> {
         }
         if name == mcp_command::NAME {
             let token = CancellationToken::new();
-            let running = mcp_command::run(self.base, self.args, &self.ready.runtime, arguments, token.clone());
+            let running = mcp_command::run(self.base, self.args, &self.ready, arguments, token.clone());
             let page = interruptible_by(move || token.cancel(), running).await.0;
             self.page(&page);
             return Next::default();

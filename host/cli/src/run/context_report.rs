@@ -26,6 +26,37 @@ pub(crate) fn context_report(agent: &Agent) -> String {
     report(&estimate, threshold.filter(|_| config.policy.compaction.automatic), &parts)
 }
 
+/// A tool of an MCP server as the next request describes it, and the tokens that `/context` counts for it.
+pub(crate) struct Described {
+    pub(crate) tool: Arc<ToolDefinition>,
+    pub(crate) tokens: u64,
+}
+
+/// The described tools of each MCP server and the sum of their tokens, by the name that the bridge gives the server.
+pub(crate) type Servers = BTreeMap<String, (Vec<Described>, u64)>;
+
+/// Returns the tools of each MCP server that the next request describes, with the numbers of `/context`.
+pub(crate) fn described_servers(agent: &Agent) -> Servers {
+    let config = agent.config();
+    let estimated: u64 = parts(&config, &agent.system_prompt(), &agent.history()).iter().map(|part| part.tokens).sum();
+    let total = agent.context_estimate().tokens.max(1);
+    let mut servers = Servers::new();
+    for tool in config.ports.tools.definitions() {
+        let (BRIDGE, Some((server, _))) = (&*tool.source.plugin, tool.name.split_once(SERVER_END)) else { continue };
+        let tokens = tool_tokens(&tool, &*config.ports.counter);
+        let (tools, sum) = servers.entry(server.to_owned()).or_default();
+        tools.push(Described { tokens: scaled(tokens, total, estimated), tool });
+        *sum += tokens;
+    }
+    servers.values_mut().for_each(|(_, sum)| *sum = scaled(*sum, total, estimated));
+    servers
+}
+
+/// Scales an estimate so that all parts together are the total.
+fn scaled(tokens: u64, total: u64, estimated: u64) -> u64 {
+    (u128::from(tokens) * u128::from(total) / u128::from(estimated.max(1))) as u64
+}
+
 /// A part of the context.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
@@ -56,7 +87,7 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
         format!("| {name} | {items} | {} | {}.{} % {bar} |\n", short(tokens), per_mille / 10, per_mille % 10)
     };
     for part in parts.iter().filter(|part| part.tokens > 0) {
-        let tokens = (u128::from(part.tokens) * u128::from(total) / u128::from(estimated.max(1))) as u64;
+        let tokens = scaled(part.tokens, total, estimated);
         text.push_str(&row(&part.name, part.items.as_deref().unwrap_or_default(), tokens));
     }
     if let Some(window) = estimate.window {
@@ -77,15 +108,18 @@ fn parts(config: &LoopConfig, system_prompt: &str, history: &[Arc<Message>]) -> 
 fn tools(config: &LoopConfig, counter: &dyn TokenCounter) -> Vec<Part> {
     let mut plugins: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for tool in config.ports.tools.definitions() {
-        let texts = [&tool.name, &tool.description].into_iter().chain(&tool.guidelines);
-        let text: u64 = texts.map(|text| counter.count(text)).sum();
-        let schema = tool.input_schema.to_string().len() as u64 / SCHEMA_BYTES;
         let (number, tokens) = plugins.entry(origin(&tool)).or_default();
-        (*number, *tokens) = (*number + 1, *tokens + text + schema);
+        (*number, *tokens) = (*number + 1, *tokens + tool_tokens(&tool, counter));
     }
     let part =
         |(name, (number, tokens)): (String, (u64, u64))| Part { name, items: Some(count(number, "tool")), tokens };
     plugins.into_iter().map(part).collect()
+}
+
+fn tool_tokens(tool: &ToolDefinition, counter: &dyn TokenCounter) -> u64 {
+    let texts = [&tool.name, &tool.description].into_iter().chain(&tool.guidelines);
+    let text: u64 = texts.map(|text| counter.count(text)).sum();
+    text + tool.input_schema.to_string().len() as u64 / SCHEMA_BYTES
 }
 
 /// Names what offers a tool: a plugin, or an MCP server behind the bridge, whose tools begin with its name.

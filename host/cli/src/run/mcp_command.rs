@@ -4,74 +4,187 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::commands::mcp::switch_in;
 use crate::mcp::files::file_with;
-use crate::mcp::servers::tokens_of;
+use crate::names::nearest;
 use crate::output::{count, line, short};
+use crate::run::context_report::{Described, Servers, described_servers};
+use crate::run::setup::Ready;
+use pinion_agent::Agent;
 use pinion_mcp::config::Scope;
-use pinion_mcp::{CallContext, LoginMethod, ServerInfo, ServerState};
-use pinion_plugin_runtime::Runtime;
+use pinion_mcp::{CallContext, LoginMethod, McpError, ServerInfo, ServerState};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Name of the command.
 pub(crate) const NAME: &str = "mcp";
 /// Hint about its arguments.
-pub(crate) const HINT: &str = "[reload|reconnect|enable|disable|login|logout NAME [TOOL]]";
+pub(crate) const HINT: &str = "[tools|reload|reconnect|enable|disable|login|logout NAME [TOOL]]";
 
 /// Runs the command and returns the Markdown that it prints. `token` cancels what it waits for.
 pub(crate) async fn run(
     base: &Base,
     args: &RunArgs,
-    runtime: &Runtime,
+    ready: &Ready,
     arguments: &str,
     token: CancellationToken,
 ) -> String {
+    let changed = base.refresh_offers(args, &ready.runtime).await;
     let (verb, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
-    let rest = rest.trim();
-    let changed = base.refresh_offers(args, runtime).await;
-    match verb {
-        "reload" => changed.unwrap_or_else(|| "`mcp.json` has not changed".to_owned()),
-        "" | "list" => list(base),
-        "reconnect" | "enable" | "disable" | "login" | "logout" if rest.is_empty() => {
-            format!("`/mcp {verb}` needs the name of a server")
-        }
-        "enable" | "disable" => switch(base, rest, verb == "enable"),
-        "reconnect" => {
-            let limit = base.mcp_config().find(rest).map_or(Duration::from_secs(60), |server| server.startup_timeout);
-            let mut context = CallContext::within(limit + Duration::from_secs(5));
-            context.cancel = token;
-            match base.mcp_servers().reconnect(rest, context).await {
-                Ok(()) => list(base),
-                Err(error) => line(&error.to_string()),
-            }
-        }
-        "login" => {
-            let (name, method) = match rest.strip_suffix("--device").map(str::trim_end) {
-                Some(name) => (name, LoginMethod::Device),
-                None => (rest, LoginMethod::Browser),
-            };
-            match base.mcp_servers().login(name, method, token).await {
-                Ok(()) => format!("logged in to `{}`", line(name)),
-                Err(error) => line(&error.to_string()),
-            }
-        }
-        "logout" => match base.mcp_servers().logout(rest) {
-            Ok(()) => format!("logged out of `{}`", line(rest)),
-            Err(error) => line(&error.to_string()),
-        },
-        other => format!("`/mcp` knows no `{}`: {HINT}", line(other)),
+    let done = match (verb, rest.trim()) {
+        ("reload", _) => Ok(changed.unwrap_or_else(|| "`mcp.json` has not changed".to_owned())),
+        ("" | "list", _) => Ok(list(base, &ready.agent)),
+        (verb, name) => with_server(base, &ready.agent, verb, name, token).await,
+    };
+    done.unwrap_or_else(|Problem { text, hint }| format!("{text}\nhint: {hint}"))
+}
+
+/// The reason why a command did nothing, and what the user can do.
+struct Problem {
+    text: String,
+    hint: String,
+}
+
+impl Problem {
+    fn new(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: hint.into() }
+    }
+
+    /// The problem of a request to a server.
+    fn of(error: &McpError, base: &Base, name: &str) -> Self {
+        let shown = line(name);
+        let hint = match error {
+            McpError::NotFound(_) => return unknown(base, name),
+            McpError::Disabled { .. } => format!("`/mcp enable {shown}` switches it on"),
+            McpError::LoginRequired { .. } => format!("`/mcp login {shown}` logs in"),
+            _ => format!("`/mcp reconnect {shown}` tries again, and `pinion mcp get {shown}` shows its settings"),
+        };
+        Self::new(line(&error.to_string()), hint)
     }
 }
 
-/// Lists the servers with their state and the tokens of their definitions.
-fn list(base: &Base) -> String {
+/// The problem of a name that no server has.
+fn unknown(base: &Base, name: &str) -> Problem {
+    let config = base.mcp_config();
+    let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(meant) => format!("did you mean `{}`?", line(meant)),
+        None if names.is_empty() => "`pinion mcp add` adds one".to_owned(),
+        None => "`/mcp` lists the servers".to_owned(),
+    };
+    Problem::new(format!("no MCP server `{}`", line(name)), hint)
+}
+
+/// Runs a command about one server.
+async fn with_server(
+    base: &Base,
+    agent: &Agent,
+    verb: &str,
+    name: &str,
+    token: CancellationToken,
+) -> Result<String, Problem> {
+    let failed = |name: &str, error: McpError| Problem::of(&error, base, name);
+    match verb {
+        "tools" | "reconnect" | "enable" | "disable" | "login" | "logout" if name.is_empty() => {
+            Err(Problem::new(format!("`/mcp {verb}` needs the name of a server"), "`/mcp` lists the servers"))
+        }
+        "tools" => tools(base, agent, name),
+        "enable" | "disable" => switch(base, agent, name, verb == "enable"),
+        "reconnect" => {
+            let limit = base.mcp_config().find(name).map_or(Duration::from_secs(60), |server| server.startup_timeout);
+            let mut context = CallContext::within(limit + Duration::from_secs(5));
+            context.cancel = token;
+            base.mcp_servers().reconnect(name, context).await.map_err(|error| failed(name, error))?;
+            Ok(list(base, agent))
+        }
+        "login" => {
+            let (name, method) = match name.strip_suffix("--device").map(str::trim_end) {
+                Some(name) => (name, LoginMethod::Device),
+                None => (name, LoginMethod::Browser),
+            };
+            base.mcp_servers().login(name, method, token).await.map_err(|error| failed(name, error))?;
+            Ok(format!("logged in to `{}`", line(name)))
+        }
+        "logout" => match base.mcp_servers().logout(name) {
+            Ok(true) => Ok(format!("logged out of `{}`", line(name))),
+            Ok(false) => Err(Problem::new(
+                format!("MCP server `{}` has no login", line(name)),
+                format!("`/mcp login {}` logs in", line(name)),
+            )),
+            Err(error) => Err(failed(name, error)),
+        },
+        other => Err(Problem::new(format!("`/mcp` knows no `{}`", line(other)), format!("`/mcp {HINT}`"))),
+    }
+}
+
+/// Lists the tools of a server, with the tokens that each takes in the next request.
+fn tools(base: &Base, agent: &Agent, name: &str) -> Result<String, Problem> {
+    let info = base.mcp_servers().list().into_iter().find(|info| info.name == name);
+    let info = info.ok_or_else(|| unknown(base, name))?;
+    if !info.is_known {
+        let text = format!("the tools of MCP server `{}` are not known yet", line(name));
+        return Err(Problem::new(text, format!("`/mcp reconnect {}` starts it", line(name))));
+    }
+    let mut servers = described_servers(agent);
+    let part = part_of(name, &servers);
+    let (described, sum) = servers.remove(&part).unwrap_or_default();
+    Ok(tool_table(&info, &part, described, sum))
+}
+
+fn tool_table(info: &ServerInfo, part: &str, mut described: Vec<Described>, sum: u64) -> String {
+    if info.tools.is_empty() {
+        return format!("MCP server `{}` has no tools", line(&info.name));
+    }
+    let (number, mut rows) = (described.len(), String::new());
+    let mut missing = Vec::new();
+    for tool in &info.tools {
+        let name = format!("{part}__{}", letters(&tool.name));
+        match described.iter().position(|described| described.tool.name == name) {
+            Some(at) => rows.push_str(&row(&tool.name, &described.remove(at))),
+            None => missing.push(tool),
+        }
+    }
+    // Names that look like others, or are long, are not those of the server.
+    let renamed = described.len();
+    rows.extend(described.iter().map(|described| row(&described.tool.name, described)));
+    for tool in missing.iter().filter(|tool| !tool.enabled) {
+        rows.push_str(&format!("| {} | | disabled |\n", line(&tool.name)));
+    }
+    let unlisted = missing.iter().filter(|tool| tool.enabled).skip(renamed);
+    rows.extend(unlisted.map(|tool| format!("| {} | | not in the prompt |\n", line(&tool.name))));
+    let tools = count(number as u64, "tool");
+    format!("| tool | tokens | |\n|---|---:|---|\n{rows}\n{tools} in the prompt, {} tokens", short(sum))
+}
+
+fn row(name: &str, described: &Described) -> String {
+    let about = described.tool.description.lines().next().unwrap_or_default();
+    // The bridge names the server first.
+    let about = about.split_once("] ").map_or(about, |(_, about)| about);
+    format!("| {} | {} | {} |\n", line(name), short(described.tokens), line(&about.replace('|', "¦")))
+}
+
+/// Returns the part of the bridge's names that stands for a server. Labels of its tools begin with the name of the server.
+fn part_of(server: &str, described: &Servers) -> String {
+    let beginning = format!("{server}: ");
+    let is_its = |tools: &[Described]| tools.iter().any(|described| described.tool.label.starts_with(&beginning));
+    let found = described.iter().find(|(_, (tools, _))| is_its(tools));
+    found.map_or_else(|| letters(server), |(part, _)| part.clone())
+}
+
+fn letters(name: &str) -> String {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    name.chars().map(|c| if is_letter(c) { c } else { '_' }).collect()
+}
+
+/// Lists the servers with their state and the tokens that their tools take in the next request.
+fn list(base: &Base, agent: &Agent) -> String {
     let (config, servers) = (base.mcp_config(), base.mcp_servers().list());
+    let described = described_servers(agent);
     let mut text = String::new();
     if servers.is_empty() && config.problems.is_empty() {
         return "no MCP servers; `pinion mcp add` adds one".to_owned();
     }
     text.push_str("| server | state | offers | tokens |\n|---|---|---|---:|\n");
     for info in &servers {
-        let tokens = if info.is_known { short(tokens_of(info)) } else { String::new() };
+        let tokens = tokens(info, &described);
         text.push_str(&format!("| {} | {} | {} | {tokens} |\n", line(&info.name), state(info), offers(info)));
     }
     for info in servers.iter().filter(|info| info.problem.is_some()) {
@@ -82,6 +195,15 @@ fn list(base: &Base) -> String {
         text.push_str(&format!("\n- {}", line(&problem.replace('\n', "; "))));
     }
     text
+}
+
+/// Returns the tokens of a server's tools, as `/context` shows them.
+fn tokens(info: &ServerInfo, described: &Servers) -> String {
+    match described.get(&part_of(&info.name, described)) {
+        Some((_, sum)) => short(*sum),
+        None if info.is_known && info.tools.iter().any(|tool| tool.enabled) => "not in the prompt".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn state(info: &ServerInfo) -> String {
@@ -115,7 +237,7 @@ fn offers(info: &ServerInfo) -> String {
 }
 
 /// Switches a server or one of its tools for this session, and in the user's file for later ones.
-fn switch(base: &Base, arguments: &str, enabled: bool) -> String {
+fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<String, Problem> {
     let servers = base.mcp_servers();
     // Names of servers may have blanks, names of tools have none.
     let (name, tool) = match base.mcp_config().find(arguments) {
@@ -125,31 +247,36 @@ fn switch(base: &Base, arguments: &str, enabled: bool) -> String {
             None => (arguments, None),
         },
     };
-    let Some(config) = servers.config(name) else { return format!("no MCP server `{}`", line(name)) };
+    let config = servers.config(name).ok_or_else(|| unknown(base, name))?;
+    let info = servers.list().into_iter().find(|info| info.name == name);
+    let tools = info.map(|info| info.tools).unwrap_or_default();
+    if let Some(tool) = tool.filter(|tool| !tools.is_empty() && !tools.iter().any(|known| known.name == *tool)) {
+        let hint = match nearest(tool, tools.iter().map(|known| known.name.as_str())) {
+            Some(meant) => format!("did you mean `{}`?", line(meant)),
+            None => format!("`/mcp tools {}` lists its tools", line(name)),
+        };
+        return Err(Problem::new(format!("MCP server `{}` has no tool `{}`", line(name), line(tool)), hint));
+    }
     let done = match tool {
         None => servers.set_enabled(name, enabled),
         Some(tool) => {
-            let mut tools = config.tools.clone();
-            let info = servers.list().into_iter().find(|info| info.name == name);
+            let mut filter = config.tools.clone();
             // What earlier commands of this session switched off stays so.
-            let off = info.into_iter().flat_map(|info| info.tools).filter(|tool| !tool.enabled).map(|tool| tool.name);
-            tools.disabled.extend(off);
-            tools.disabled.retain(|other| other != tool);
-            match (enabled, &mut tools.enabled) {
+            filter.disabled.extend(tools.into_iter().filter(|tool| !tool.enabled).map(|tool| tool.name));
+            filter.disabled.retain(|other| other != tool);
+            match (enabled, &mut filter.enabled) {
                 (true, Some(only)) => only.push(tool.to_owned()),
                 (true, None) => {}
-                (false, _) => tools.disabled.push(tool.to_owned()),
+                (false, _) => filter.disabled.push(tool.to_owned()),
             }
-            servers.set_tools(name, tools)
+            servers.set_tools(name, filter)
         }
     };
-    if let Err(error) = done {
-        return line(&error.to_string());
-    }
+    done.map_err(|error| Problem::of(&error, base, name))?;
     if config.source.scope == Scope::User
         && let Err(failure) = switch_in(base, Scope::User, &file_with(base, &config.source), name, tool, enabled)
     {
-        return format!("{}\n\n(only for this session: {})", list(base), line(&failure.message()));
+        return Ok(format!("{}\n\n(only for this session: {})", list(base, agent), line(&failure.message())));
     }
-    list(base)
+    Ok(list(base, agent))
 }

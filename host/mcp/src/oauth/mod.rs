@@ -91,9 +91,11 @@ impl OAuth {
         Ok(self.authorized(client).await?.get_access_token().await?)
     }
 
-    /// Forgets the login.
-    pub(crate) fn logout(&self) -> Result<(), OAuthError> {
-        self.store.remove()
+    /// Forgets the login. Returns whether there was one.
+    pub(crate) fn logout(&self) -> Result<bool, OAuthError> {
+        let has_login = self.store.read()?.is_some();
+        self.store.remove()?;
+        Ok(has_login)
     }
 
     /// Returns whether tokens are stored.

@@ -67,13 +67,18 @@ impl Server {
         Ok(())
     }
 
-    /// Forgets the login and closes the connection.
-    pub(crate) fn logout(&self) -> Result<(), McpError> {
-        if let Some(oauth) = &self.oauth {
-            oauth.logout().map_err(|error| McpError::unsent(&self.config.name, format!("logout failed: {error}")))?;
+    /// Forgets the login and closes the connection. Returns whether there was a login.
+    pub(crate) fn logout(&self) -> Result<bool, McpError> {
+        let name = &self.config.name;
+        let Some(oauth) = &self.oauth else {
+            return Err(McpError::unsent(name, "runs as a process, which needs no login"));
+        };
+        let done = oauth.logout();
+        if !done.map_err(|error| McpError::unsent(name, format!("logout failed: {error}")))? {
+            return Ok(false);
         }
         self.lock().challenge = None;
         self.reset();
-        Ok(())
+        Ok(true)
     }
 }
