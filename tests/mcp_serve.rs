@@ -224,7 +224,7 @@ fn commands_are_prompts_and_progress_is_passed_on() {
     let names: Vec<_> =
         listed["result"]["prompts"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     // Commands of built-in plugins act on conversations and are not among them.
-    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names.len(), 5, "{names:?}");
     let arguments = json!({ "arguments": "one two" });
     let prompt = client.request("prompts/get", json!({ "name": "test_prompt_with_arguments", "arguments": arguments }));
     assert_eq!(prompt["result"]["messages"][0]["content"]["text"], "Prompt with arguments: one two", "{prompt}");
@@ -236,6 +236,72 @@ fn commands_are_prompts_and_progress_is_passed_on() {
     client.request("tools/call", json!({ "name": "test_tool_with_progress", "arguments": {}, "_meta": meta }));
     let progress = client.other.iter().filter(|message| message["method"] == "notifications/progress");
     assert_eq!(progress.map(|message| message["params"]["message"].as_str().unwrap()).collect::<Vec<_>>().len(), 3);
+}
+
+#[test]
+fn client_gets_the_log_of_a_call_from_its_level_up() {
+    let pinion = Pinion::default();
+    pinion.config(GRANTS);
+    let guest = guest("conformant");
+    let arguments = ["--plugin", guest.to_str().unwrap(), "--no-builtin-plugins"];
+    let mut client = Client::initialized(&pinion, &arguments, json!({}));
+    let mut lines = |level: Option<&str>| {
+        if let Some(level) = level {
+            let set = client.request("logging/setLevel", json!({ "level": level }));
+            assert_eq!(set["result"], json!({}), "{set}");
+        }
+        client.other.clear();
+        client.call("test_tool_with_logging", json!({}));
+        let lines = client.other.iter().filter(|message| message["method"] == "notifications/message");
+        lines.map(|line| (line["params"]["level"].clone(), line["params"]["data"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(None), [], "nobody asked for it");
+    let expected = ["Tool execution started", "Tool processing data", "Tool execution completed"];
+    assert_eq!(lines(Some("info")), expected.map(|line| (json!("info"), json!(line))));
+    assert_eq!(lines(Some("warning")), []);
+}
+
+#[test]
+fn prompt_has_the_content_that_only_the_protocol_has() {
+    let pinion = Pinion::default();
+    pinion.config(GRANTS);
+    let guest = guest("conformant");
+    let arguments = ["--plugin", guest.to_str().unwrap(), "--no-builtin-plugins"];
+    let mut client = Client::initialized(&pinion, &arguments, json!({}));
+    let image = client.request("prompts/get", json!({ "name": "test_prompt_with_image" }));
+    let messages = &image["result"]["messages"];
+    assert_eq!(
+        (&messages[0]["content"]["type"], &messages[0]["content"]["mimeType"]),
+        (&json!("image"), &json!("image/png"))
+    );
+    assert_eq!(messages[1]["content"]["text"], "Please analyze the image above.", "{image}");
+    let arguments = json!({ "resourceUri": "test://x" });
+    let request = json!({ "name": "test_prompt_with_embedded_resource", "arguments": arguments });
+    let embedded = client.request("prompts/get", request);
+    assert_eq!(embedded["result"]["messages"][0]["content"]["resource"]["uri"], "test://x", "{embedded}");
+}
+
+#[test]
+fn form_with_several_fields_is_one_elicitation() {
+    let pinion = Pinion::default();
+    pinion.config(GRANTS);
+    let guest = guest("conformant");
+    let arguments = ["--plugin", guest.to_str().unwrap(), "--no-builtin-plugins"];
+    let mut client = Client::initialized(&pinion, &arguments, json!({ "elicitation": {} }));
+    let id = client.begin("tools/call", json!({ "name": "test_elicitation_sep1034_defaults", "arguments": {} }));
+    let mut ask = |answer: Value| {
+        let question = client.read();
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
+        question["params"].clone()
+    };
+    let wrong = json!({ "action": "accept", "content": { "age": "old" } });
+    let first = ask(wrong);
+    assert_eq!(first["requestedSchema"]["properties"]["score"], json!({ "type": "number", "default": 95.5 }));
+    let second = ask(json!({ "action": "accept", "content": { "name": "Ada", "age": 36, "verified": false } }));
+    assert!(second["message"].as_str().unwrap().ends_with("age: it has another type"), "{second}");
+    let result = client.answer(id)["result"].clone();
+    assert!(text(&result).ends_with("content={\"name\":\"Ada\",\"age\":36,\"verified\":false}"), "{result}");
 }
 
 #[cfg(target_os = "linux")]

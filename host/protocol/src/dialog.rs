@@ -2,6 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// A question of a plugin.
@@ -13,6 +14,17 @@ pub struct Dialog {
     pub question: String,
     /// The kind of answer that it expects.
     pub kind: DialogKind,
+}
+
+/// A form of a plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Name of the plugin.
+    pub plugin: String,
+    /// The plugin's words.
+    pub question: String,
+    /// JSON Schema of an object, whose properties are strings, numbers, integers, booleans and enumerations of strings.
+    pub schema: Value,
 }
 
 /// The kind of answer that a [`Dialog`] expects.

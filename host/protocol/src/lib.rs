@@ -61,7 +61,7 @@ pub use delegation::{
     AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
     SubAgentPolicy, SubAgents,
 };
-pub use dialog::{Dialog, DialogAnswer, DialogError, DialogKind, NoUser, Severity, UserInterface};
+pub use dialog::{Dialog, DialogAnswer, DialogError, DialogKind, Form, NoUser, Severity, UserInterface};
 pub use drawing::{Block, DrawnPart, Span, SpanStyle};
 pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
@@ -92,6 +92,7 @@ pub use store::{
 };
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
-    ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+    ANSWER_TOOL, Display, Ledger, LogLevel, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress,
+    ToolReply,
 };
 pub use usage::{Cost, PriceList, Prices, Spend, Usage};

@@ -3,7 +3,7 @@
 use crate::content::Content;
 use crate::definition::ToolDefinition;
 use crate::delegation::Ceiling;
-use crate::dialog::{Dialog, DialogAnswer, DialogError, Severity};
+use crate::dialog::{Dialog, DialogAnswer, DialogError, Form, Severity};
 use crate::drawing::{Block, DrawnPart};
 use crate::outcome::Limit;
 use crate::output::{ToolError, ToolOutput};
@@ -125,6 +125,13 @@ pub trait CallServices: Send + Sync {
     /// Asks the user, unless the user wants no dialogs of this plugin in this session. Questions of a session are asked one at
     /// a time, those about calls included. Dropping the future closes the dialog.
     fn ask(&self, dialog: Dialog) -> BoxFuture<'_, Result<DialogAnswer, DialogError>>;
+
+    /// Asks the user for all values of a form at once, which have to match its schema. None where forms are not shown, so
+    /// that each value is asked for by itself.
+    fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
+        let _ = form;
+        Box::pin(async { None })
+    }
 
     /// Shows a line of a plugin to the user; dropped beyond 60 of a plugin in a minute.
     fn notify(&self, plugin: &str, severity: Severity, text: &str);

@@ -87,6 +87,23 @@ pub trait ToolProgress: Send + Sync {
     fn report(&self, message: String);
     /// Reports the result so far, which replaces earlier partial results.
     fn update(&self, partial: Vec<Content>);
+    /// Passes on a line that the call logged. The default drops it, because the log of the host has it as well.
+    fn log(&self, _level: LogLevel, _line: String) {}
+}
+
+/// Severity of a line of a log, the lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Every step.
+    Trace,
+    /// For the author of the code.
+    Debug,
+    /// Worth knowing.
+    Info,
+    /// A likely mistake, or something that was left out.
+    Warn,
+    /// A failure.
+    Error,
 }
 
 /// The result of a call, and the resources it used.

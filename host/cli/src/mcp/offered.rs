@@ -17,7 +17,7 @@ use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::schema::Schemas;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolReply};
 use pinion_agent::{ToolDefinition, ToolExecutor};
-use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, PromptCall};
+use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, PromptCall, PromptPart, own_content};
 use pinion_plugin_runtime::{Action, NoInfo, Notice, NoticeEvent, Runtime, Source, Watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,20 +150,21 @@ impl Offered for OfferedTools {
         Box::pin(async move { inner.call(call).await })
     }
 
-    fn prompt(&self, call: PromptCall) -> BoxFuture<'static, Result<String, String>> {
+    fn prompt(&self, call: PromptCall) -> BoxFuture<'static, Result<Vec<PromptPart>, String>> {
         let inner = self.0.clone();
         Box::pin(async move {
             let PromptCall { name, arguments, token, services } = call;
             let running = inner.runtime.run_command(&name, &arguments, &inner.session, Some(services), token);
             let actions = running.await.map_err(|error| error.to_string())?;
-            let texts = actions.into_iter().filter_map(|action| match action {
-                Action::Submit(text) | Action::Insert(text) | Action::Print(text) => Some(text),
-                _ => None,
+            let parts = actions.into_iter().flat_map(|action| match action {
+                Action::Submit(text) | Action::Insert(text) | Action::Print(text) => vec![PromptPart::Text(text)],
+                Action::Unknown { name, argument: Some(argument) } => own_content(&name, &argument),
+                _ => Vec::new(),
             });
-            let texts: Vec<String> = texts.collect();
-            match texts.is_empty() {
+            let parts: Vec<PromptPart> = parts.collect();
+            match parts.is_empty() {
                 true => Err(format!("`{name}` has an effect only in a conversation of pinion")),
-                false => Ok(texts.join("\n\n")),
+                false => Ok(parts),
             }
         })
     }

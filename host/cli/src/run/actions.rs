@@ -7,6 +7,7 @@ use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::own_commands;
 use crate::run::session::{OpenSession, fork};
+use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
@@ -55,7 +56,9 @@ impl Chat<'_> {
             Action::Resume(id) => self.resume(id.as_deref())?,
             Action::ReloadPlugins => self.reload().await,
             Action::Fork => self.fork()?,
-            Action::Unknown { name } => self.say(&text!("! this version of pinion knows no action `{}`", name)),
+            // Content for MCP clients.
+            Action::Unknown { name, .. } if name == OWN_CONTENT => {}
+            Action::Unknown { name, .. } => self.say(&text!("! this version of pinion knows no action `{}`", name)),
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Definitions and results in the form of the protocol.
 
-use super::OfferedPrompt;
-use pinion_protocol::{Authority, Content, ToolDefinition, ToolReply};
+use super::{OfferedPrompt, PromptPart};
+use pinion_protocol::{Authority, Content, LogLevel, ToolDefinition, ToolReply};
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, MetaObject, Prompt, PromptArgument, Tool, ToolAnnotations,
 };
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// Member of `_meta` with the resources that a call used.
 const LEDGER: &str = "dev.pinion/ledger";
 /// Member of a result's details with content in the form of the protocol, for kinds that the contract with plugins does not
-/// have: `{"content": [...]}`. It follows the result's own content.
-const OWN: &str = "mcp";
+/// have: `{"content": [...]}`. It follows the result's own content. An action of a slash command with this name has the same.
+pub const OWN_CONTENT: &str = "mcp";
 /// Parts of such content.
 const MAX_OWN: usize = 100;
 /// Name of the argument of prompts.
@@ -61,12 +61,13 @@ pub(super) fn result(reply: ToolReply) -> CallToolResult {
     let ledger = reply.ledger.and_then(|ledger| serde_json::to_value(ledger).ok());
     let mut result = match reply.result {
         Ok(output) => {
-            let own = output.details.as_ref().and_then(|details| details.get(OWN)).map(blocks).unwrap_or_default();
+            let own =
+                output.details.as_ref().and_then(|details| details.get(OWN_CONTENT)).map(blocks).unwrap_or_default();
             let content = output.content.iter().filter_map(block).chain(own).collect();
             let mut result =
                 if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
             result.structured_content =
-                output.details.filter(|details| details.is_object() && details.get(OWN).is_none());
+                output.details.filter(|details| details.is_object() && details.get(OWN_CONTENT).is_none());
             result
         }
         Err(error) => CallToolResult::error(vec![ContentBlock::text(error.for_model())]),
@@ -83,6 +84,37 @@ pub(super) fn result(reply: ToolReply) -> CallToolResult {
 fn blocks(own: &Value) -> Vec<ContentBlock> {
     let parts = own.get("content").and_then(Value::as_array).into_iter().flatten().take(MAX_OWN);
     parts.filter_map(|part| serde_json::from_value(part.clone()).ok()).collect()
+}
+
+/// Reads the content that a plugin made for MCP clients as a part of a prompt, `{"content": [...]}`: the argument of an
+/// action named `mcp`.
+pub fn own_content(name: &str, argument: &str) -> Vec<PromptPart> {
+    let own: Value = Some(argument)
+        .filter(|_| name == OWN_CONTENT)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let parts = own.get("content").and_then(Value::as_array).into_iter().flatten().take(MAX_OWN);
+    parts.cloned().map(PromptPart::Own).collect()
+}
+
+pub(super) fn prompt_part(part: PromptPart) -> Option<ContentBlock> {
+    match part {
+        PromptPart::Text(text) => Some(ContentBlock::text(text)),
+        PromptPart::Own(own) => serde_json::from_value(own).ok(),
+    }
+}
+
+/// Returns the lowest severity of lines that a client of this level gets; none for those that no plugin logs.
+#[expect(deprecated, reason = "clients still read logs")]
+pub(super) fn severity(level: rmcp::model::LoggingLevel) -> Option<LogLevel> {
+    use rmcp::model::LoggingLevel;
+    match level {
+        LoggingLevel::Debug => Some(LogLevel::Trace),
+        LoggingLevel::Info => Some(LogLevel::Info),
+        LoggingLevel::Notice | LoggingLevel::Warning => Some(LogLevel::Warn),
+        LoggingLevel::Error => Some(LogLevel::Error),
+        LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => None,
+    }
 }
 
 fn block(content: &Content) -> Option<ContentBlock> {

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use pinion_protocol::services::{CallServices, CompletionAnswer, CompletionError, CompletionTask};
 use pinion_protocol::store::NoStore;
 use pinion_protocol::{
-    Block, Content, Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, SessionStore, Severity, Usage,
+    Block, Content, Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Form, SessionStore, Severity, Usage,
 };
 use rmcp::model::{InputRequest, InputRequests, InputRequiredResult};
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 const VALUE: &str = "value";
 /// Name of a question that has none of its own.
 const ANSWER: &str = "answer";
+/// Name of a question for several values.
+const FORM: &str = "form";
 /// Bytes of a text that a client enters.
 const MAX_ENTERED: usize = 64 << 10;
 
@@ -27,10 +29,12 @@ pub(super) struct Question {
 
 pub(super) enum QuestionKind {
     Dialog(Dialog),
+    Form(Form),
     Completion(CompletionTask),
 }
 
 pub(super) enum Answer {
+    Form(Result<Value, DialogError>),
     Dialog(Result<DialogAnswer, DialogError>),
     Completion(Result<CompletionAnswer, CompletionError>),
 }
@@ -38,7 +42,11 @@ pub(super) enum Answer {
 impl Question {
     /// Returns the name of the question: that of the form's field, which the second line of its text begins with.
     pub(super) fn name(&self) -> String {
-        let QuestionKind::Dialog(dialog) = &self.kind else { return "completion".to_owned() };
+        let dialog = match &self.kind {
+            QuestionKind::Dialog(dialog) => dialog,
+            QuestionKind::Form(_) => return FORM.to_owned(),
+            QuestionKind::Completion(_) => return "completion".to_owned(),
+        };
         let field = dialog.question.lines().nth(1).unwrap_or_default();
         let end = field.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))).unwrap_or(field.len());
         if end == 0 { ANSWER.to_owned() } else { field[..end].to_owned() }
@@ -48,6 +56,7 @@ impl Question {
     pub(super) fn request(&self) -> Value {
         match &self.kind {
             QuestionKind::Dialog(dialog) => elicitation(dialog),
+            QuestionKind::Form(form) => elicited(&form.plugin, &form.question, form.schema.clone()),
             QuestionKind::Completion(task) => sampling(task),
         }
     }
@@ -63,6 +72,7 @@ impl Question {
     pub(super) fn read(&self, value: &Value) -> Option<Answer> {
         match &self.kind {
             QuestionKind::Dialog(dialog) => dialog_answer(&dialog.kind, value).map(Answer::Dialog),
+            QuestionKind::Form(_) => form_answer(value).map(Answer::Form),
             QuestionKind::Completion(_) => completion_answer(value).map(|answer| Answer::Completion(Ok(answer))),
         }
     }
@@ -77,6 +87,7 @@ impl Question {
     pub(super) fn refuse(self) {
         let answer = match &self.kind {
             QuestionKind::Dialog(_) => Answer::Dialog(Err(DialogError::Headless)),
+            QuestionKind::Form(_) => Answer::Form(Err(DialogError::Headless)),
             QuestionKind::Completion(_) => {
                 Answer::Completion(Err(CompletionError::Invalid { message: "the client offers no model".to_owned() }))
             }
@@ -92,14 +103,25 @@ fn elicitation(dialog: &Dialog) -> Value {
         DialogKind::Input(initial) if initial.is_empty() => json!({ "type": "string" }),
         DialogKind::Input(initial) => json!({ "type": "string", "default": initial }),
     };
+    let schema = json!({ "type": "object", "properties": { VALUE: property }, "required": [VALUE] });
+    elicited(&dialog.plugin, &dialog.question, schema)
+}
+
+fn elicited(plugin: &str, question: &str, schema: Value) -> Value {
+    let message = format!("The plugin {plugin} asks: {question}");
     json!({
         "method": "elicitation/create",
-        "params": {
-            "mode": "form",
-            "message": format!("The plugin {} asks: {}", dialog.plugin, dialog.question),
-            "requestedSchema": { "type": "object", "properties": { VALUE: property }, "required": [VALUE] },
-        },
+        "params": { "mode": "form", "message": message, "requestedSchema": schema },
     })
+}
+
+/// Reads the values of a form, which the runtime checks.
+fn form_answer(value: &Value) -> Option<Result<Value, DialogError>> {
+    match value.get("action")?.as_str()? {
+        "accept" => Some(Ok(value.get("content").filter(|content| content.is_object())?.clone())),
+        "decline" | "cancel" => Some(Err(DialogError::Dismissed)),
+        _ => None,
+    }
 }
 
 fn sampling(task: &CompletionTask) -> Value {
@@ -182,8 +204,17 @@ impl CallServices for ClientServices {
         Box::pin(async move {
             match self.question(QuestionKind::Dialog(dialog)).await {
                 Some(Answer::Dialog(answer)) => answer,
-                Some(Answer::Completion(_)) | None => Err(DialogError::Headless),
+                Some(_) | None => Err(DialogError::Headless),
             }
+        })
+    }
+
+    fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
+        Box::pin(async move {
+            Some(match self.question(QuestionKind::Form(form)).await {
+                Some(Answer::Form(answer)) => answer,
+                Some(_) | None => Err(DialogError::Headless),
+            })
         })
     }
 
@@ -191,7 +222,7 @@ impl CallServices for ClientServices {
         Box::pin(async move {
             match self.question(QuestionKind::Completion(task)).await {
                 Some(Answer::Completion(answer)) => answer,
-                Some(Answer::Dialog(_)) | None => Err(CompletionError::Cancelled),
+                Some(_) | None => Err(CompletionError::Cancelled),
             }
         })
     }

@@ -4,6 +4,7 @@
 //! with the answers. The call that asked waits meanwhile, so that nothing runs twice; the state that the client returns is
 //! a random key to it. Clients of older protocols are asked by a request of their own.
 
+use super::PromptPart;
 use super::dialog::{Question, QuestionKind};
 use super::progress::Reports;
 use futures_util::future::BoxFuture;
@@ -25,7 +26,7 @@ const HELD_TIME: Duration = Duration::from_secs(600);
 /// The end of a request.
 pub(super) enum Finished {
     Tool(Box<ToolReply>),
-    Prompt(Result<String, String>),
+    Prompt(Result<Vec<PromptPart>, String>),
 }
 
 /// A request that runs or waits.
@@ -108,14 +109,14 @@ impl Held {
                 biased;
                 finished = &mut request.running => {
                     while let Some(report) = request.reports.waiting() {
-                        let _ = context.peer.notify_progress(report).await;
+                        report.send(&context.peer).await;
                     }
                     return match request.lacked.take().filter(|_| finished.is_failure()) {
                         Some(lacked) => Err(ErrorData::missing_required_client_capability(lacked)),
                         None => Ok(Step::Done(finished)),
                     };
                 }
-                Some(report) = request.reports.next() => drop(context.peer.notify_progress(report).await),
+                Some(report) = request.reports.next() => report.send(&context.peer).await,
                 Some(question) = request.questions.recv() => {
                     let given = request.given.remove(&question.name());
                     if let Some(answer) = given.and_then(|given| question.read(&given)) {
@@ -152,7 +153,7 @@ enum Way {
 fn way(question: &Question, context: &RequestContext<RoleServer>) -> Way {
     let capabilities = context.client_capabilities().unwrap_or_default();
     let is_able = match &question.kind {
-        QuestionKind::Dialog(_) => capabilities.elicitation.is_some(),
+        QuestionKind::Dialog(_) | QuestionKind::Form(_) => capabilities.elicitation.is_some(),
         QuestionKind::Completion(_) => capabilities.sampling.is_some(),
     };
     match context.protocol_version() {
@@ -167,7 +168,7 @@ fn way(question: &Question, context: &RequestContext<RoleServer>) -> Way {
 fn needed(question: &Question) -> ClientCapabilities {
     let builder = ClientCapabilities::builder();
     match &question.kind {
-        QuestionKind::Dialog(_) => builder.enable_elicitation().build(),
+        QuestionKind::Dialog(_) | QuestionKind::Form(_) => builder.enable_elicitation().build(),
         QuestionKind::Completion(_) => builder.enable_sampling().build(),
     }
 }
@@ -177,7 +178,7 @@ fn needed(question: &Question) -> ClientCapabilities {
 async fn ask_directly(question: Question, context: &RequestContext<RoleServer>) {
     let params = question.request()["params"].take();
     let answer = match &question.kind {
-        QuestionKind::Dialog(_) => match serde_json::from_value(params) {
+        QuestionKind::Dialog(_) | QuestionKind::Form(_) => match serde_json::from_value(params) {
             Ok(params) => context.peer.create_elicitation(params).await.ok().and_then(|a| serde_json::to_value(a).ok()),
             Err(_) => None,
         },

@@ -82,7 +82,7 @@ impl HttpServer {
             .enforce_origin_validation()
             .with_max_request_body_bytes(MAX_BODY)
             .with_cancellation_token(end.clone());
-        let service = Service::new(move || Ok(server.clone()), Arc::default(), config);
+        let service = Service::new(move || Ok(server.for_session()), Arc::default(), config);
         Ok(Self { listener, service, token: Arc::new(settings.token), end })
     }
 

@@ -9,6 +9,7 @@ mod held;
 mod http;
 mod progress;
 
+pub use convert::{OWN_CONTENT, own_content};
 pub use http::{HttpError, HttpServer, HttpSettings};
 
 use crate::serve::convert::{prompt, result, tool};
@@ -16,7 +17,7 @@ use crate::serve::dialog::ClientServices;
 use crate::serve::held::{Finished, Held, Request, Step};
 use crate::serve::progress::Reports;
 use futures_util::future::BoxFuture;
-use pinion_protocol::{Services, ToolDefinition, ToolProgress, ToolReply};
+use pinion_protocol::{LogLevel, Services, ToolDefinition, ToolProgress, ToolReply};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CompletionInfo,
@@ -26,7 +27,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -58,8 +59,8 @@ pub trait Offered: Send + Sync + 'static {
     /// Runs a call. The arguments are unchecked.
     fn call(&self, call: OfferedCall) -> BoxFuture<'static, ToolReply>;
 
-    /// Returns the text of a prompt.
-    fn prompt(&self, call: PromptCall) -> BoxFuture<'static, Result<String, String>> {
+    /// Returns the content of a prompt.
+    fn prompt(&self, call: PromptCall) -> BoxFuture<'static, Result<Vec<PromptPart>, String>> {
         Box::pin(async move { Err(format!("no prompt `{}`", call.name)) })
     }
 
@@ -79,6 +80,15 @@ pub struct OfferedPrompt {
     pub description: String,
     /// A hint about its arguments; none if it takes none.
     pub argument_hint: Option<String>,
+}
+
+/// A part of a prompt's content.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PromptPart {
+    /// A text.
+    Text(String),
+    /// Content in the form of the protocol; one of an unknown form is left out.
+    Own(Value),
 }
 
 /// A call of a client.
@@ -113,6 +123,8 @@ pub struct Server {
     offered: Arc<dyn Offered>,
     calls: Arc<Semaphore>,
     held: Arc<Held>,
+    /// The lines of logs that the client of a session with `initialize` wants; none until it says so.
+    least: Arc<Mutex<Option<LogLevel>>>,
     /// Cancelled when the server ends.
     token: CancellationToken,
 }
@@ -120,7 +132,13 @@ pub struct Server {
 impl Server {
     /// Creates a server. It ends when `token` is cancelled.
     pub fn new(offered: Arc<dyn Offered>, token: CancellationToken) -> Self {
-        Self { offered, calls: Arc::new(Semaphore::new(MAX_CALLS)), held: Arc::default(), token }
+        let calls = Arc::new(Semaphore::new(MAX_CALLS));
+        Self { offered, calls, held: Arc::default(), least: Arc::default(), token }
+    }
+
+    /// Returns the same server for another session.
+    fn for_session(&self) -> Self {
+        Self { least: Arc::default(), ..self.clone() }
     }
 
     /// Serves one client over stdin and stdout until it closes them.
@@ -169,7 +187,7 @@ impl Server {
         let request = match state {
             Some(state) => Request { given, ..self.held.take(&state, &subject)? },
             None => {
-                let (progress, reports) = Reports::channel(context.meta.get_progress_token());
+                let (progress, reports) = Reports::channel(context.meta.get_progress_token(), self.least(context));
                 let (services, questions) = ClientServices::channel();
                 let token = self.token.child_token();
                 let running = begin(token.clone(), progress, Services::new(services));
@@ -186,6 +204,12 @@ impl Server {
             }
         };
         self.held.step(request, context).await
+    }
+
+    /// Returns the lowest severity of lines that the client of a request wants: since protocol 2026-07-28, requests say so.
+    fn least(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
+        let of_session = || *self.least.lock().unwrap_or_else(PoisonError::into_inner);
+        context.meta.log_level().map_or_else(of_session, convert::severity)
     }
 
     fn find(&self, name: &str) -> Option<Arc<ToolDefinition>> {
@@ -212,6 +236,7 @@ impl Server {
 }
 
 impl ServerHandler for Server {
+    #[expect(deprecated, reason = "clients still read logs")]
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -219,6 +244,7 @@ impl ServerHandler for Server {
             .enable_prompts()
             .enable_prompts_list_changed()
             .enable_completions()
+            .enable_logging()
             .build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("pinion", env!("CARGO_PKG_VERSION")).with_title("Pinion"));
@@ -286,12 +312,23 @@ impl ServerHandler for Server {
             Box::pin(async move { Finished::Prompt(running.await) }) as BoxFuture<'static, Finished>
         };
         let given = request.input_responses.unwrap_or_default();
-        let text = match self.step(subject, request.request_state, given, &context, begin).await? {
-            Step::Done(Finished::Prompt(text)) => text.map_err(|error| ErrorData::invalid_params(error, None))?,
+        let parts = match self.step(subject, request.request_state, given, &context, begin).await? {
+            Step::Done(Finished::Prompt(parts)) => parts.map_err(|error| ErrorData::invalid_params(error, None))?,
             Step::Done(Finished::Tool(_)) => return Err(ErrorData::internal_error("another request", None)),
             Step::Ask(required) => return Ok(required.into()),
         };
-        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).into())
+        let message = |part| Some(PromptMessage::new(Role::User, convert::prompt_part(part)?));
+        Ok(GetPromptResult::new(parts.into_iter().filter_map(message).collect()).into())
+    }
+
+    #[expect(deprecated, reason = "clients of older protocols ask for logs in this way")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *self.least.lock().unwrap_or_else(PoisonError::into_inner) = convert::severity(request.level);
+        Ok(())
     }
 
     async fn complete(

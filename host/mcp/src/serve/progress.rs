@@ -1,54 +1,128 @@
-//! Progress of calls on its way to a client.
+//! Progress and log lines of calls on their way to a client.
 
-use pinion_protocol::{Content, ToolProgress};
+use pinion_protocol::text::printable;
+use pinion_protocol::{Content, LogLevel, ToolProgress};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RoleServer};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Reports that wait for the client; further ones are dropped, because progress is a convenience.
+/// Reports that wait for the client; further ones are dropped, because they are a convenience.
 const MAX_WAITING: usize = 32;
 
 /// The reports of one call.
 pub(super) struct Reports {
     token: Option<ProgressToken>,
-    texts: mpsc::Receiver<String>,
+    waiting: mpsc::Receiver<Waiting>,
     sent: f64,
 }
 
-impl Reports {
-    /// Creates both ends. Without a token of the client, reports are dropped.
-    pub(super) fn channel(token: Option<ProgressToken>) -> (Arc<dyn ToolProgress>, Self) {
-        let (sender, texts) = mpsc::channel(MAX_WAITING);
-        (Arc::new(Sender(token.is_some().then_some(sender))), Self { token, texts, sent: 0.0 })
-    }
+/// A report that waits for the client.
+enum Waiting {
+    Progress(String),
+    Line(LogLevel, String),
+}
 
-    /// Waits for the next report; none once the call can report nothing any more.
-    pub(super) async fn next(&mut self) -> Option<ProgressNotificationParam> {
-        let text = self.texts.recv().await?;
-        self.report(text)
-    }
+/// A report as the client gets it.
+pub(super) enum Report {
+    Progress(ProgressNotificationParam),
+    Line(LogLevel, String),
+}
 
-    /// Returns the next report that is there already.
-    pub(super) fn waiting(&mut self) -> Option<ProgressNotificationParam> {
-        let text = self.texts.try_recv().ok()?;
-        self.report(text)
-    }
-
-    fn report(&mut self, text: String) -> Option<ProgressNotificationParam> {
-        self.sent += 1.0;
-        Some(ProgressNotificationParam::new(self.token.clone()?, self.sent).with_message(text))
+impl Report {
+    /// Sends the report. Nothing depends on its arrival.
+    #[expect(deprecated, reason = "clients still read logs")]
+    pub(super) async fn send(self, peer: &Peer<RoleServer>) {
+        use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
+        let _ = match self {
+            Self::Progress(progress) => peer.notify_progress(progress).await,
+            Self::Line(level, line) => {
+                let level = match level {
+                    LogLevel::Trace | LogLevel::Debug => LoggingLevel::Debug,
+                    LogLevel::Info => LoggingLevel::Info,
+                    LogLevel::Warn => LoggingLevel::Warning,
+                    LogLevel::Error => LoggingLevel::Error,
+                };
+                peer.notify_logging_message(LoggingMessageNotificationParam::new(level, line.into())).await
+            }
+        };
     }
 }
 
-struct Sender(Option<mpsc::Sender<String>>);
+impl Reports {
+    /// Creates both ends. Without a token of the client, progress is dropped; so are lines below `least`, and all of them
+    /// without it.
+    pub(super) fn channel(token: Option<ProgressToken>, least: Option<LogLevel>) -> (Arc<dyn ToolProgress>, Self) {
+        let (sender, waiting) = mpsc::channel(MAX_WAITING);
+        let sender = Sender { waiting: sender, has_token: token.is_some(), least };
+        (Arc::new(sender), Self { token, waiting, sent: 0.0 })
+    }
+
+    /// Waits for the next report; none once the call can report nothing any more.
+    pub(super) async fn next(&mut self) -> Option<Report> {
+        let next = self.waiting.recv().await?;
+        self.report(next)
+    }
+
+    /// Returns the next report that is there already.
+    pub(super) fn waiting(&mut self) -> Option<Report> {
+        let next = self.waiting.try_recv().ok()?;
+        self.report(next)
+    }
+
+    fn report(&mut self, next: Waiting) -> Option<Report> {
+        Some(match next {
+            Waiting::Progress(text) => {
+                self.sent += 1.0;
+                Report::Progress(ProgressNotificationParam::new(self.token.clone()?, self.sent).with_message(text))
+            }
+            Waiting::Line(level, line) => Report::Line(level, line),
+        })
+    }
+}
+
+struct Sender {
+    waiting: mpsc::Sender<Waiting>,
+    has_token: bool,
+    least: Option<LogLevel>,
+}
 
 impl ToolProgress for Sender {
     fn report(&self, message: String) {
-        if let Some(sender) = &self.0 {
-            let _ = sender.try_send(message);
+        if self.has_token {
+            let _ = self.waiting.try_send(Waiting::Progress(message));
         }
     }
 
     /// The protocol has no partial results.
     fn update(&self, _partial: Vec<Content>) {}
+
+    fn log(&self, level: LogLevel, line: String) {
+        if self.least.is_some_and(|least| level >= least) {
+            let _ = self.waiting.try_send(Waiting::Line(level, printable(&line).into_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_gets_lines_from_its_level_up_and_none_without_one() {
+        let lines = |least| {
+            let (progress, mut reports) = Reports::channel(None, least);
+            progress.report("dropped".to_owned());
+            for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Error] {
+                progress.log(level, format!("{level:?}\u{1b}[2J"));
+            }
+            let next = || match reports.waiting()? {
+                Report::Line(_, line) => Some(line),
+                Report::Progress(_) => None,
+            };
+            std::iter::from_fn(next).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(Some(LogLevel::Info)), ["Info␛[2J", "Error␛[2J"]);
+        assert!(lines(None).is_empty());
+    }
 }

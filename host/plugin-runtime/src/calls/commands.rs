@@ -50,6 +50,8 @@ pub enum Action {
     Unknown {
         /// Its name.
         name: String,
+        /// Its argument.
+        argument: Option<String>,
     },
 }
 
@@ -197,6 +199,8 @@ fn action(action: wit::Action) -> Action {
         wit::Action::Fork => Action::Fork,
         wit::Action::ReloadPlugins => Action::ReloadPlugins,
         wit::Action::Quit => Action::Quit,
-        wit::Action::Other(other) => Action::Unknown { name: clip(&other.name, MAX_NAME_BYTES).to_owned() },
+        wit::Action::Other(other) => {
+            Action::Unknown { name: clip(&other.name, MAX_NAME_BYTES).to_owned(), argument: other.argument }
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Progress on its way from the guest's thread to the task that waits for the call.
 
-use pinion_protocol::{Content, ToolProgress};
+use pinion_protocol::{Content, LogLevel, ToolProgress};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// Lines that wait at most; older ones are dropped.
 const MAX_LINES: usize = 64;
 
-/// A bounded buffer of progress: the latest update and the last lines.
+/// A bounded buffer of progress: the latest update, and the last lines of progress and of the log.
 #[derive(Default)]
 pub(super) struct Relay {
     waiting: Mutex<Waiting>,
@@ -17,6 +17,7 @@ pub(super) struct Relay {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<String>,
+    logged: Vec<(LogLevel, String)>,
     update: Option<Vec<Content>>,
 }
 
@@ -29,6 +30,7 @@ impl Relay {
     /// Passes on everything that waits.
     pub(super) fn pass_on(&self, progress: &dyn ToolProgress) {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        waiting.logged.into_iter().for_each(|(level, line)| progress.log(level, line));
         waiting.lines.into_iter().for_each(|line| progress.report(line));
         if let Some(update) = waiting.update {
             progress.update(update);
@@ -41,14 +43,20 @@ impl Relay {
     }
 }
 
+fn push<T>(lines: &mut Vec<T>, line: T) {
+    if lines.len() == MAX_LINES {
+        lines.remove(0);
+    }
+    lines.push(line);
+}
+
 impl ToolProgress for Relay {
     fn report(&self, message: String) {
-        self.put(|waiting| {
-            if waiting.lines.len() == MAX_LINES {
-                waiting.lines.remove(0);
-            }
-            waiting.lines.push(message);
-        });
+        self.put(|waiting| push(&mut waiting.lines, message));
+    }
+
+    fn log(&self, level: LogLevel, line: String) {
+        self.put(|waiting| push(&mut waiting.logged, (level, line)));
     }
 
     fn update(&self, partial: Vec<Content>) {

@@ -4,6 +4,7 @@ use crate::bindings::pinion::plugin::log::{self, Level};
 use crate::calls::state::State;
 use crate::convert::clip;
 use crate::host::log_line;
+use pinion_protocol::LogLevel;
 
 /// Bytes of one line; the rest is cut off.
 const MAX_LINE_BYTES: usize = 4096;
@@ -20,9 +21,22 @@ impl log::Host for State {
         // The line end counts, so that empty lines are bounded too.
         self.account.logged += line.len() as u64 + 1;
         match self.account.logged > MAX_LOGGED_BYTES {
-            false => log_line::write(&self.plugin, level, line),
+            false => {
+                log_line::write(&self.plugin, level, line);
+                self.call.progress.log(severity(level), line.to_owned());
+            }
             true => log_line::write(&self.plugin, Level::Warn, "the call's further log lines are dropped"),
         }
         Ok(())
+    }
+}
+
+fn severity(level: Level) -> LogLevel {
+    match level {
+        Level::Trace => LogLevel::Trace,
+        Level::Debug => LogLevel::Debug,
+        Level::Info => LogLevel::Info,
+        Level::Warn => LogLevel::Warn,
+        Level::Error => LogLevel::Error,
     }
 }

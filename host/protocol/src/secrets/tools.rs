@@ -3,7 +3,7 @@
 use super::Secrets;
 use crate::content::Content;
 use crate::definition::{Instructions, ToolDefinition};
-use crate::tool::{ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
+use crate::tool::{LogLevel, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use std::borrow::Cow;
@@ -93,6 +93,12 @@ impl ToolProgress for RedactedProgress<'_> {
         let mut partial = partial;
         self.secrets.snapshot().clean_contents(&mut partial);
         self.inner.update(partial);
+    }
+
+    fn log(&self, level: LogLevel, line: String) {
+        let mut line = line;
+        self.secrets.snapshot().clean_string(&mut line);
+        self.inner.log(level, line);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Has the tools and prompts that the scenarios of the MCP conformance suite expect of a server.
 
+use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands::OtherAction;
 use pinion_plugin_sdk::bindings::imports::pinion::plugin::types::Content;
 use pinion_plugin_sdk::prelude::*;
-use pinion_plugin_sdk::{model, ui};
+use pinion_plugin_sdk::{log, model, ui};
 
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
@@ -13,6 +14,14 @@ const PNG: &[u8] = &[
     2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 8, 0xd7, 0x63, 0xf8, 0xcf, 0xc0, 0, 0,
     3, 1, 1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
 ];
+/// The same in base64.
+const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVQI12P4z8AAAAMBAQAY3Y2wAAAAAElFTkSuQmCC";
+/// A form with a default for each type.
+const DEFAULTS: &str = r#"{"type":"object","properties":{
+    "name":{"type":"string","default":"John Doe"},"age":{"type":"integer","default":30},
+    "score":{"type":"number","default":95.5},
+    "status":{"type":"string","enum":["active","inactive","pending"],"default":"active"},
+    "verified":{"type":"boolean","default":true}},"required":[]}"#;
 /// A WAV file without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
@@ -40,7 +49,13 @@ impl Plugin for Conformant {
                 }
                 Ok(Output::text("done"))
             }),
-            tool("test_tool_with_logging", |_| Ok(Output::text("done"))),
+            tool("test_tool_with_logging", |_| {
+                for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+                    log::log(log::Level::Info, line);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                Ok(Output::text("done"))
+            }),
             tool("test_sampling", |_| Ok(Output::text(asked_model("What is the capital of France?")?))),
             tool("test_elicitation", |_| Ok(Output::text(field("Who are you?", "username")?))),
             tool("test_input_required_result_elicitation", |_| {
@@ -59,11 +74,18 @@ impl Plugin for Conformant {
                 Ok(Output::text(answer.or_else(|_| asked_model("May I?"))?))
             }),
         ];
-        tools.push(tool("test_logging_tool", |_| Ok(Output::text("done"))));
+        tools.push(tool("test_logging_tool", |_| {
+            log::log(log::Level::Info, "A line of the log.");
+            Ok(Output::text("done"))
+        }));
+        tools.push(tool("test_missing_capability", |_| Ok(Output::text(asked_model("May I?")?))));
+        tools.push(tool("test_elicitation_sep1034_defaults", |_| {
+            let answer = ui::form("Are these right?", DEFAULTS).map_err(|error| Error::failed(format!("{error:?}")))?;
+            Ok(Output::text(format!("Elicitation completed: action=accept, content={answer}")))
+        }));
         for name in [
             "test_input_required_result_request_state",
             "test_input_required_result_tampered_state",
-            "test_missing_capability",
             "test_streaming_elicitation",
         ] {
             tools.push(tool(name, |_| {
@@ -90,7 +112,18 @@ impl Plugin for Conformant {
             let values = ["paris", "park", "party"].into_iter().filter(|value| value.starts_with(typed));
             values.map(|value| Completion { value: value.to_owned(), description: None }).collect()
         };
-        vec![simple, arguments.argument("<arg1> <arg2>").complete(complete), asking]
+        let image = Command::new("test_prompt_with_image", "A prompt with an image", |_, _| {
+            let image = json!({ "type": "image", "data": RED, "mimeType": "image/png" });
+            Ok(vec![own_prompt(image), Action::Submit("Please analyze the image above.".to_owned())])
+        });
+        let embedded = Command::new("test_prompt_with_embedded_resource", "A prompt with a resource", |uri, _| {
+            let text = "Embedded resource content for testing.";
+            let resource = json!({ "uri": uri, "mimeType": "text/plain", "text": text });
+            let block = json!({ "type": "resource", "resource": resource });
+            Ok(vec![own_prompt(block), Action::Submit("Please process the embedded resource above.".to_owned())])
+        });
+        let embedded = embedded.argument("<resourceUri>");
+        vec![simple, arguments.argument("<arg1> <arg2>").complete(complete), asking, image, embedded]
     }
 }
 
@@ -103,6 +136,12 @@ fn tool(name: &'static str, run: impl Fn(&Call) -> Result<Output> + 'static) -> 
 /// Details with content that only MCP has.
 fn own(block: Value) -> Value {
     json!({ "mcp": { "content": [block] } })
+}
+
+/// A part of a prompt that only MCP has.
+fn own_prompt(block: Value) -> Action {
+    let argument = Some(json!({ "content": [block] }).to_string());
+    Action::Other(OtherAction { name: "mcp".to_owned(), argument })
 }
 
 fn resource() -> Value {

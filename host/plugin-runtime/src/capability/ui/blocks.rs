@@ -1,6 +1,6 @@
 //! The blocks of drawings: their bounds, and their conversion.
 
-use super::import::without_controls;
+use super::shown::without_controls;
 use crate::bindings::pinion::plugin::ui as wit;
 use pinion_protocol::text::one_line;
 use pinion_protocol::{Block, Span, SpanStyle};

@@ -1,13 +1,16 @@
-//! Forms: an object schema as a series of dialogs, one for each property.
+//! Forms: an object schema as a series of dialogs, one for each property, or shown at once.
 
+use super::shown::without_controls;
 use pinion_protocol::{DialogAnswer, DialogKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Properties that a form may have, and the bytes of its schema.
 const MAX_FIELDS: usize = 20;
 const MAX_SCHEMA: usize = 16 * 1024;
 /// Options of an enumeration.
 const MAX_OPTIONS: usize = 99;
+/// Bytes of a text that is entered into a form.
+const MAX_TEXT: usize = 64 * 1024;
 /// The option that leaves out a property.
 const NONE: &str = "(none)";
 /// Keywords of a property that are understood. Any other could demand what no dialog checks.
@@ -18,6 +21,8 @@ const KEYWORDS: &[&str] =
 #[derive(Debug)]
 pub(super) struct Form {
     pub(super) fields: Vec<Field>,
+    /// The schema, which shows nothing but what fields show.
+    pub(super) schema: Value,
 }
 
 /// One property of the answer.
@@ -65,7 +70,33 @@ impl Form {
             return Err(format!("the required property `{missing}` is not described"));
         }
         let field = |(name, schema): (&String, &Value)| Field::parse(name, schema, required.contains(&name.as_str()));
-        Ok(Self { fields: properties.iter().map(field).collect::<Result<_, _>>()? })
+        let fields = properties.iter().map(field).collect::<Result<_, _>>()?;
+        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        Ok(Self { fields, schema: shown(schema) })
+    }
+
+    /// Checks the values of all fields at once.
+    ///
+    /// # Errors
+    /// A value does not match the schema; the text says what would.
+    pub(super) fn values(&self, answer: &Value) -> Result<Map<String, Value>, String> {
+        let mut values = Map::new();
+        for field in &self.fields {
+            let given = answer.get(&field.name).filter(|value| !value.is_null());
+            let value = field.given(given).map_err(|problem| format!("{}: {problem}", field.name))?;
+            values.extend(value.map(|value| (field.name.clone(), value)));
+        }
+        Ok(values)
+    }
+}
+
+/// Removes control characters from the texts of a schema.
+fn shown(schema: Value) -> Value {
+    match schema {
+        Value::String(text) => without_controls(&text).into(),
+        Value::Array(items) => items.into_iter().map(shown).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, value)| (name, shown(value))).collect(),
+        other => other,
     }
 }
 
@@ -128,6 +159,27 @@ impl Field {
         }
     }
 
+    /// Converts a value of an answer to all fields; `None` leaves out the property.
+    fn given(&self, given: Option<&Value>) -> Result<Option<Value>, String> {
+        let Some(given) = given else {
+            return if self.is_required { Err("it must be answered".to_owned()) } else { Ok(None) };
+        };
+        let answer = match (&self.kind, given) {
+            (FieldKind::Boolean, Value::Bool(is_yes)) => DialogAnswer::Confirmed(*is_yes),
+            (FieldKind::Options(options), Value::String(chosen)) => {
+                let is_it = |option: &Value| option.as_str().is_some_and(|option| without_controls(option) == *chosen);
+                let at = options.iter().position(is_it).ok_or_else(|| "it must be one of the options".to_owned())?;
+                DialogAnswer::Selected(at)
+            }
+            (FieldKind::Text { .. }, Value::String(text)) if text.len() <= MAX_TEXT => {
+                DialogAnswer::Entered(text.clone())
+            }
+            (FieldKind::Number { .. }, Value::Number(number)) => DialogAnswer::Entered(number.to_string()),
+            _ => return Err("it has another type".to_owned()),
+        };
+        self.value(answer)
+    }
+
     /// Converts an answer; `None` leaves out the property.
     ///
     /// # Errors
@@ -185,6 +237,30 @@ mod tests {
         assert!(field("s").value(enter("four")).is_err());
         assert_eq!(field("e").value(DialogAnswer::Selected(1)), Ok(Some("y".into())));
         assert_eq!(field("e").value(DialogAnswer::Selected(2)), Ok(None));
+    }
+
+    #[test]
+    fn values_of_all_fields_match_the_schema() {
+        let form = form(
+            r#""n":{"type":"integer","minimum":1,"default":3},"b":{"type":"boolean"},"e":{"enum":["x","y\u0007"],"title":"E\u001b"}"#,
+            r#""n""#,
+        );
+        let form = form.unwrap();
+        let values = |answer: Value| form.values(&answer).map(Value::Object);
+        assert_eq!(values(json!({ "n": 7, "b": false, "e": "y" })), Ok(json!({ "n": 7, "b": false, "e": "y\u{7}" })));
+        assert_eq!(values(json!({ "n": 1, "b": null, "more": 1 })), Ok(json!({ "n": 1 })));
+        for (wrong, why) in [
+            (json!({ "b": true }), "n: it must be answered"),
+            (json!({ "n": 0 }), "n: it must be an integer from 1"),
+            (json!({ "n": 1.5 }), "n: it must be an integer from 1"),
+            (json!({ "n": 1, "b": "yes" }), "b: it has another type"),
+            (json!({ "n": 1, "e": "z" }), "e: it must be one of the options"),
+            (json!([1]), "n: it must be answered"),
+        ] {
+            assert_eq!(values(wrong), Err(why.to_owned()));
+        }
+        let shown = form.schema.to_string();
+        assert!(shown.contains("\"default\":3") && !shown.contains("\\u"), "{shown}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The import `ui`. The conversation that made the call shows everything.
 
+use super::shown::without_controls;
 use super::{MAX_DIALOGS, Ui, blocks, form};
 use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
 use crate::calls::state::State;
-use pinion_protocol::text::{one_line, printable};
-use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Services};
+use pinion_protocol::text::one_line;
+use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Form, Services};
 use wasmtime::component::{HasSelf, Linker};
 
 /// Bytes and lines of a question.
@@ -113,8 +114,8 @@ impl State {
         Ok(if drawn { Ok(()) } else { Err(UiError::Denied("there is no tool call to draw".to_owned())) })
     }
 
-    /// Opens a dialog and waits for its answer.
-    async fn ask(&mut self, question: &str, kind: DialogKind) -> Result<DialogAnswer, UiError> {
+    /// Counts a dialog that may open. Returns the conversation and the question as it is shown.
+    fn open_dialog(&mut self, question: &str) -> Result<(Services, String), UiError> {
         let services = self.user()?;
         let (bytes, lines) = MAX_QUESTION;
         if question.trim().is_empty() || question.len() > bytes || question.lines().count() > lines {
@@ -125,17 +126,41 @@ impl State {
             return Err(invalid(format!("this call has opened {MAX_DIALOGS} dialogs, the maximum")));
         }
         *dialogs += 1;
-        let dialog = Dialog { plugin: self.plugin.to_string(), question: without_controls(question), kind };
-        let answer = self.call.deadline.wait_for_person(services.ask(dialog)).await;
-        answer.map_err(|error| match error {
-            DialogError::Headless => UiError::Headless,
-            DialogError::Dismissed | DialogError::Muted => UiError::Dismissed,
-            DialogError::Cancelled => UiError::Cancelled,
-        })
+        Ok((services, without_controls(question)))
     }
 
-    /// Asks for the values of a form, one dialog each.
+    /// Opens a dialog and waits for its answer.
+    async fn ask(&mut self, question: &str, kind: DialogKind) -> Result<DialogAnswer, UiError> {
+        let (services, question) = self.open_dialog(question)?;
+        let dialog = Dialog { plugin: self.plugin.to_string(), question, kind };
+        self.call.deadline.wait_for_person(services.ask(dialog)).await.map_err(unanswered)
+    }
+
+    /// Asks for all values of a form at once, again while they do not match its schema. None where forms are not shown.
+    async fn fill_at_once(&mut self, question: &str, form: &form::Form) -> Result<Option<String>, UiError> {
+        let mut hint = String::new();
+        loop {
+            let (services, question) = self.open_dialog(&format!("{question}{hint}"))?;
+            let shown = Form { plugin: self.plugin.to_string(), question, schema: form.schema.clone() };
+            let Some(answer) = self.call.deadline.wait_for_person(services.fill(shown)).await else {
+                self.account.capabilities.ui.dialogs -= 1;
+                return Ok(None);
+            };
+            match form.values(&answer.map_err(unanswered)?) {
+                Ok(values) => return Ok(Some(serde_json::Value::Object(values).to_string())),
+                Err(problem) => hint = format!("\n{problem}"),
+            }
+        }
+    }
+
+    /// Asks for the values of a form: at once, or one dialog each.
     async fn fill(&mut self, question: &str, form: form::Form) -> Result<String, UiError> {
+        // A single one is a dialog.
+        if form.fields.len() > 1
+            && let Some(values) = self.fill_at_once(question, &form).await?
+        {
+            return Ok(values);
+        }
         let mut values = serde_json::Map::new();
         for field in &form.fields {
             let mut hint = None;
@@ -165,12 +190,14 @@ fn checked_options(options: Vec<String>) -> Result<Vec<String>, UiError> {
     Ok(options.iter().map(|option| one_line(&without_controls(option), MAX_OPTION)).collect())
 }
 
-pub(super) fn invalid(problem: String) -> UiError {
-    UiError::Invalid(problem)
+fn unanswered(error: DialogError) -> UiError {
+    match error {
+        DialogError::Headless => UiError::Headless,
+        DialogError::Dismissed | DialogError::Muted => UiError::Dismissed,
+        DialogError::Cancelled => UiError::Cancelled,
+    }
 }
 
-/// Removes control characters but line ends, and makes other invisible characters visible.
-pub(super) fn without_controls(text: &str) -> String {
-    let kept: String = text.replace('\t', "    ").chars().filter(|c| *c == '\n' || !c.is_control()).collect();
-    printable(&kept).into_owned()
+pub(super) fn invalid(problem: String) -> UiError {
+    UiError::Invalid(problem)
 }

@@ -3,6 +3,7 @@
 mod blocks;
 mod form;
 pub(crate) mod import;
+mod shown;
 
 use super::definition::{Capability, GrantContext};
 use crate::limits::Limits;
