@@ -291,6 +291,42 @@ fn context_and_copies_are_shown() {
 }
 
 #[test]
+fn side_question_is_answered_while_the_agent_works_and_leaves_no_trace() {
+    let pinion = Pinion::default();
+    pinion.config("approve = \"all\"\n");
+    let calls = json!({ "calls": [{ "tool": "bash", "arguments": { "command": "touch used" } }] });
+    let replies = [
+        bash("until [ -e go ]; do sleep 0.05; done"),
+        say("because it is green"),
+        calls,
+        say("finished"),
+        say("later"),
+    ];
+    let script = pinion.script(&replies);
+    let command = pinion.default_command(["--replay", script.to_str().unwrap(), "go"]);
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("running bash");
+    terminal.keys("/btw why is it so?\r");
+    terminal.wait_for("because it is green");
+    // A model that calls a tool all the same gets none.
+    terminal.keys("/btw use a tool\r");
+    terminal.wait_for("no answer without tools");
+    pinion.write("go", "");
+    terminal.wait_for("finished");
+    terminal.keys("and now?\r");
+    terminal.wait_for("later");
+    let (status, seen) = terminal.exit();
+    assert!(status == Some(0) && main_screen(&seen).contains("because it is green"), "{seen}");
+    let session = last_session(&pinion);
+    assert!(session.contains("finished") && session.contains("later"), "{session}");
+    assert!(
+        !session.contains("green") && !session.contains("why is it") && !session.contains("touch used"),
+        "{session}"
+    );
+    assert!(!pinion.workspace().join("used").exists());
+}
+
+#[test]
 fn messages_of_a_resumed_session_are_redacted() {
     const SECRET: &str = "Yt6Re1Wq0Po9Iu8Lk7Jh";
     let pinion = Pinion::default();

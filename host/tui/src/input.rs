@@ -186,6 +186,8 @@ pub enum Request {
     PastePicture,
     /// Show what fills the context.
     Context,
+    /// Answer a question beside the conversation, also while something works.
+    Aside(String),
     /// Use the approval mode of this name.
     Mode(&'static str),
     /// Use the theme of this name.

@@ -5,8 +5,8 @@ use crate::failure::{Failure, Result};
 use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
-use crate::run::own_commands;
 use crate::run::session::{OpenSession, fork};
+use crate::run::{aside, own_commands};
 use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
@@ -27,6 +27,14 @@ impl Chat<'_> {
     /// Runs a command of pinion itself; none if there is none with this name.
     pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
         if let Some(page) = own_commands::run(name, arguments, &self.ready.agent, self.base) {
+            self.page(&page);
+            return Some(Next::default());
+        }
+        if name == aside::NAME && !arguments.is_empty() {
+            let (agent, token) = (self.ready.agent.clone(), CancellationToken::new());
+            let asking = aside::answer(&agent, arguments, &token);
+            let stop = token.clone();
+            let page = interruptible_by(move || stop.cancel(), asking).await.0;
             self.page(&page);
             return Some(Next::default());
         }

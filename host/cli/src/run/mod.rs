@@ -2,6 +2,7 @@
 
 mod actions;
 mod agents;
+mod aside;
 mod built_in;
 mod chat;
 mod context_report;

@@ -3,13 +3,18 @@
 use crate::base::Base;
 use crate::commands::permissions;
 use crate::run::context_report::context_report;
-use crate::run::{mcp_command, net_command};
+use crate::run::{aside, mcp_command, net_command};
 use pinion_agent::Agent;
 use pinion_agent::approval::ApprovalMode;
 use pinion_plugin_runtime::HostCommand;
 
 /// The commands of every conversation.
 pub(crate) const COMMANDS: &[HostCommand] = &[
+    HostCommand {
+        name: aside::NAME,
+        hint: "<question>",
+        description: "Ask beside the conversation, which does not learn of it",
+    },
     HostCommand { name: "context", hint: "", description: "Show what fills the context" },
     HostCommand { name: "diff", hint: "[turn|session]", description: "Show what the agent changed" },
     HostCommand {
@@ -38,6 +43,7 @@ pub(crate) fn split(line: &str) -> Option<(&str, &str)> {
 pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Option<String> {
     match name {
         "context" => Some(context_report(agent)),
+        aside::NAME if arguments.trim().is_empty() => Some("`/btw` takes a question".to_owned()),
         "mode" | "approve" => Some(mode(arguments.trim(), agent)),
         "net" => Some(net_command::run(arguments.trim(), base)),
         "permissions" => Some(permissions::in_conversation(&base.permissions, arguments.trim())),

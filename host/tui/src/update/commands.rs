@@ -24,6 +24,12 @@ impl App {
             ("theme", name) => self.requests.push(Request::Theme(name.to_owned())),
             ("plan", task) => self.plan_command(task, now),
             ("execute", file) => self.execute_command(file, now),
+            ("btw", "") => self.hint("`/btw` takes a question", now),
+            ("btw", question) => {
+                self.transcript.follow();
+                self.hint("asking beside the conversation; the answer follows", now);
+                self.requests.push(Request::Aside(question.to_owned()));
+            }
             ("context", _) => {
                 self.transcript.follow();
                 self.requests.push(Request::Context);

@@ -7,6 +7,7 @@ use crate::model::info::SessionInfo;
 use crate::output::terminal::Style;
 use crate::output::{Attention, has_left};
 use crate::process::signals::{self, Ending};
+use crate::run::aside;
 use crate::run::chat::Notices;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
@@ -392,10 +393,8 @@ impl Ui {
             Request::List(pick) => self.list(pick),
             Request::Edit(text) => self.edit(text),
             Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
-            Request::Context => {
-                let report = context_report(&self.to.agent);
-                self.input(Input::Page(report));
-            }
+            Request::Context => self.input(Input::Page(context_report(&self.to.agent))),
+            Request::Aside(question) => aside::ask(self.to.said.clone(), self.to.agent.clone(), question),
             Request::Copy(text) => {
                 let sequence = terminal::copy(&text, multiplexer());
                 let _ = self.terminal.frame(sequence.as_bytes());
