@@ -11,6 +11,7 @@ mod form;
 mod full;
 mod images;
 mod input;
+mod line_editor;
 mod loops;
 mod mcp_command;
 mod net_command;

@@ -1,7 +1,10 @@
-//! Notices of the plugin runtime, in words.
+//! Notices of the plugin runtime: their words, and their way to the terminal.
 
 use crate::output::{Text, text};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::Notify;
 
 /// Describes what happened to a plugin, in one line.
 pub(crate) fn describe(notice: &Notice) -> Text {
@@ -39,4 +42,61 @@ pub(crate) fn describe_problem(notice: &Notice) -> Option<Text> {
             | NoticeEvent::Compiling
     );
     is_problem.then(|| describe(notice))
+}
+
+/// Notices about plugins on their way to the terminal.
+#[derive(Default)]
+pub(crate) struct Notices {
+    waiting: Mutex<Vec<Text>>,
+    /// Plugins that are gone or were reloaded since the last look: they no longer stand behind what the UI shows of them.
+    ended: Mutex<Vec<String>>,
+    /// Wakes the current owner of the terminal: the editor, the renderer or the full-screen UI.
+    pub(crate) arrived: Notify,
+    is_started: AtomicBool,
+}
+
+impl Notices {
+    pub(crate) fn put(&self, notice: &Notice) {
+        if matches!(notice.event, NoticeEvent::Removed | NoticeEvent::Loaded { generation: 2.., .. }) {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(notice.plugin.clone());
+        }
+        // The user expects the first load, unless the conversation began without it.
+        let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
+        if is_expected && !self.is_started.load(Ordering::Acquire) {
+            return;
+        }
+        let line = describe(notice);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn startup_is_over(&self) {
+        self.is_started.store(true, Ordering::Release);
+    }
+
+    /// Returns the plugins that are gone or were reloaded since the last call.
+    pub(crate) fn take_ended(&self) -> Vec<String> {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn take(&self) -> Vec<Text> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugin_that_is_gone_or_reloaded_ends_what_is_shown_of_it() {
+        let notices = Notices::default();
+        let loaded = |generation| NoticeEvent::Loaded { generation, version: "1.0.0".to_owned() };
+        let events = [("new", loaded(1)), ("reloaded", loaded(2)), ("gone", NoticeEvent::Removed)];
+        for (plugin, event) in events.into_iter().chain([("slow", NoticeEvent::Compiling)]) {
+            notices.put(&Notice { plugin: plugin.to_owned(), source: "a.wasm".to_owned(), event });
+        }
+        assert_eq!(notices.take_ended(), ["reloaded", "gone"]);
+        assert!(notices.take_ended().is_empty());
+    }
 }
