@@ -19,6 +19,28 @@ fn enter(terminal: &mut Terminal, line: &str, shown: &str) {
 }
 
 #[test]
+fn reader_form_writes_nothing_but_lines() {
+    let pinion = Pinion::default();
+    let call = json!({ "calls": [{ "tool": "bash", "arguments": { "command": "touch wanted" } }] });
+    let script = pinion.script(&[call, say("finished"), say("later")]);
+    let arguments = ["--ui", "reader", "--approve", "ask", "--replay", script.to_str().unwrap(), "go"];
+    let mut terminal = Terminal::start(&pinion.default_command(arguments), (80, 24), "");
+    terminal.wait_for("[y] yes");
+    terminal.keys("y");
+    terminal.wait_for("finished");
+    terminal.keys("one \\\nmessage\n");
+    terminal.wait_for("later");
+    terminal.keys("/help\n");
+    terminal.wait_for("/tools");
+    let (code, seen) = terminal.exit();
+    assert!(code == Some(0) && pinion.workspace().join("wanted").exists(), "{seen}");
+    let is_linear = !seen.contains(['\x1b', '\x08']) && !seen.replace("\r\n", "").contains('\r');
+    assert!(is_linear, "{seen:?}");
+    let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
+    assert!(pinion.run(["session", "show", &id]).stdout.contains("one \nmessage"));
+}
+
+#[test]
 fn greeting_names_session_context_files_and_tools() {
     let pinion = Pinion::default();
     pinion.write("AGENTS.md", "Be brief.");

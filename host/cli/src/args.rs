@@ -204,6 +204,8 @@ pub(crate) enum UiForm {
     Full,
     /// Line by line
     Line,
+    /// Line by line for screen readers, without colours, and nothing that was written is changed
+    Reader,
 }
 
 /// `--sandbox`, and `mode` of `[sandbox]` in the config.

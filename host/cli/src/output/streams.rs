@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, MORE_THREADS, Result};
 use crate::output::clean::CleanWriter;
-use crate::output::terminal::Style;
+use crate::output::terminal::{Style, is_linear};
 use crate::output::text::{Text, text};
 use crate::process::signals;
 use pinion_agent::secrets::Secrets;
@@ -99,8 +99,11 @@ impl Attention {
         Stream::Stdout.write(&Text::neutral(text.as_str().replace('\n', "\r\n")))
     }
 
-    /// Clears this many rows above the cursor.
+    /// Clears this many rows above the cursor. Linear output keeps them.
     pub(crate) fn clear_above(&mut self, rows: usize) -> io::Result<()> {
+        if is_linear() {
+            return Ok(());
+        }
         Stream::Stdout.write(&Text::neutral(format!("\x1b[{}A\r\x1b[J", rows.max(1))))
     }
 }

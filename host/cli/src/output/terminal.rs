@@ -2,10 +2,25 @@
 
 use crate::output::text::{Part, PartExt as _, Text};
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Returns whether stdin and stdout are terminals.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// Set when the output has to be linear.
+static IS_LINEAR: AtomicBool = AtomicBool::new(false);
+
+/// Makes all further output linear, for screen readers: without colours and without movements of the cursor, so that
+/// everything is written once, below what is there.
+pub(crate) fn set_linear() {
+    IS_LINEAR.store(true, Ordering::Release);
+}
+
+/// Returns whether the output has to be linear.
+pub(crate) fn is_linear() -> bool {
+    IS_LINEAR.load(Ordering::Acquire)
 }
 
 /// Use of colours. There are none in a pipe, with `NO_COLOR` (<https://no-color.org>), and on a terminal without
@@ -28,7 +43,7 @@ impl Style {
     fn when(is_terminal: bool) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        if is_terminal && !set("NO_COLOR") && !is_dumb { Self::Colour } else { Self::Plain }
+        if is_terminal && !set("NO_COLOR") && !is_dumb && !is_linear() { Self::Colour } else { Self::Plain }
     }
 
     fn paint(self, code: &'static str, part: impl Part) -> Text {

@@ -1,4 +1,4 @@
-//! The form of conversations: the full screen, or line by line.
+//! The form of conversations: the full screen, line by line, or linear.
 
 use crate::args::{RunArgs, UiForm};
 use crate::config::Config;
@@ -10,7 +10,7 @@ use clap::ValueEnum as _;
 const VARIABLE: &str = "PINION_UI";
 
 /// Returns the form of a conversation: that of `--ui`, or else of `PINION_UI`, or else of the config. A terminal that cannot
-/// show the full screen gets lines, whatever they say.
+/// show the full screen gets lines instead.
 ///
 /// # Errors
 /// `PINION_UI` names no form.
@@ -19,7 +19,7 @@ pub(crate) fn of_conversation(args: &RunArgs, config: &Config) -> Result<UiForm>
         Some(form) => form,
         None => of_environment()?.unwrap_or(config.ui),
     };
-    Ok(if can_show_screen() { wanted } else { UiForm::Line })
+    Ok(if wanted == UiForm::Full && !can_show_screen() { UiForm::Line } else { wanted })
 }
 
 fn of_environment() -> Result<Option<UiForm>> {

@@ -3,8 +3,8 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::create_directory;
-use crate::output::Text;
-use crate::output::terminal::Style;
+use crate::output::terminal::{Style, is_linear};
+use crate::output::{Text, print, say, text};
 use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use pinion_agent::secrets::Secrets;
@@ -18,6 +18,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Editor, ExternalPrinter, Helper};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +42,7 @@ pub(super) enum Input {
     End,
 }
 
-/// rustyline, on the thread that it blocks.
+/// rustyline, on the thread that it blocks; for linear output, the terminal's own editing.
 pub(super) struct LineEditor {
     editor: Option<Editor<Prompting, FileHistory>>,
     /// Writes above the line that is being edited; none on a terminal that cannot.
@@ -69,6 +70,9 @@ impl LineEditor {
 
     /// Reads a line, and writes notices above it when they arrive.
     pub(super) async fn read(&mut self, initial: String, notices: &Notices, style: Style) -> Result<Input> {
+        if is_linear() {
+            return plain(initial, notices).await;
+        }
         let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
         self.has_text.store(!initial.is_empty(), Ordering::Release);
         let mut reading = tokio::task::spawn_blocking(move || {
@@ -114,6 +118,29 @@ impl LineEditor {
         let directory = self.history.parent().map_or(Ok(()), create_directory);
         let _ = directory.map(|()| editor.save_history(&self.history));
     }
+}
+
+/// Reads a line that the terminal edits. Notices are written below it.
+async fn plain(initial: String, notices: &Notices) -> Result<Input> {
+    let failed = |error: io::Error| Failure::failed("could not read a line").because(error);
+    if !initial.is_empty() {
+        say(&text!("suggested: {}", one_line(&initial, MAX_INSERT)));
+    }
+    print(&text!("› "))?;
+    let mut reading = tokio::task::spawn_blocking(|| {
+        let mut text = String::new();
+        // A backslash at the end continues the line.
+        while io::stdin().read_line(&mut text)? > 0 && text.ends_with("\\\n") {}
+        Ok(text)
+    });
+    let read = loop {
+        tokio::select! {
+            read = &mut reading => break read,
+            () = notices.arrived.notified() => notices.take().iter().for_each(say),
+        }
+    };
+    let text = read.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
+    Ok(if text.is_empty() { Input::End } else { Input::Line(text.trim_end().replace("\\\n", "\n")) })
 }
 
 /// Completes slash commands and their arguments.

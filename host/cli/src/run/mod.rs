@@ -35,6 +35,7 @@ use crate::commands::trust::ask_at_start;
 use crate::failure::Result;
 use crate::files::paths::Paths;
 use crate::invocation::Invocation;
+use crate::output::terminal;
 
 /// Runs the agent in the way that the options select.
 pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
@@ -52,6 +53,10 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
         None if args.is_conversation() => match form::of_conversation(args, &base.config)? {
             UiForm::Full => full::run(&base, args, global).await,
             UiForm::Line => chat::run(&base, args, global).await,
+            UiForm::Reader => {
+                terminal::set_linear();
+                chat::run(&base, args, global).await
+            }
         },
         None => print::run(&base, args, global).await,
     };
