@@ -214,7 +214,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // A literal around neutralized text.
     ("cli/src/output/text.rs", "Self(format!(\"\\x1b[{code}m{}\\x1b[0m\", self.0))"),
     // The line editor shows what the user types; text that plugins add is checked.
-    ("cli/src/run/chat.rs", "editor.readline_with_initial("),
+    ("cli/src/run/line_editor.rs", "editor.readline_with_initial("),
     // The output of cargo for the user's own project.
     ("cli/src/commands/plugin/cargo.rs", ".stderr(Stdio::inherit());"),
     // The source of a link, which opens nothing.
