@@ -141,3 +141,24 @@ fn other_mounts_of_the_workspace_show_no_excluded_file() {
     assert_eq!(stdout.matches(SECRET).count(), 1, "{stdout}{stderr}");
     assert!(stdout.contains("plain") && stderr.contains("Permission denied"), "{stdout}{stderr}");
 }
+
+#[test]
+fn hard_links_to_hidden_credentials_are_not_read() {
+    let pinion = with_secrets();
+    fs::create_dir(pinion.home().join(".ssh")).unwrap();
+    fs::write(pinion.home().join(".ssh/id_ed25519"), SECRET).unwrap();
+    fs::hard_link(pinion.home().join(".ssh/id_ed25519"), pinion.workspace().join("notes.txt")).unwrap();
+    fs::hard_link(pinion.workspace().join("vault/note.txt"), pinion.workspace().join("copy.txt")).unwrap();
+    pinion.config("model = \"x\"\nexclude = [\"vault/\"]\n");
+    let result = bash(&pinion, "cat plain.txt notes.txt copy.txt", &[]);
+    assert!(result.contains("plain") && !result.contains(SECRET), "{result}");
+    assert!(result.contains("another name of a file with credentials") || result.contains("`vault/`"), "{result}");
+    let replies =
+        [call("read", json!({ "path": "notes.txt" })), call("read", json!({ "path": "copy.txt" })), say("done")];
+    let replay = pinion.script(&replies);
+    let arguments =
+        ["-p", "--approve", "all", "--output-format", "stream-json", "--replay", replay.to_str().unwrap(), "go"];
+    let ended = pinion.run(arguments);
+    assert!(ended.stdout.contains("another name of a file with credentials"), "{ended:?}");
+    assert!(!ended.stdout.contains(SECRET), "{ended:?}");
+}

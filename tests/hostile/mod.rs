@@ -26,6 +26,7 @@ mod repository;
 mod reused;
 mod secrets;
 mod shares;
+mod starts;
 mod steps;
 mod storage;
 mod talks;
