@@ -1,7 +1,7 @@
 //! The full-screen UI on a real terminal: approvals, interrupts, commands, and the terminal afterwards.
 
 use crate::faults::{by_nobody, can_be_nobody};
-use pinion_tests::{Pinion, Terminal, guest, say};
+use pinion_tests::{Pinion, Terminal, guest, say, wait_until};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use std::fs::Permissions;
@@ -324,6 +324,28 @@ fn side_question_is_answered_while_the_agent_works_and_leaves_no_trace() {
         "{session}"
     );
     assert!(!pinion.workspace().join("used").exists());
+}
+
+#[test]
+fn fork_is_listed_below_its_origin_and_renamed_without_the_mark() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("finished")]);
+    let replay = ["--replay", script.to_str().unwrap()];
+    assert_eq!(pinion.run(["-p", replay[0], replay[1], "the origin"]).code, Some(0));
+    let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
+    assert_eq!(pinion.run(["session", "fork", &id]).code, Some(0));
+    let mut terminal = Terminal::start(&pinion.default_command(replay), SIZE, "");
+    terminal.wait_for("lists commands");
+    terminal.keys("\x1bs");
+    terminal.wait_for("└ the origin");
+    terminal.wait_for("fork · ");
+    terminal.keys("\x1b[B\x12");
+    terminal.wait_for("enter renames");
+    terminal.keys(", again\r");
+    let listed = || pinion.run(["session", "list"]).stdout;
+    wait_until("the fork has another name", || listed().contains("the origin, again"));
+    terminal.keys("\x03");
+    assert!(terminal.exit().0 == Some(0) && !listed().contains('└'), "{}", listed());
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod view;
 
 pub use commands::{COMMANDS, UiCommand};
 pub use dialog::approval::{Answer, Question};
-pub use dialog::picker::{Choice, Pick};
+pub use dialog::picker::{Choice, NESTED, Pick};
 pub use dialog::plugin::Reply;
 pub use highlight::{Highlighted, Highlighter, Job, Line, Part};
 pub use input::{Facts, Input, Request, SlashCommand};

@@ -7,6 +7,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Maximum number of matches in a list.
 const MAX_MATCHES: usize = 500;
+/// Mark before the label of a choice that belongs to one above it, after two blanks for each further generation.
+pub const NESTED: &str = "└ ";
 /// Rows of the preview of a session.
 const PREVIEW_ROWS: usize = 6;
 
@@ -144,7 +146,10 @@ impl Picker {
         }
         let was_deleting = std::mem::take(&mut self.is_deleting);
         match (key.code, key.modifiers) {
-            (KeyCode::Char('r'), KeyModifiers::CONTROL) => self.name = Some(label),
+            (KeyCode::Char('r'), KeyModifiers::CONTROL) => {
+                let name = label.trim_start();
+                self.name = Some(name.strip_prefix(NESTED).unwrap_or(name).to_owned());
+            }
             (KeyCode::Char('f'), KeyModifiers::CONTROL) => return Some(Picked::Fork(id)),
             (KeyCode::Char('x'), KeyModifiers::CONTROL) if was_deleting => return Some(Picked::Delete(id)),
             (KeyCode::Char('x'), KeyModifiers::CONTROL) => self.is_deleting = true,

@@ -6,11 +6,13 @@ use crate::commands::session::short_id;
 use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
 use crate::output::age;
+use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
-use pinion_session_store::{Scope, SessionDirectory};
-use pinion_tui::{Choice, SlashCommand};
+use pinion_session_store::{Scope, SessionDirectory, Summary};
+use pinion_tui::{Choice, NESTED, SlashCommand};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -19,6 +21,10 @@ use std::time::Duration;
 const LISTING: Duration = Duration::from_secs(10);
 /// Maximum bytes of the file that names the current branch.
 const MAX_HEAD: u64 = 4_096;
+/// Sessions whose sub-agents' sessions are looked for.
+const MAX_PARENTS: usize = 200;
+/// Generations that are indented.
+const MAX_INDENT: usize = 4;
 /// Maximum bytes of a completion.
 const MAX_INSERT: usize = 4_000;
 
@@ -42,20 +48,85 @@ pub(super) async fn models(base: &Base) -> Vec<Choice> {
     choices
 }
 
-/// Lists the sessions of the workspace, the latest first. Blocks.
+/// A session in the list.
+struct Listed {
+    summary: Summary,
+    /// Id of the session that it was forked from, or that started it, and a word for that.
+    origin: Option<(String, &'static str)>,
+}
+
+/// Lists the sessions of the workspace, the latest first, each with its forks and the sessions of its sub-agents below it.
+/// Blocks.
 pub(super) fn sessions(base: &Base) -> Vec<Choice> {
     let directory = SessionDirectory::new(base.paths.sessions());
     let Ok(listing) = directory.list(Scope::Workspace(&base.workspace)) else { return Vec::new() };
-    let choice = |summary: &pinion_session_store::Summary| Choice {
-        value: short_id(&summary.id).to_owned(),
-        label: summary.title.clone().unwrap_or_else(|| "(no prompt)".to_owned()),
-        detail: format!(
-            "{} · {}",
-            age(Timestamp::now().duration_since(summary.last_activity).as_secs()),
-            short_id(&summary.id)
-        ),
+    let mut listed = Vec::new();
+    for (at, summary) in listing.sessions.into_iter().enumerate() {
+        let fork = summary.header.as_ref().and_then(|header| header.forked_from.as_ref());
+        let origin = fork.map(|origin| (origin.session.clone(), "fork · "));
+        let depth = if at < MAX_PARENTS { MAX_AGENT_DEPTH } else { 0 };
+        add(&directory, Listed { summary, origin }, depth, &mut listed);
+    }
+    let origins: Vec<_> = listed
+        .iter()
+        .map(|listed| (listed.summary.id.as_str(), listed.origin.as_ref().map(|(origin, _)| origin.as_str())))
+        .collect();
+    let choice = |(at, depth): (usize, usize)| {
+        let Listed { summary, origin } = &listed[at];
+        let (mark, kind) = match (depth, origin) {
+            (0, _) | (_, None) => (String::new(), ""),
+            (_, Some((_, kind))) => (format!("{}{NESTED}", "  ".repeat(depth.min(MAX_INDENT) - 1)), *kind),
+        };
+        let title = summary.title.as_deref().unwrap_or("(no prompt)");
+        let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
+        Choice {
+            value: short_id(&summary.id).to_owned(),
+            label: format!("{mark}{title}"),
+            detail: format!("{kind}{age} · {}", short_id(&summary.id)),
+        }
     };
-    listing.sessions.iter().map(choice).collect()
+    nested(&origins).into_iter().map(choice).collect()
+}
+
+/// Adds a session and those of its sub-agents, of at most `depth` generations.
+fn add(directory: &SessionDirectory, session: Listed, depth: u32, listed: &mut Vec<Listed>) {
+    let (id, path) = (session.summary.id.clone(), session.summary.path.clone());
+    listed.push(session);
+    if depth == 0 {
+        return;
+    }
+    for summary in directory.children(&path).unwrap_or_default().sessions {
+        add(directory, Listed { summary, origin: Some((id.clone(), "sub-agent · ")) }, depth - 1, listed);
+    }
+}
+
+/// Orders sessions, given as ids with the ids of their origins, so that each follows its origin. The first session of a family
+/// decides on its place. Returns the indices with their depths.
+fn nested(sessions: &[(&str, Option<&str>)]) -> Vec<(usize, usize)> {
+    let at: HashMap<&str, usize> = sessions.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
+    let origin = |session: usize| sessions[session].1.and_then(|origin| at.get(origin)).copied();
+    let mut below = vec![Vec::new(); sessions.len()];
+    (0..sessions.len()).rev().for_each(|session| below[origin(session).unwrap_or(session)].push(session));
+    let mut order = Vec::new();
+    let mut is_placed = vec![false; sessions.len()];
+    for session in 0..sessions.len() {
+        // Headers are not trusted: origins may form a circle.
+        let mut first = session;
+        for _ in 0..sessions.len() {
+            match origin(first).filter(|_| !is_placed[session]) {
+                Some(before) => first = before,
+                None => break,
+            }
+        }
+        let mut left = vec![(first, 0)];
+        while let Some((session, depth)) = left.pop() {
+            if !std::mem::replace(&mut is_placed[session], true) {
+                order.push((session, depth));
+                left.extend(below[session].iter().map(|session| (*session, depth + 1)));
+            }
+        }
+    }
+    order
 }
 
 /// Lists the files of the workspace that neither its ignore files nor the config exclude. Blocks.
@@ -115,4 +186,32 @@ pub(super) async fn completions(runtime: &Runtime, command: &str, argument: &str
         detail: completion.description.unwrap_or_default(),
     };
     values.map(choice).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_follow_their_origins() {
+        let sessions = [
+            ("fork", Some("old")),
+            ("new", None),
+            ("agent", Some("new")),
+            ("old", None),
+            ("fork of fork", Some("fork")),
+            ("other", Some("gone")),
+        ];
+        let order: Vec<_> = nested(&sessions).into_iter().map(|(at, depth)| (sessions[at].0, depth)).collect();
+        let expected = [("old", 0), ("fork", 1), ("fork of fork", 2), ("new", 0), ("agent", 1), ("other", 0)];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn each_session_of_a_circle_is_listed_once() {
+        let sessions = [("a", Some("b")), ("b", Some("c")), ("c", Some("b")), ("d", Some("d"))];
+        let mut order: Vec<usize> = nested(&sessions).into_iter().map(|(at, _)| at).collect();
+        order.sort_unstable();
+        assert_eq!(order, [0, 1, 2, 3]);
+    }
 }
