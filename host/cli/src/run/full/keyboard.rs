@@ -9,7 +9,9 @@ use crossterm::event::Event;
 use pinion_tui::{KeyMap, terminal};
 use std::collections::VecDeque;
 use std::io;
+use std::pin::Pin;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -42,6 +44,14 @@ pub(super) enum Next<S, T> {
     Step(S),
     /// The end of the work.
     End(T),
+}
+
+/// Begins work, so that it can be interrupted from now on. Returns its result if it has ended at once.
+pub(super) async fn begun<T>(work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    match futures_util::poll!(work) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
 }
 
 /// Waits for a step of the UI, or for the end of the work. A step that can be made comes first, so that a key that was read
@@ -120,6 +130,23 @@ impl Keyboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn work_begins_before_a_key_can_interrupt_it() {
+        let (keys, mut read) = mpsc::channel(1);
+        keys.send("esc").await.unwrap();
+        let mut has_begun = false;
+        {
+            let mut work = std::pin::pin!(async {
+                has_begun = true;
+                std::future::pending::<()>().await;
+            });
+            assert!(begun(work.as_mut()).await.is_none());
+            assert!(matches!(keys_or_end(read.recv(), &mut work).await, Next::Step(Some("esc"))));
+        }
+        assert!(has_begun);
+        assert_eq!(begun(std::pin::pin!(async { 1 })).await, Some(1));
+    }
 
     /// A key that has been read is handled before the end of the work, however often both wait at the same time.
     #[tokio::test]

@@ -6,15 +6,17 @@ use crate::commands::session::short_id;
 use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
 use crate::output::age;
+use crate::run::full::said::Said;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
 use pinion_session_store::{Scope, SessionDirectory, Summary};
-use pinion_tui::{Choice, NESTED, SlashCommand};
+use pinion_tui::{Choice, Input, NESTED, SlashCommand, Tone};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time limit for listing the files of the workspace, which may be on a slow disk.
@@ -129,11 +131,22 @@ fn nested(sessions: &[(&str, Option<&str>)]) -> Vec<(usize, usize)> {
     order
 }
 
+/// Offers the files of the workspace for completion, in the background. Reports a failure.
+pub(super) fn offer_files(said: Arc<Said>, base: &Base) {
+    let (workspace, exclusions) = (base.workspace.clone(), base.config.exclusions.clone());
+    tokio::task::spawn_blocking(move || {
+        said.put(match files(&workspace, &exclusions) {
+            Ok(files) => Input::Files(Arc::new(files)),
+            Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
+        });
+    });
+}
+
 /// Lists the files of the workspace that neither its ignore files nor the config exclude. Blocks.
 ///
 /// # Errors
 /// The workspace cannot be read, or takes longer than ten seconds.
-pub(super) fn files(workspace: &Path, exclusions: &Finder) -> io::Result<Vec<String>> {
+fn files(workspace: &Path, exclusions: &Finder) -> io::Result<Vec<String>> {
     let mut files = list_files(workspace, LISTING)?;
     if !exclusions.is_empty() {
         let found = exclusions.look().map_err(io::Error::other)?;

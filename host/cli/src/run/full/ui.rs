@@ -11,7 +11,7 @@ use crate::run::aside;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
 use crate::run::full::editor::Editing;
-use crate::run::full::keyboard::{self, Batch, Next, keys_or_end};
+use crate::run::full::keyboard::{self, Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{has_links, multiplexer, notification};
@@ -198,8 +198,14 @@ impl Ui {
     /// Shows what happens while something works. If the terminal is lost, the work is aborted.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = std::pin::pin!(work);
+        // A key interrupts only what has begun.
+        let mut ended = begun(work.as_mut()).await;
         loop {
-            let lost = match keys_or_end(self.step(), &mut work).await {
+            let next = match ended.take() {
+                Some(done) => Next::End(done),
+                None => keys_or_end(self.step(), &mut work).await,
+            };
+            let lost = match next {
                 Next::End(done) => {
                     self.drain();
                     return Ok(done);
@@ -380,16 +386,7 @@ impl Ui {
                 }
             }
             Request::Complete { id, command, argument } => self.complete(id, command, argument),
-            Request::ListFiles => {
-                let (said, workspace) = (self.to.said.clone(), self.to.base.workspace.clone());
-                let exclusions = self.to.base.config.exclusions.clone();
-                tokio::task::spawn_blocking(move || {
-                    said.put(match lists::files(&workspace, &exclusions) {
-                        Ok(files) => Input::Files(Arc::new(files)),
-                        Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
-                    });
-                });
-            }
+            Request::ListFiles => lists::offer_files(self.to.said.clone(), &self.to.base),
             Request::List(pick) => self.list(pick),
             Request::Edit(text) => self.edit(text),
             Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
