@@ -148,3 +148,34 @@ fn command_uses_skills_and_new_ones_join_a_conversation() {
     assert!(shown.contains("First instructions.") && shown.contains("do it now"), "{shown}");
     assert!(shown.contains("Late instructions."), "{shown}");
 }
+
+#[test]
+fn written_prompts_are_commands() {
+    let pinion = Pinion::default();
+    pinion.write(
+        "../home/prompts/fix.md",
+        "---\ndescription: Fix an issue\nargument-hint: <number>\n---\nFix issue $1: $ARGUMENTS",
+    );
+    pinion.write("../home/prompts/quit.md", "A prompt cannot replace a command.");
+    pinion.write(".pinion/prompts/evil.md", "Of an untrusted project.");
+    let script = pinion.script(&[say("reply 1"), say("reply 2")]);
+    let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
+    let mut terminal = Terminal::start(&command, (100, 30), "");
+    terminal.wait_for("› ");
+    terminal.keys("/help fix\r");
+    terminal.wait_for_then("Fix an issue", "› ");
+    terminal.keys("/fix 42 now\r");
+    terminal.wait_for_then("reply 1", "› ");
+    terminal.keys("/evil\r");
+    terminal.wait_for_then("no command `/evil`", "› ");
+    pinion.write("../home/prompts/late.md", "A late prompt.");
+    terminal.keys("hello\r");
+    terminal.wait_for_then("reply 2", "› ");
+    terminal.keys("/help late\r");
+    terminal.wait_for_then("A late prompt.", "› ");
+    let (code, _) = terminal.exit();
+    assert_eq!(code, Some(0));
+    let id = &pinion.run(["session", "list"]).stdout[..8];
+    let shown = pinion.run(["session", "export", id, "--format", "markdown"]).stdout;
+    assert!(shown.contains("Fix issue 42: 42 now") && !shown.contains("untrusted"), "{shown}");
+}

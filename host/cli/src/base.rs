@@ -77,7 +77,8 @@ impl Base {
     /// Returns the directories that plugins may not use, and those among them that hold long output and skills for the model.
     pub(crate) fn host_directories(&self) -> HostDirectories {
         let Paths { config, data, cache } = self.paths.clone();
-        let handed_out = std::iter::once(self.output.directory().to_owned()).chain(self.users_skills()).collect();
+        let handed_out =
+            std::iter::once(self.output.directory().to_owned()).chain(self.readable_for_skills()).collect();
         HostDirectories { private: vec![config, data, cache], handed_out }
     }
 

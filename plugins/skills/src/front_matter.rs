@@ -1,4 +1,4 @@
-//! The front matter of a `SKILL.md`: `name` and `description` (<https://agentskills.io/specification>).
+//! The front matter of a `SKILL.md`, `name` and `description` (<https://agentskills.io/specification>), and that of a prompt.
 //!
 //! It is YAML, but many published skills are not: their descriptions contain colons without quotation marks. This reader
 //! takes a key's text as it stands, and knows quotation marks, texts of several lines and block scalars.
@@ -8,6 +8,8 @@
 pub(crate) struct FrontMatter {
     pub(crate) name: String,
     pub(crate) description: String,
+    /// Placeholder for the arguments of a prompt.
+    pub(crate) argument_hint: String,
 }
 
 /// Splits a file into its front matter and its body. Without front matter, all of it is body.
@@ -45,6 +47,7 @@ fn read(yaml: &str) -> FrontMatter {
         let text = unquoted(text.trim());
         match key.trim() {
             "name" if members.name.is_empty() => members.name = text,
+            "argument-hint" if members.argument_hint.is_empty() => members.argument_hint = text,
             "description" if members.description.is_empty() => members.description = text,
             _ => {}
         }

@@ -2,9 +2,11 @@
 //!
 //! The host finds the directories of skills and grants them for reading. This crate reads their `SKILL.md` files, lists
 //! names and descriptions in the system prompt, and hands out instructions: to the model with the tool `skill`, and with a
-//! message of the user with the command `/skill`. Skills of a repository are untrusted text, like its `AGENTS.md`.
+//! message of the user with the command `/skill`. Skills of a repository are untrusted text, like its `AGENTS.md`. Prompts that
+//! the user wrote down become commands of their own.
 
 mod front_matter;
+mod prompts;
 mod skill;
 
 use pinion_plugin_sdk::prelude::*;
@@ -39,7 +41,7 @@ impl Plugin for Skills {
     }
 
     fn commands() -> Vec<Command> {
-        vec![
+        let mut commands = vec![
             Command::new("skill", "Use a skill for a request, or list skills", use_skill)
                 .argument("[name] [request]")
                 .complete(|typed| {
@@ -51,7 +53,9 @@ impl Plugin for Skills {
                     };
                     fitting.map(completion).collect()
                 }),
-        ]
+        ];
+        commands.extend(prompts::commands());
+        commands
     }
 
     fn offer() -> Result<Offer, String> {

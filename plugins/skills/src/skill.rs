@@ -109,7 +109,7 @@ fn list(directory: &Path, prefix: &str, depth: usize, files: &mut Vec<String>) {
 }
 
 /// Reads a file of text.
-fn text(path: &Path) -> Result<String, String> {
+pub(crate) fn text(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The directories of skills, for the built-in plugin `skills`.
+//! The directories of skills and of prompts, for the built-in plugin `skills`.
 //!
 //! A skill is a directory with a `SKILL.md` (<https://agentskills.io/specification>). They are found in these directories and
 //! below them; of two with one name, the first counts:
@@ -6,6 +6,9 @@
 //! 1. the user's own: `skills` in the config directory, and `.agents/skills` and `.claude/skills` in the home directory
 //! 2. the repository's: `.pinion/skills` of a trusted project, and `.agents/skills` and `.claude/skills` in the workspace and in
 //!    the directories above it, up to the root of the repository
+//!
+//! Prompts that the user wrote down are `NAME.md` in `prompts` of the config directory and, in a trusted project, in
+//! `.pinion/prompts`.
 //!
 //! So a repository cannot take the place of a skill of the user. Its skills are untrusted text, as are its context files. This
 //! module only finds directories; the plugin reads them, within its grants. No link is followed in a repository.
@@ -27,6 +30,11 @@ const SHARED: [&str; 2] = [".agents/skills", ".claude/skills"];
 /// Directory of skills of a project for this program.
 const PROJECTS: &str = ".pinion/skills";
 
+/// Directory of prompts of a project.
+const PROJECTS_PROMPTS: &str = ".pinion/prompts";
+
+/// Maximum prompts; others are not found.
+const MAX_PROMPTS: usize = 256;
 /// Maximum skills; others are not found.
 const MAX_SKILLS: usize = 256;
 /// Maximum directories above the workspace.
@@ -35,10 +43,11 @@ const MAX_ABOVE: usize = 16;
 const MAX_DEPTH: usize = 3;
 const MAX_ENTRIES: usize = 10_000;
 
-/// The skills that there are.
+/// The skills and prompts that there are.
 #[derive(Debug, Default)]
 pub(crate) struct Skills {
     found: Vec<Skill>,
+    prompts: Vec<PathBuf>,
     /// Everything whose change may change the skills.
     watched: Vec<PathBuf>,
     grants: BTreeMap<PathBuf, Access>,
@@ -54,18 +63,24 @@ struct Skill {
 }
 
 impl Base {
+    /// Returns the directories of the user's skills and prompts, which the plugin may read although they are the host's.
+    pub(crate) fn readable_for_skills(&self) -> Vec<PathBuf> {
+        self.users_skills().into_iter().chain([self.users_prompts()]).collect()
+    }
+
     /// Returns the directories of the user's skills.
-    pub(crate) fn users_skills(&self) -> Vec<PathBuf> {
+    fn users_skills(&self) -> Vec<PathBuf> {
         let shared = paths::home().into_iter().flat_map(|home| SHARED.map(|name| home.join(name)));
         std::iter::once(self.paths.config.join("skills")).chain(shared).collect()
     }
 
-    /// Returns whether there is a directory of skills.
+    /// Returns whether there is a directory of skills or of prompts.
     pub(crate) fn has_skills(&self) -> bool {
         self.skill_directories().iter().any(|(directory, _)| directory.is_dir())
+            || self.prompt_directories().iter().any(|directory| directory.is_dir())
     }
 
-    /// Finds the skills.
+    /// Finds the skills and prompts.
     pub(crate) fn skills(&self) -> Skills {
         let mut skills = Skills::default();
         let root = Repository::around(&self.workspace, paths::home().as_deref()).ok();
@@ -81,7 +96,28 @@ impl Base {
                 skills.add_all(&real, false, MAX_DEPTH);
             }
         }
+        // A directory of a project is used as it is only if no link leads there.
+        for directory in self.prompt_directories() {
+            match directory.canonicalize() {
+                Ok(real) if real == directory || !directory.starts_with(&self.workspace) => skills.add_prompts(&real),
+                _ => {}
+            }
+        }
         skills
+    }
+
+    /// Returns the directories in which prompts may be.
+    fn prompt_directories(&self) -> Vec<PathBuf> {
+        let mut directories = vec![self.users_prompts()];
+        if self.config.project.is_trusted() {
+            directories.push(self.workspace.join(PROJECTS_PROMPTS));
+        }
+        directories
+    }
+
+    /// Returns the directory of the user's prompts.
+    fn users_prompts(&self) -> PathBuf {
+        self.paths.config.join("prompts")
     }
 
     /// Returns the directories in which skills may be, and whether they are the user's own.
@@ -133,9 +169,7 @@ impl Skills {
     }
 
     fn add(&mut self, directory: PathBuf, is_users: bool, is_link: bool, metadata: &Metadata) {
-        let modified =
-            metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-        let stamp = format!("{}-{}", modified.as_nanos(), metadata.len());
+        let stamp = stamp(metadata);
         if is_link {
             self.grants.insert(directory.clone(), Access::Read);
         }
@@ -143,10 +177,24 @@ impl Skills {
         self.found.push(Skill { directory, is_users, stamp });
     }
 
+    /// Adds the files in a directory of prompts.
+    fn add_prompts(&mut self, directory: &Path) {
+        self.grants.insert(directory.to_owned(), Access::Read);
+        self.watched.push(directory.to_owned());
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let is_prompt = |path: &PathBuf| path.extension().is_some_and(|end| end == "md") && path.is_file();
+        let mut files: Vec<PathBuf> = entries.take(MAX_PROMPTS).map(|entry| entry.path()).filter(is_prompt).collect();
+        files.sort_unstable();
+        self.watched.extend(files.iter().cloned());
+        self.prompts.extend(files);
+    }
+
     /// Returns the settings of the plugin.
     pub(crate) fn config(&self) -> Value {
         let skill = |skill: &Skill| json!({ "directory": skill.directory.to_string_lossy(), "users": skill.is_users, "stamp": skill.stamp });
-        json!({ "skills": self.found.iter().map(skill).collect::<Vec<_>>() })
+        let prompt = |file: &PathBuf| json!({ "file": file.to_string_lossy(), "stamp": file.metadata().map(|about| stamp(&about)).ok() });
+        let skills: Vec<Value> = self.found.iter().map(skill).collect();
+        json!({ "skills": skills, "prompts": self.prompts.iter().map(prompt).collect::<Vec<_>>() })
     }
 
     /// Returns what the plugin may read.
@@ -158,4 +206,10 @@ impl Skills {
     pub(crate) fn watched(self) -> Vec<PathBuf> {
         self.watched
     }
+}
+
+/// Distinguishes the states of a file.
+fn stamp(metadata: &Metadata) -> String {
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    format!("{}-{}", modified.as_nanos(), metadata.len())
 }
