@@ -192,9 +192,15 @@ impl Finished {
         ])
     }
 
+    /// Checks whether the loss of a built-in plugin ended the run. A plugin that was lost after the last turn began did not: the
+    /// code of one that the run never called may still be loading when the answer is there.
+    fn check_built_ins(&self, outcome: &Outcome) -> Result<()> {
+        if matches!(outcome.end, RunEnd::Done { .. }) { Ok(()) } else { self.ready.check_built_ins() }
+    }
+
     /// Returns how the run ended: with a failure if it lost a built-in plugin, which ends it.
     fn end_of(&self, outcome: &Outcome) -> RunEnd {
-        let lost = self.ready.check_built_ins().err();
+        let lost = self.check_built_ins(outcome).err();
         lost.map_or(outcome.end.clone(), |failure| RunEnd::failed(RunErrorKind::Other, failure.message()))
     }
 
@@ -202,7 +208,7 @@ impl Finished {
     /// could be asked is denied; any other end keeps its own status. A success fails if it could not be saved.
     pub(crate) fn verdict(self, outcome: Outcome, was_interrupted: bool) -> Result<()> {
         if !was_interrupted {
-            self.ready.check_built_ins()?;
+            self.check_built_ins(&outcome)?;
         }
         let is_done = matches!(outcome.end, RunEnd::Done { .. });
         end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
