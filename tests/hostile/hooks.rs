@@ -11,7 +11,7 @@ use pinion_agent::provider::Request;
 use pinion_agent::secrecy::SecretString;
 use pinion_agent::{Agent, Approver, Content, Context, EventKind, LoopConfig, Message, Model, Outcome, RunEnd};
 use pinion_plugin_runtime::{Access, PartialLimits};
-use pinion_tests::{Pinion, Sandbox, SandboxBuilder, Say, Thinker, builtin, guest, say};
+use pinion_tests::{Pinion, Sandbox, SandboxBuilder, Say, Terminal, Thinker, builtin, guest, say};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;

@@ -177,6 +177,19 @@ fn rejected_prompt_ends_the_command_with_1_and_the_reason() {
 }
 
 #[test]
+fn side_question_is_checked_like_a_prompt() {
+    let pinion = installed("[plugins.hooked.config]\nbefore_prompt = { act = \"reject\", text = \"no names\" }\n");
+    pinion.load_plugins();
+    let script = pinion.script(&[say("never")]);
+    let mut terminal = Terminal::start(&pinion.command(["--replay", script.to_str().unwrap()]), (80, 24), "");
+    terminal.wait_for("› ");
+    terminal.keys("/btw who is it?\r");
+    terminal.wait_for_then("no names", "› ");
+    let (code, seen) = terminal.exit();
+    assert!(code == Some(0) && !seen.contains("never"), "{seen}");
+}
+
+#[test]
 fn warning_of_a_hook_is_on_stderr_and_its_call_in_the_session() {
     let pinion = installed("[plugins.hooked.config]\nbefore_prompt = { act = \"warn\", text = \"mind the gap\" }\n");
     let script = pinion.script(&[say("fine")]);

@@ -26,11 +26,14 @@ const FRAME: &str = "This is a side question. Answer it briefly from the convers
 /// the session learns of it; its tokens count against the limits of a run in progress.
 pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationToken) -> String {
     let config = agent.config();
-    let mut side = config.child(ChildKind::Task);
+    // Filters and the hooks of plugins check it like any prompt of the user.
+    let mut side = config.child(ChildKind::Branch);
     // Vendors reject a history with calls in a request without tools, and the same beginning is in their cache.
     side.ports.tools = Arc::new(Unusable(config.ports.tools));
     side.ports.approval = Approval::new(ApprovalMode::All, Arc::new(DenyAll { reason: String::new() }));
     side.ports.store = Arc::new(NoStore);
+    side.ports.spawner = None;
+    // Those of the application look after the conversation and its files.
     side.ports.hooks.clear();
     side.policy.tool_choice = ToolChoice::None;
     side.policy.limits.max_turns = Some(1);
