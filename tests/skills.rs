@@ -111,8 +111,22 @@ fn links_in_a_repository_are_no_skills() {
     symlink(pinion.workspace().join("../elsewhere/stolen"), pinion.workspace().join(".agents/skills/stolen")).unwrap();
     std::fs::create_dir(pinion.workspace().join(".claude")).unwrap();
     symlink(pinion.workspace().join("../elsewhere"), pinion.workspace().join(".claude/skills")).unwrap();
+    skill(&pinion, "docs", "note", "a file that is no skill", "");
+    std::fs::create_dir(pinion.workspace().join(".agents/skills/note")).unwrap();
+    symlink("../../../docs/note/SKILL.md", pinion.workspace().join(".agents/skills/note/SKILL.md")).unwrap();
     let results = results(&pinion, &[json!({ "name": "stolen" }), json!({ "name": "real" })]);
     assert!(results[0].contains("the skills are: real") && results[1].contains("Skill `real`"), "{results:?}");
+}
+
+#[test]
+fn flood_of_skills_is_bounded_and_costs_the_user_none() {
+    let pinion = Pinion::default();
+    (0..300).for_each(|number| skill(&pinion, ".agents/skills", &format!("s{number}"), &"x".repeat(1_000), ""));
+    (0..2_500).for_each(|number| drop(pinion.write(&format!(".claude/skills/{number}/empty"), "")));
+    skill(&pinion, "../home/skills", "own", "the user's", "My instructions.");
+    let results = results(&pinion, &[json!({ "name": "own" }), json!({ "name": "none" })]);
+    assert!(results[0].contains("My instructions."), "{results:?}");
+    assert_eq!(results[1].split("the skills are: ").nth(1).unwrap().split(", ").count(), 256, "{results:?}");
 }
 
 #[test]
@@ -124,58 +138,59 @@ fn linked_skill_of_the_user_is_used() {
     assert!(results(&pinion, &[json!({ "name": "linked" })])[0].contains("Linked instructions."));
 }
 
-#[test]
-fn command_uses_skills_and_new_ones_join_a_conversation() {
-    let pinion = Pinion::default();
-    skill(&pinion, ".agents/skills", "first", "one thing", "First instructions.");
-    let script =
-        pinion.script(&[say("reply 1"), say("reply 2"), call("skill", json!({ "name": "late" })), say("reply 3")]);
+/// Types each line, and waits for what it shows and the next prompt. Returns what the terminal received, and the session.
+fn converse(pinion: &Pinion, replies: &[Value], steps: &[(&dyn Fn(), &str, &str)]) -> (String, String) {
+    let script = pinion.script(replies);
     let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
     let mut terminal = Terminal::start(&command, (100, 30), "");
     terminal.wait_for("› ");
-    terminal.keys("/skill\r");
-    terminal.wait_for_then("one thing", "› ");
-    terminal.keys("/skill:first do it now\r");
-    terminal.wait_for_then("reply 1", "› ");
-    skill(&pinion, ".agents/skills", "late", "another thing", "Late instructions.");
-    terminal.keys("hello\r");
-    terminal.wait_for_then("reply 2", "› ");
-    terminal.keys("and again\r");
-    terminal.wait_for_then("reply 3", "› ");
-    terminal.exit();
+    for (before, line, shown) in steps {
+        before();
+        terminal.keys(&format!("{line}\r"));
+        terminal.wait_for_then(shown, "› ");
+    }
+    let (code, seen) = terminal.exit();
+    assert_eq!(code, Some(0), "{seen}");
     let id = &pinion.run(["session", "list"]).stdout[..8];
-    let shown = pinion.run(["session", "export", id, "--format", "markdown"]).stdout;
-    assert!(shown.contains("First instructions.") && shown.contains("do it now"), "{shown}");
-    assert!(shown.contains("Late instructions."), "{shown}");
+    (seen, pinion.run(["session", "export", id, "--format", "markdown"]).stdout)
+}
+
+fn nothing() {}
+
+#[test]
+fn command_uses_skills_and_new_ones_join_a_conversation() {
+    let pinion = Pinion::default();
+    skill(&pinion, ".agents/skills", "first", "one thing", "First instructions.\u{1b}]52;c;eA==\u{7}");
+    let add = || skill(&pinion, ".agents/skills", "late", "another thing", "Late instructions.");
+    let replies = [say("reply 1"), say("reply 2"), call("skill", json!({ "name": "late" })), say("reply 3")];
+    let steps: [(&dyn Fn(), _, _); 4] = [
+        (&nothing, "/skill", "one thing"),
+        (&nothing, "/skill:first do it now", "reply 1"),
+        (&add, "hello", "reply 2"),
+        (&nothing, "and again", "reply 3"),
+    ];
+    let (seen, session) = converse(&pinion, &replies, &steps);
+    assert!(session.contains("First instructions.") && session.contains("do it now"), "{session}");
+    assert!(session.contains("Late instructions.") && !seen.contains("\u{1b}]52"), "{session}\n{seen}");
 }
 
 #[test]
 fn written_prompts_are_commands() {
     let pinion = Pinion::default();
-    pinion.write(
-        "../home/prompts/fix.md",
-        "---\ndescription: Fix an issue\nargument-hint: <number>\n---\nFix issue $1: $ARGUMENTS",
-    );
-    pinion.write("../home/prompts/quit.md", "A prompt cannot replace a command.");
+    let write = |name: &str, text: &str| drop(pinion.write(&format!("../home/prompts/{name}.md"), text));
+    write("fix", "---\ndescription: Fix an issue\nargument-hint: <number>\n---\nFix issue $1: $ARGUMENTS");
+    // Neither names that no command may have nor those of others cost the rest.
+    ["quit", "skill", "two words", "ü", "", &"x".repeat(65)].iter().for_each(|name| write(name, "Useless."));
     pinion.write(".pinion/prompts/evil.md", "Of an untrusted project.");
-    let script = pinion.script(&[say("reply 1"), say("reply 2")]);
-    let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
-    let mut terminal = Terminal::start(&command, (100, 30), "");
-    terminal.wait_for("› ");
-    terminal.keys("/help fix\r");
-    terminal.wait_for_then("Fix an issue", "› ");
-    terminal.keys("/fix 42 now\r");
-    terminal.wait_for_then("reply 1", "› ");
-    terminal.keys("/evil\r");
-    terminal.wait_for_then("no command `/evil`", "› ");
-    pinion.write("../home/prompts/late.md", "A late prompt.");
-    terminal.keys("hello\r");
-    terminal.wait_for_then("reply 2", "› ");
-    terminal.keys("/help late\r");
-    terminal.wait_for_then("A late prompt.", "› ");
-    let (code, _) = terminal.exit();
-    assert_eq!(code, Some(0));
-    let id = &pinion.run(["session", "list"]).stdout[..8];
-    let shown = pinion.run(["session", "export", id, "--format", "markdown"]).stdout;
-    assert!(shown.contains("Fix issue 42: 42 now") && !shown.contains("untrusted"), "{shown}");
+    let add = || write("late", "A late prompt.");
+    let steps: [(&dyn Fn(), _, _); 6] = [
+        (&nothing, "/help fix", "Fix an issue"),
+        (&nothing, "/fix 42 now", "reply 1"),
+        (&nothing, "/evil", "no command `/evil`"),
+        (&nothing, "/skill", "There are no skills"),
+        (&add, "hello", "reply 2"),
+        (&nothing, "/help late", "A late prompt."),
+    ];
+    let (_, session) = converse(&pinion, &[say("reply 1"), say("reply 2")], &steps);
+    assert!(session.contains("Fix issue 42: 42 now") && !session.contains("untrusted"), "{session}");
 }

@@ -6,6 +6,8 @@ use pinion_plugin_sdk::current_config;
 use pinion_plugin_sdk::prelude::*;
 use std::path::Path;
 
+/// Characters of a command's name.
+const MAX_NAME: usize = 64;
 /// Bytes of a description in a list.
 const MAX_DESCRIPTION: usize = 160;
 /// Bytes of a placeholder for arguments.
@@ -32,7 +34,8 @@ pub(crate) fn commands() -> Vec<Command> {
     let mut commands = Vec::new();
     for Found { file } in prompts {
         let name = Path::new(&file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if names.contains(&name) {
+        // One that the host refuses would cost the others.
+        if !is_name(&name) || names.contains(&name) {
             continue;
         }
         let Ok(text) = text(Path::new(&file)) else { continue };
@@ -50,6 +53,12 @@ pub(crate) fn commands() -> Vec<Command> {
         names.push(name);
     }
     commands
+}
+
+/// Returns whether a prompt of this name can be a command beside `/skill`.
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain) && name != "skill"
 }
 
 /// Puts arguments into a prompt: `$ARGUMENTS` and `$@` stand for all of them, and `$1` to `$9` for one word each. A prompt

@@ -11,7 +11,8 @@
 //! `.pinion/prompts`.
 //!
 //! So a repository cannot take the place of a skill of the user. Its skills are untrusted text, as are its context files. This
-//! module only finds directories; the plugin reads them, within its grants. No link is followed in a repository.
+//! module only finds directories; the plugin reads them, within its grants. In a repository, a link is no skill, and no directory
+//! of skills if it leads out.
 
 use crate::base::Base;
 use crate::files::paths;
@@ -39,16 +40,17 @@ const MAX_PROMPTS: usize = 256;
 const MAX_SKILLS: usize = 256;
 /// Maximum directories above the workspace.
 const MAX_ABOVE: usize = 16;
-/// Maximum directories between one of skills and a skill, and maximum entries of all.
+/// Maximum directories between one of skills and a skill.
 const MAX_DEPTH: usize = 3;
-const MAX_ENTRIES: usize = 10_000;
+/// Maximum entries of all directories of skills together. Each may be a directory to watch, of which the system has few.
+const MAX_ENTRIES: usize = 2_000;
 
 /// The skills and prompts that there are.
 #[derive(Debug, Default)]
 pub(crate) struct Skills {
     found: Vec<Skill>,
     prompts: Vec<PathBuf>,
-    /// Everything whose change may change the skills.
+    /// Everything whose change may change the skills or prompts.
     watched: Vec<PathBuf>,
     grants: BTreeMap<PathBuf, Access>,
     entries: usize,
@@ -146,7 +148,8 @@ impl Skills {
     /// Adds the skills in a directory, and in those below it.
     fn add_all(&mut self, directory: &Path, is_users: bool, depth: usize) {
         self.watched.push(directory.to_owned());
-        let mut entries: Vec<_> = std::fs::read_dir(directory).into_iter().flatten().flatten().collect();
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut entries: Vec<_> = entries.take(MAX_ENTRIES + 1).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             self.entries += 1;
@@ -160,7 +163,8 @@ impl Skills {
                 continue;
             }
             let Ok(real) = path.canonicalize() else { continue };
-            match real.join(SKILL_MD).metadata() {
+            let file = real.join(SKILL_MD);
+            match if is_users { file.metadata() } else { file.symlink_metadata() } {
                 Ok(metadata) if metadata.is_file() => self.add(real, is_users, is_link, &metadata),
                 _ if depth > 0 && !is_link => self.add_all(&path, is_users, depth - 1),
                 _ => {}
@@ -191,8 +195,14 @@ impl Skills {
 
     /// Returns the settings of the plugin.
     pub(crate) fn config(&self) -> Value {
-        let skill = |skill: &Skill| json!({ "directory": skill.directory.to_string_lossy(), "users": skill.is_users, "stamp": skill.stamp });
-        let prompt = |file: &PathBuf| json!({ "file": file.to_string_lossy(), "stamp": file.metadata().map(|about| stamp(&about)).ok() });
+        let skill = |skill: &Skill| {
+            let directory = skill.directory.to_string_lossy();
+            json!({ "directory": directory, "users": skill.is_users, "stamp": skill.stamp })
+        };
+        let prompt = |file: &PathBuf| {
+            let stamp = file.metadata().map(|about| stamp(&about)).ok();
+            json!({ "file": file.to_string_lossy(), "stamp": stamp })
+        };
         let skills: Vec<Value> = self.found.iter().map(skill).collect();
         json!({ "skills": skills, "prompts": self.prompts.iter().map(prompt).collect::<Vec<_>>() })
     }
