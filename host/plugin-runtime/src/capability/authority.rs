@@ -254,7 +254,7 @@ impl CallAuthority {
         }
     }
 
-    /// What distinguishes it from the authority of other calls of the plugin.
+    /// Returns the part of it that differs between the calls of a plugin.
     pub(crate) fn kind(&self) -> CallKind {
         CallKind { caller: self.caller, effects: self.effects, declared: self.declared }
     }

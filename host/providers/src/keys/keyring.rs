@@ -89,7 +89,7 @@ async fn output(command: Command, input: Option<&SecretString>) -> Result<Option
     }
 }
 
-/// What the platform's program does with a key: the first arguments on macOS and on Linux, and the last one on macOS.
+/// Use of the platform's program: its first argument on macOS, that on Linux, and a last one on macOS.
 type Action = (&'static str, &'static str, Option<&'static str>);
 
 const GET: Action = ("find-generic-password", "lookup", Some("-w"));
