@@ -19,6 +19,7 @@ mod input;
 mod keys;
 mod links;
 mod markdown;
+mod pen;
 mod rows;
 mod screen;
 mod setup;

@@ -133,7 +133,7 @@ pub fn printed(rows: &[PrintedRow], has_styles: bool) -> String {
         for piece in row.pieces() {
             let style = piece.style();
             let style = (style.fg.unwrap_or_default(), style.bg.unwrap_or_default(), style.add_modifier);
-            let sgr = crate::screen::sgr(style);
+            let sgr = crate::pen::sgr(style);
             match has_styles && sgr != "\x1b[m" {
                 true => text.push_str(&format!("{sgr}{}\x1b[m", piece.text())),
                 false => text.push_str(piece.text()),

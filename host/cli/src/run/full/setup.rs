@@ -4,14 +4,14 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::commands::model::tokens;
 use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::files::private::{create_directory, read_settings, replace};
 use crate::model::{Lacking, Place, key_in};
-use crate::output::{Attention, note, text};
-use crate::process::signals;
+use crate::output::{note, text};
+use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::themes;
-use pinion_tui::terminal::{self, ENTER, LEAVE, RawMode};
-use pinion_tui::{Buffer, Choice, EnteredKey, Links, Rect, Screen, Setup, SetupRequest};
+use pinion_tui::terminal;
+use pinion_tui::{Choice, EnteredKey, Setup, SetupRequest};
 use std::io;
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
         Lacking::Any => setup,
         Lacking::Of(info) => setup.for_provider(info.name),
     };
-    let mut shown = Shown::open(setup)?;
+    let mut shown = Shown { setup, canvas: Canvas::open(false)? };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));
@@ -54,47 +54,28 @@ fn place(base: &Base) -> String {
     }
 }
 
-/// The setup on the terminal, which is restored when it is dropped.
+/// The setup on the terminal.
 struct Shown {
     setup: Setup,
-    terminal: Attention,
-    screen: Screen,
-    buffer: Buffer,
-    _raw: RawMode,
+    canvas: Canvas,
 }
 
 impl Shown {
-    fn open(setup: Setup) -> Result<Self> {
-        let (columns, rows) = terminal::size().map_err(unusable)?;
-        let raw = RawMode::enter().map_err(unusable)?;
-        signals::set_full_screen(true);
-        let (screen, buffer) = (Screen::new(columns, rows), Buffer::empty(Rect::new(0, 0, columns, rows)));
-        let mut shown = Self { setup, terminal: Attention::take(), screen, buffer, _raw: raw };
-        shown.terminal.frame(ENTER.as_bytes()).map_err(unusable)?;
-        Ok(shown)
-    }
-
-    fn draw(&mut self) -> Result<()> {
-        let cursor = self.setup.draw(&mut self.buffer);
-        let bytes = self.screen.draw(&self.buffer, &Links::default(), cursor);
-        if bytes.is_empty() { Ok(()) } else { self.terminal.frame(bytes).map_err(unusable) }
-    }
-
     /// Shows the setup until it is complete. Returns the model, if one was chosen; the outer `None` if the user left.
     async fn run(&mut self, base: &Base, lacking: Lacking) -> Result<Option<Option<String>>> {
         loop {
-            self.draw()?;
+            self.canvas.draw_setup(&mut self.setup)?;
             let read = tokio::task::spawn_blocking(terminal::read_inputs).await;
             for event in read.map_err(|error| unusable(io::Error::other(error)))?.map_err(unusable)? {
                 if let crossterm::event::Event::Resize(columns, rows) = event {
-                    self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+                    self.canvas.resize(columns, rows);
                 }
                 match self.setup.handle(&event) {
                     None => {}
                     Some(SetupRequest::Leave) => return Ok(None),
                     Some(SetupRequest::Begin(model)) => return Ok(Some(model)),
                     Some(SetupRequest::Store { provider, key }) => {
-                        self.draw()?;
+                        self.canvas.draw_setup(&mut self.setup)?;
                         let Some(place) = self.store(base, &provider, key).await else { continue };
                         let models = models(base, &provider);
                         if matches!(lacking, Lacking::Of(_)) || models.is_empty() {
@@ -152,16 +133,4 @@ fn set_model(file: &Path, model: &str) -> io::Result<()> {
     let text = read_settings(&file)?.unwrap_or_default();
     let line = toml::Table::from_iter([("model".to_owned(), toml::Value::String(model.to_owned()))]);
     replace(&file, format!("{line}{text}").as_bytes())
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        // A lost terminal needs nothing.
-        let _ = self.terminal.frame(LEAVE.as_bytes());
-        signals::set_full_screen(false);
-    }
-}
-
-fn unusable(error: io::Error) -> Failure {
-    Failure::failed("could not use the terminal").because(error)
 }

@@ -4,12 +4,13 @@ use crate::base::Base;
 use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
 use crate::model::info::SessionInfo;
+use crate::output::has_left;
 use crate::output::terminal::Style;
-use crate::output::{Attention, has_left};
 use crate::process::signals::{self, Ending};
 use crate::run::aside;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
+use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::editor::Editing;
 use crate::run::full::keyboard::{self, Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
@@ -21,8 +22,8 @@ use crate::run::own_commands;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
-use pinion_tui::terminal::{self, ENTER, LEAVE, RawMode};
-use pinion_tui::{App, Buffer, Facts, Input, Pick, Rect, Request, Screen, Settings, Tone};
+use pinion_tui::terminal;
+use pinion_tui::{App, Facts, Input, Pick, Request, Settings, Tone};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -72,10 +73,7 @@ pub(super) struct Connections {
 pub(super) struct Ui {
     to: Connections,
     app: App,
-    screen: Screen,
-    buffer: Buffer,
-    terminal: Attention,
-    raw: Option<RawMode>,
+    canvas: Canvas,
     batches: mpsc::Receiver<Batch>,
     /// The question on the screen, and the way back for its answer.
     open: Option<(u64, Open)>,
@@ -95,20 +93,14 @@ pub(super) struct Ui {
 impl Ui {
     /// Takes the terminal.
     pub(super) fn open(to: Connections, settings: Settings) -> Result<Self> {
-        let failed = |error: io::Error| Failure::failed("could not use the terminal").because(error);
-        let (columns, rows) = terminal::size().map_err(failed)?;
         let (deliver, batches) = mpsc::channel(1);
         let keys = settings.keys.clone();
         let (started, light) = (Instant::now(), Light::new(to.said.clone()));
-        let screen = Screen::new(columns, rows);
-        let screen = if has_links(&to.base) { screen } else { screen.without_links() };
+        let canvas = Canvas::open(has_links(&to.base))?;
         let mut ui = Self {
             to,
             app: App::new(settings),
-            screen,
-            buffer: Buffer::empty(Rect::new(0, 0, columns, rows)),
-            terminal: Attention::take(),
-            raw: None,
+            canvas,
             batches,
             open: None,
             editing: None,
@@ -120,28 +112,11 @@ impl Ui {
             is_changed: true,
             next_frame: started,
         };
-        ui.enter()?;
-        keyboard::start(keys, deliver).map_err(failed)?;
+        keyboard::start(keys, deliver).map_err(unusable)?;
         ui.input(Input::History(keep::history(&ui.to.base)));
         ui.input(Input::Insert(keep::draft(&ui.to.base)));
         ui.refresh();
         Ok(ui)
-    }
-
-    fn enter(&mut self) -> Result<()> {
-        let failed = |error: io::Error| Failure::failed("could not use the terminal").because(error);
-        self.raw = Some(RawMode::enter().map_err(failed)?);
-        signals::set_full_screen(true);
-        self.screen.forget();
-        self.is_changed = true;
-        self.terminal.frame(ENTER.as_bytes()).map_err(failed)
-    }
-
-    fn leave(&mut self) {
-        // A lost terminal needs nothing.
-        let _ = self.terminal.frame(LEAVE.as_bytes());
-        signals::set_full_screen(false);
-        self.raw = None;
     }
 
     /// Returns the terminal, with the conversation on its main screen.
@@ -150,11 +125,11 @@ impl Ui {
             // The editor was killed, and may leave the terminal in any mode.
             signals::restore_terminal();
         }
-        self.leave();
+        self.canvas.leave();
         let now = self.now();
-        let rows = self.app.printed(usize::from(self.buffer.area().width), PRINTED_ITEMS, now);
+        let rows = self.app.printed(self.canvas.columns(), PRINTED_ITEMS, now);
         let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour);
-        let _ = self.terminal.frame(self.to.base.secrets.clean(&text).as_bytes());
+        self.canvas.write(&self.to.base.secrets.clean(&text));
     }
 
     fn now(&self) -> Duration {
@@ -226,7 +201,8 @@ impl Ui {
     async fn step(&mut self) -> Result<()> {
         let is_shown = self.editing.is_none();
         if is_shown && has_left() {
-            self.enter()?;
+            self.canvas.enter()?;
+            self.is_changed = true;
         }
         if is_shown && self.is_changed && Instant::now() >= self.next_frame {
             self.draw()?;
@@ -323,7 +299,7 @@ impl Ui {
         let mut batch = batch.ok_or_else(lost)?;
         while let Some(event) = batch.events.pop_front() {
             if let crossterm::event::Event::Resize(columns, rows) = event {
-                self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+                self.canvas.resize(columns, rows);
             }
             self.input(Input::Terminal(event));
             if let Some(editing) = &mut self.editing {
@@ -338,13 +314,11 @@ impl Ui {
 
     fn draw(&mut self) -> Result<()> {
         let now = self.now();
-        let cursor = self.app.draw(&mut self.buffer, now);
-        let bytes = self.screen.draw(&self.buffer, self.app.links(), cursor);
+        let drawn = self.canvas.draw(&mut self.app, now);
         self.app.unlit().into_iter().for_each(|job| self.light.run(job));
         self.is_changed = false;
         self.next_frame = Instant::now() + FRAME;
-        let written = if bytes.is_empty() { Ok(()) } else { self.terminal.frame(bytes) };
-        written.map_err(|error| Failure::failed("the terminal is gone").because(error))
+        drawn
     }
 
     /// Applies an input and does what the UI requests.
@@ -394,21 +368,19 @@ impl Ui {
             Request::Aside(question) => aside::ask(self.to.said.clone(), self.to.agent.clone(), question),
             Request::Copy(text) => {
                 let sequence = terminal::copy(&text, multiplexer());
-                let _ = self.terminal.frame(sequence.as_bytes());
+                self.canvas.write(&sequence);
             }
             Request::SaveDraft(text) => keep::save_draft(&self.to.base, &text),
             Request::Remember(text) => keep::remember(&self.to.base, &text),
             Request::Notify(text) => {
-                let _ = self
-                    .terminal
-                    .frame(terminal::notification(notification(&self.to.base), &text, multiplexer()).as_bytes());
+                self.canvas.write(&terminal::notification(notification(&self.to.base), &text, multiplexer()));
             }
             Request::Suspend => {
-                self.leave();
+                self.canvas.leave();
                 signals::suspend();
                 self.reenter();
             }
-            Request::Redraw => self.screen.forget(),
+            Request::Redraw => self.canvas.forget(),
             Request::Quit => {
                 self.is_quitting = true;
                 self.ending.get_or_insert_with(|| signals::end_after(QUIT));
@@ -448,7 +420,7 @@ impl Ui {
 
     /// Lets the user edit a message in another program, which has the terminal meanwhile. The work in progress continues.
     fn edit(&mut self, text: String) {
-        self.leave();
+        self.canvas.leave();
         self.editing = Some(Editing::start(text));
     }
 
@@ -461,10 +433,8 @@ impl Ui {
     }
 
     fn reenter(&mut self) {
-        if let Ok((columns, rows)) = terminal::size() {
-            self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
-        }
-        if let Err(failure) = self.enter() {
+        self.is_changed = true;
+        if let Err(failure) = self.canvas.enter() {
             self.to.said.put(Input::Note(Tone::Error, failure.message()));
         }
     }
