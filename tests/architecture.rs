@@ -228,8 +228,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("cli/src/process/logging.rs", ".with_writer(crate::output::Log)"),
     // Constant bytes, on immediate exit, when another thread may hold the lock of stdout forever.
     ("cli/src/process/signals.rs", "rustix::io::write(stdout(), b\"\\x1b[?2004l\\x1b[?25h\\n\")"),
-    ("cli/src/process/signals.rs", "let _ = rustix::io::write(stdout(), pinion_tui::terminal::LEAVE.as_bytes());"),
+    ("cli/src/process/signals.rs", "let _ = rustix::io::write(stdout(), sequences.as_bytes());"),
     // The UI's own sequences, as bytes and text for the module that prints; the other text of frames is neutralized.
+    ("tui/src/inline.rs", "\\x1b["),
+    ("tui/src/pen.rs", "\\x1b["),
     ("tui/src/screen.rs", "\\x1b["),
     ("tui/src/terminal.rs", "\\x1b["),
     // The name of an open directory, to change its mode.

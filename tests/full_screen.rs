@@ -109,7 +109,7 @@ fn form_that_does_not_exist_is_refused_with_the_names() {
     command.env("PINION_UI", "fancy");
     let (status, seen) = Terminal::start(&command, SIZE, "").end();
     assert_eq!(status, Some(2), "{seen}");
-    assert!(seen.contains("PINION_UI: `fancy`") && seen.contains("`full`, `line`"), "{seen}");
+    assert!(seen.contains("PINION_UI: `fancy`") && seen.contains("`full`, `inline`, `line`"), "{seen}");
     // Only conversations have a form.
     assert!(command.arg("-p").output().unwrap().status.success());
 }

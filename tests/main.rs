@@ -23,6 +23,8 @@ mod guide;
 mod hostile;
 mod http;
 #[cfg(target_os = "linux")]
+mod inline;
+#[cfg(target_os = "linux")]
 mod keys;
 mod kill;
 mod limits;

@@ -35,6 +35,13 @@ else
   echo 'note: plugins in JavaScript, TypeScript and Python are not built: needs npm and python3' >&2
 fi
 
+step tmux
+# The test of the inline form in tmux passes without one.
+if ! command -v tmux > /dev/null && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+  { apt-get install -y -qq tmux || { apt-get update -qq && apt-get install -y -qq tmux; }; } > /dev/null 2>&1 || true
+fi
+if command -v tmux > /dev/null; then export PINION_TMUX_REQUIRED=1; else echo 'note: tmux is missing' >&2; fi
+
 step formatting
 cargo fmt --all --check
 # cargo fmt does not see modules that a macro declares.

@@ -42,6 +42,9 @@ pub(crate) struct RunArgs {
     /// Form of conversations [default: full, but line on a dumb terminal]
     #[arg(long, value_name = "FORM")]
     pub(crate) ui: Option<UiForm>,
+    /// Keep the conversation in the terminal's own scrollback; the same as --ui inline
+    #[arg(long, conflicts_with = "ui")]
+    pub(crate) inline: bool,
 
     /// Write a plan for the prompt to a file, without changing other files or running programs
     #[arg(long, help_heading = "Plan")]
@@ -202,6 +205,8 @@ pub(crate) enum UiForm {
     /// The whole screen, which shows the conversation again on exit
     #[default]
     Full,
+    /// In the terminal's own scrollback, above the editor and the status line
+    Inline,
     /// Line by line
     Line,
     /// Line by line for screen readers, without colours, and nothing that was written is changed

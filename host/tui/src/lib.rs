@@ -2,7 +2,8 @@
 //!
 //! The UI is a client of the agent's events. [`App`] is its state: it takes [`Input`]s, returns [`Request`]s and draws
 //! itself into a buffer of cells; it knows no agent, no clock and no terminal. [`Screen`] writes the changes between two
-//! buffers, and [`terminal`] prepares the terminal and restores it. The application connects these with an agent.
+//! buffers, and [`terminal`] prepares the terminal and restores it. The application connects these with an agent. In the
+//! inline form, [`Inline`] takes the place of the screen.
 //!
 //! [`Setup`] asks for a key before the first conversation.
 //!
@@ -15,6 +16,7 @@ mod dialog;
 mod diff;
 mod fuzzy;
 mod highlight;
+mod inline;
 mod input;
 mod keys;
 mod links;
@@ -35,6 +37,7 @@ pub use dialog::approval::{Answer, Question};
 pub use dialog::picker::{Choice, NESTED, Pick};
 pub use dialog::plugin::Reply;
 pub use highlight::{Highlighted, Highlighter, Job, Line, Part};
+pub use inline::{Inline, InlineFrame};
 pub use input::{Facts, Input, Request, SlashCommand};
 pub use keys::{Action, KeyMap};
 pub use links::Links;

@@ -9,11 +9,32 @@ use crossterm::event::Event;
 use std::io;
 
 /// Enters the alternate screen. Turns on bracketed paste, reports of focus, and keys that can be told apart (the first
-/// level of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor.
-pub const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007l\x1b[>1u\x1b[2J";
+/// level of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor, and the
+/// wrapping of what a terminal takes for wider than it is.
+pub const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007l\x1b[?7l\x1b[>1u\x1b[2J";
 
 /// Undoes [`ENTER`]. Harmless on a terminal that is not prepared.
-pub const LEAVE: &str = "\x1b[?2026l\x1b[<u\x1b[?1007h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h";
+pub const LEAVE: &str = "\x1b[?2026l\x1b[<u\x1b[?7h\x1b[?1007h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h";
+
+/// Prepares the main screen for the inline form like [`ENTER`].
+pub const ENTER_INLINE: &str = "\x1b[?2004h\x1b[?1004h\x1b[?7l\x1b[>1u";
+
+/// Undoes [`ENTER_INLINE`]. Harmless on a terminal that is not prepared.
+pub const LEAVE_INLINE: &str = "\x1b[?2026l\x1b[<u\x1b[?7h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h";
+
+/// Shows the whole conversation of the inline form on the alternate screen, which has its own state of the keyboard.
+pub const ENTER_VIEW: &str = "\x1b[?1049h\x1b[?1007l\x1b[>1u\x1b[2J";
+
+/// Undoes [`ENTER_VIEW`].
+pub const LEAVE_VIEW: &str = "\x1b[?2026l\x1b[<u\x1b[?1007h\x1b[0m\x1b[?1049l";
+
+/// Returns the sequences that leave the inline form without clearing its live region, which has this many rows below the
+/// cursor: what is written next begins below it. `is_viewing` says that the whole conversation is shown.
+pub fn left_inline(is_viewing: bool, rows_below: usize) -> String {
+    let view = if is_viewing { LEAVE_VIEW } else { "" };
+    let down = if rows_below == 0 { String::new() } else { format!("\x1b[{rows_below}B") };
+    format!("{view}{LEAVE_INLINE}{down}\r\n")
+}
 
 /// Raw mode, until it is dropped.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Draws the UI into a buffer of cells.
 
+use crate::inline::InlineFrame;
 use crate::links::Links;
 use crate::rows::{Piece, Row};
 use crate::status::Now;
@@ -13,6 +14,12 @@ const QUEUE_ROWS: usize = 4;
 const POPUP_ROWS: usize = 8;
 /// Rows of the transcript that dialogs leave.
 const LEAST_TRANSCRIPT: usize = 2;
+/// Columns of the rule above a question in the inline form. A terminal may wrap longer rows anew when its width changes, and
+/// how far the cursor is below the first row is certain only while the rows above it are short (see
+/// [`Inline`](crate::Inline)).
+const INLINE_RULE: usize = 8;
+/// Rows that one frame of the inline form gives to the terminal's scrollback.
+const MAX_SETTLED: usize = 500;
 
 /// Rows at the bottom of the screen, and the place of the cursor among them.
 #[derive(Default)]
@@ -46,6 +53,29 @@ impl App {
         Some((u16::try_from(column.min(columns - 1)).ok()?, u16::try_from(row).ok()?))
     }
 
+    /// Draws a frame of the inline form for a terminal of this size, which must not be empty.
+    pub fn draw_inline(&mut self, columns: u16, height: u16, now: Duration) -> InlineFrame {
+        let (width, height) = (usize::from(columns), usize::from(height));
+        self.transcript.set_look(|look| look.columns = width);
+        let bottom = self.bottom(width, height, now);
+        let top = height.saturating_sub(bottom.rows.len());
+        self.height = top.max(1);
+        let popup = self.popup_rows(width, top);
+        let (settled, has_more) = self.transcript.settle(MAX_SETTLED, now);
+        let mut live = self.transcript.unsettled(top - popup.len(), now);
+        live.extend(popup);
+        let above = live.len();
+        live.extend(bottom.rows);
+        // A screen that is too low shows the end.
+        let skipped = live.len().saturating_sub(height);
+        let cursor = bottom.cursor.and_then(|(row, column)| {
+            let row = (above + row).checked_sub(skipped)?;
+            Some((u16::try_from(column.min(width.checked_sub(1)?)).ok()?, u16::try_from(row).ok()?))
+        });
+        let settled = drawn(columns, &settled, &mut self.links);
+        InlineFrame { settled, live: drawn(columns, &live[skipped..], &mut self.links), cursor, has_more }
+    }
+
     /// Returns the links of the frames that were drawn.
     pub fn links(&self) -> &Links {
         &self.links
@@ -66,20 +96,22 @@ impl App {
 
     /// Draws completions over the end of the transcript.
     fn draw_popup(&mut self, buffer: &mut Buffer, columns: usize, top: usize) {
-        let has_dialog = self.approval.is_some() || self.dialog.is_some() || self.picker.is_some();
-        let Some(popup) = self.popup.as_ref().filter(|_| !has_dialog) else {
-            return;
-        };
         let area = *buffer.area();
-        let choices: Vec<_> = popup.choices.iter().collect();
-        let height = POPUP_ROWS.min(top).min(choices.len());
-        let rows = crate::dialog::picker::list(&choices, popup.selected, columns, height, &self.settings.theme);
+        let rows = self.popup_rows(columns, top);
         let first = top - rows.len();
         for (at, row) in rows.iter().enumerate() {
             let y = area.y + u16::try_from(first + at).unwrap_or(0);
             (area.x..area.right()).for_each(|x| buffer[(x, y)].reset());
             draw_row(buffer, first + at, row, area, &mut self.links);
         }
+    }
+
+    fn popup_rows(&self, columns: usize, most: usize) -> Vec<Row> {
+        let has_dialog = self.approval.is_some() || self.dialog.is_some() || self.picker.is_some();
+        let Some(popup) = self.popup.as_ref().filter(|_| !has_dialog) else { return Vec::new() };
+        let choices: Vec<_> = popup.choices.iter().collect();
+        let height = POPUP_ROWS.min(most).min(choices.len());
+        crate::dialog::picker::list(&choices, popup.selected, columns, height, &self.settings.theme)
     }
 
     /// Lays out everything below the transcript.
@@ -90,22 +122,24 @@ impl App {
         let at = if is_moving { now } else { Duration::from_secs(now.as_secs()) };
         let is_asking = self.approval.is_some() || self.dialog.is_some();
         let working = self.status.working(columns, is_asking, &theme, at);
-        let rule = Row::of([Piece::new(&"─".repeat(columns), theme.dim)]);
+        let rule = |columns: usize| Row::of([Piece::new(&"─".repeat(columns), theme.dim)]);
+        let is_inline = self.settings.is_inline;
+        let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });
         if let Some(approval) = &mut self.approval {
             bottom.rows.extend(working.filter(|_| height >= 14));
-            bottom.rows.push(rule);
+            bottom.rows.push(above);
             let room = height.saturating_sub(bottom.rows.len() + LEAST_TRANSCRIPT).max(height.min(6));
             bottom.dialog(approval.draw(columns, room, &theme, now));
             return bottom;
         }
         if let Some(dialog) = &mut self.dialog {
-            bottom.rows.push(rule);
+            bottom.rows.push(above);
             let room = height.saturating_sub(1 + LEAST_TRANSCRIPT).max(height.min(6));
             bottom.dialog(dialog.draw(columns, room, &theme, now));
             return bottom;
         }
         if let Some(picker) = &self.picker {
-            bottom.rows.push(rule);
+            bottom.rows.push(above);
             let room = height.saturating_sub(1 + LEAST_TRANSCRIPT).clamp(1, 16);
             bottom.dialog(picker.draw(columns, room, &theme));
             return bottom;
@@ -113,16 +147,20 @@ impl App {
         bottom.rows.extend(self.scrolled(columns));
         bottom.rows.extend(working);
         self.queue_rows(columns, &mut bottom.rows);
-        bottom.rows.push(rule);
+        bottom.rows.push(if is_inline { Row::default() } else { above });
         self.editor(columns, height, &mut bottom);
+        bottom.rows.extend(is_inline.then(|| rule(columns)));
         bottom.rows.push(self.last_row(columns));
         bottom
     }
 
     fn scrolled(&self, columns: usize) -> Option<Row> {
-        let text = "scrolled up; ctrl+end returns to the end";
-        let row = || Row::of([Piece::line(text, columns, self.settings.theme.warning)]);
-        (!self.transcript.is_at_end()).then(row)
+        let text = match (self.is_viewing, self.transcript.is_at_end()) {
+            (true, _) => "the whole conversation; esc returns",
+            (false, true) => return None,
+            (false, false) => "scrolled up; ctrl+end returns to the end",
+        };
+        Some(Row::of([Piece::line(text, columns, self.settings.theme.warning)]))
     }
 
     fn queue_rows(&self, columns: usize, rows: &mut Vec<Row>) {
@@ -175,9 +213,15 @@ impl App {
         }
     }
 
-    /// Returns the transcript as plain rows of at most `columns`, from its `latest` items.
+    /// Returns the transcript as plain rows of at most `columns`, from its `latest` items; in the inline form, what is not in
+    /// the terminal's scrollback yet.
     pub fn printed(&mut self, columns: usize, latest: usize, now: Duration) -> Vec<PrintedRow> {
         self.transcript.set_look(|look| look.columns = columns);
+        if self.settings.is_inline {
+            let (settled, _) = self.transcript.settle(usize::MAX, now);
+            let rest = self.transcript.unsettled(usize::MAX, now);
+            return settled.into_iter().chain(rest).map(PrintedRow).collect();
+        }
         let from = self.transcript.len().saturating_sub(latest);
         let mut printed = Vec::new();
         for at in from..self.transcript.len() {
@@ -206,6 +250,14 @@ impl Bottom {
         self.cursor = cursor.map(|(row, column)| (self.rows.len() + row, column));
         self.rows.extend(rows);
     }
+}
+
+/// Draws rows into a buffer of their number.
+fn drawn(columns: u16, rows: &[Row], links: &mut Links) -> Buffer {
+    let area = Rect::new(0, 0, columns, u16::try_from(rows.len()).unwrap_or(u16::MAX));
+    let mut buffer = Buffer::empty(area);
+    rows.iter().enumerate().for_each(|(at, row)| draw_row(&mut buffer, at, row, area, links));
+    buffer
 }
 
 /// Draws a row at a height of the buffer.

@@ -322,8 +322,8 @@ fn is_out_of_threads(payload: &dyn std::any::Any) -> bool {
 
 /// Leaves raw mode.
 fn restore_terminal() {
-    if signals::is_full_screen() {
-        let _ = io::stdout().write_all(pinion_tui::terminal::LEAVE.as_bytes()).and_then(|()| io::stdout().flush());
+    if let Some(sequences) = signals::undoing_shown() {
+        let _ = io::stdout().write_all(sequences.as_bytes()).and_then(|()| io::stdout().flush());
         HAS_LEFT.store(true, Ordering::Release);
     }
     let _ = crossterm::terminal::disable_raw_mode();

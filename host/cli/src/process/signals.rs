@@ -7,7 +7,7 @@
 
 use pinion_agent::Agent;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -133,17 +133,45 @@ impl Waiting {
     }
 }
 
-/// Set while the terminal shows the full-screen UI, which has to leave it before the program ends.
-static FULL_SCREEN: AtomicBool = AtomicBool::new(false);
-
-/// Notes whether the terminal shows the full-screen UI.
-pub(crate) fn set_full_screen(is_shown: bool) {
-    FULL_SCREEN.store(is_shown, Ordering::Release);
+/// What a UI shows on the terminal, which has to be undone before the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Nothing,
+    /// The full screen.
+    Screen,
+    /// The inline form, with this many rows below the cursor.
+    Inline {
+        rows_below: usize,
+    },
+    /// The view of the whole conversation in the inline form.
+    View {
+        rows_below: usize,
+    },
 }
 
-/// Returns whether the terminal shows the full-screen UI.
-pub(crate) fn is_full_screen() -> bool {
-    FULL_SCREEN.load(Ordering::Acquire)
+/// The [`Shown`] as a number, because another thread may hold any lock when the program ends: the kind in the lowest two
+/// bits, the rows above them.
+static SHOWN: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes what a UI shows.
+pub(crate) fn set_shown(shown: Shown) {
+    let number = match shown {
+        Shown::Nothing => 0,
+        Shown::Screen => 1,
+        Shown::Inline { rows_below } => 2 | rows_below << 2,
+        Shown::View { rows_below } => 3 | rows_below << 2,
+    };
+    SHOWN.store(number, Ordering::Release);
+}
+
+/// Returns the sequences that undo what a UI shows, if it shows anything.
+pub(crate) fn undoing_shown() -> Option<String> {
+    let number = SHOWN.load(Ordering::Acquire);
+    match number & 3 {
+        0 => None,
+        1 => Some(pinion_tui::terminal::LEAVE.to_owned()),
+        kind => Some(pinion_tui::terminal::left_inline(kind == 3, number >> 2)),
+    }
 }
 
 /// Suspends the program until the user's shell continues it.
@@ -345,8 +373,8 @@ mod terminal {
         let Some(Some(found)) = FOUND.get() else { return };
         // A lost terminal needs nothing.
         let _ = tcsetattr(stdin(), OptionalActions::Now, found);
-        if super::is_full_screen() {
-            let _ = rustix::io::write(stdout(), pinion_tui::terminal::LEAVE.as_bytes());
+        if let Some(sequences) = super::undoing_shown() {
+            let _ = rustix::io::write(stdout(), sequences.as_bytes());
         }
         if stdout().is_terminal() {
             // Turns bracketed paste off and the cursor on. Unbuffered, because another thread may hold the lock of

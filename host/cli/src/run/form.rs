@@ -1,4 +1,4 @@
-//! The form of conversations: the full screen, line by line, or linear.
+//! The form of conversations: the full screen, inline, line by line, or linear.
 
 use crate::args::{RunArgs, UiForm};
 use crate::config::Config;
@@ -9,17 +9,18 @@ use clap::ValueEnum as _;
 /// Environment variable with the name of a form.
 const VARIABLE: &str = "PINION_UI";
 
-/// Returns the form of a conversation: that of `--ui`, or else of `PINION_UI`, or else of the config. A terminal that cannot
-/// show the full screen gets lines instead.
+/// Returns the form of a conversation: that of `--ui` or `--inline`, or else of `PINION_UI`, or else of the config. A terminal
+/// that cannot move its cursor gets lines instead of the full screen and of the inline form.
 ///
 /// # Errors
 /// `PINION_UI` names no form.
 pub(crate) fn of_conversation(args: &RunArgs, config: &Config) -> Result<UiForm> {
-    let wanted = match args.ui {
+    let wanted = match args.ui.or(args.inline.then_some(UiForm::Inline)) {
         Some(form) => form,
         None => of_environment()?.unwrap_or(config.ui),
     };
-    Ok(if wanted == UiForm::Full && !can_show_screen() { UiForm::Line } else { wanted })
+    let moves_cursor = matches!(wanted, UiForm::Full | UiForm::Inline);
+    Ok(if moves_cursor && !can_show_screen() { UiForm::Line } else { wanted })
 }
 
 fn of_environment() -> Result<Option<UiForm>> {

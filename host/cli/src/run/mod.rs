@@ -51,7 +51,7 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
         None if args.is_conversation() => match form::of_conversation(args, &base.config)? {
-            UiForm::Full => full::run(&base, args, global).await,
+            form @ (UiForm::Full | UiForm::Inline) => full::run(&base, args, global, form == UiForm::Inline).await,
             UiForm::Line => chat::run(&base, args, global).await,
             UiForm::Reader => {
                 terminal::set_linear();

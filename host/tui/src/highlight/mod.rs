@@ -121,6 +121,12 @@ impl Highlights {
         job
     }
 
+    /// Returns whether no block waits for its parts.
+    pub(crate) fn is_idle(&self) -> bool {
+        let known = self.known();
+        known.wanted.is_empty() && !known.is_busy
+    }
+
     /// Adds the result of a job.
     pub(crate) fn add(&self, block: Highlighted) {
         let mut known = self.known();

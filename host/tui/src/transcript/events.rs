@@ -176,6 +176,7 @@ impl Transcript {
     /// Removes one of the last items.
     fn remove(&mut self, at: usize) {
         self.entries.remove(at);
+        self.settled.remove(at);
         self.cached.retain(|cached| *cached != at);
         self.cached.iter_mut().filter(|cached| **cached > at).for_each(|cached| *cached -= 1);
         self.calls.values_mut().filter(|call| **call > at).for_each(|call| *call -= 1);

@@ -8,6 +8,7 @@ mod events;
 mod items;
 mod render;
 mod segments;
+mod settled;
 mod window;
 
 pub use self::items::Tone;
@@ -18,6 +19,7 @@ use crate::highlight::{Highlighted, Highlights, Job};
 use crate::rows::Row;
 use crate::theme::Theme;
 use crate::transcript::events::Runs;
+use crate::transcript::settled::Settled;
 use crate::transcript::window::Position;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -75,6 +77,7 @@ pub(crate) struct Transcript {
     position: Position,
     /// The item that keys apply to.
     selected: Option<usize>,
+    settled: Settled,
 }
 
 impl Transcript {
@@ -96,6 +99,7 @@ impl Transcript {
             runs: Runs::default(),
             position: Position::End,
             selected: None,
+            settled: Settled::default(),
         }
     }
 
@@ -131,7 +135,8 @@ impl Transcript {
 
     /// Removes everything, for another session.
     pub(crate) fn clear(&mut self) {
-        *self = Self { look: self.look.clone(), ..Self::new(self.look.theme.clone()) };
+        let (look, settled) = (self.look.clone(), self.settled.cleared());
+        *self = Self { look, settled, ..Self::new(self.look.theme.clone()) };
     }
 
     /// Returns an item for a change.

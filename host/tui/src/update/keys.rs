@@ -4,6 +4,7 @@ use crate::composer::Motion;
 use crate::dialog::picker::{Choice, Pick};
 use crate::input::Request;
 use crate::keys::Action;
+use crate::transcript::Look;
 use crate::update::App;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::DialogError;
@@ -97,11 +98,14 @@ impl App {
             Action::Palette => self.palette(now),
             Action::Models => self.requests.push(Request::List(Pick::Model)),
             Action::Sessions => self.requests.push(Request::List(Pick::Session)),
-            Action::Unfold => self.transcript.set_look(|look| look.is_unfolded = !look.is_unfolded),
-            Action::Thinking => self.transcript.set_look(|look| look.has_thinking = !look.has_thinking),
-            Action::Ledgers => self.transcript.set_look(|look| look.has_ledgers = !look.has_ledgers),
-            Action::Sides => self.transcript.set_look(|look| look.has_sides = !look.has_sides),
-            Action::Search => self.search = Some(String::new()),
+            Action::Unfold => self.change_look(|look| look.is_unfolded = !look.is_unfolded),
+            Action::Thinking => self.change_look(|look| look.has_thinking = !look.has_thinking),
+            Action::Ledgers => self.change_look(|look| look.has_ledgers = !look.has_ledgers),
+            Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
+            Action::Search => {
+                self.search = Some(String::new());
+                self.is_viewing = self.settings.is_inline;
+            }
             Action::Copy => self.copy(now),
             Action::Redraw => self.requests.push(Request::Redraw),
             Action::Suspend => self.requests.push(Request::Suspend),
@@ -134,7 +138,26 @@ impl App {
             Some(Action::SelectDown) => self.transcript.select(true, height, now),
             _ => return false,
         }
+        if action == Some(Action::Bottom) {
+            self.is_viewing = false;
+        }
+        let is_elsewhere = !self.transcript.is_at_end() || self.transcript.selected().is_some();
+        self.is_viewing |= self.settings.is_inline && is_elsewhere;
         true
+    }
+
+    /// Changes the way the conversation is shown; what the terminal's scrollback has got stays as it is there.
+    fn change_look(&mut self, change: impl FnOnce(&mut Look)) {
+        self.transcript.set_look(change);
+        self.is_viewing = self.settings.is_inline;
+    }
+
+    /// Ends the view of the whole conversation. Returns whether there was one.
+    fn end_view(&mut self) -> bool {
+        if self.is_viewing {
+            self.transcript.follow();
+        }
+        std::mem::take(&mut self.is_viewing)
     }
 
     /// Changes the message or moves in it. Returns whether the action does that.
@@ -177,6 +200,7 @@ impl App {
         }
         self.popup = None;
         self.transcript.unselect();
+        self.end_view();
         let text = self.composer.take();
         self.requests.push(Request::Remember(text.clone()));
         self.vi.is_normal = false;
@@ -204,7 +228,7 @@ impl App {
     }
 
     fn interrupt(&mut self) {
-        if self.close_popup() || self.transcript.unselect() {
+        if self.close_popup() || self.transcript.unselect() || self.end_view() {
             return;
         }
         if self.status.is_busy() {

@@ -55,6 +55,8 @@ pub struct Settings {
     pub has_vi_keys: bool,
     /// Draws no moving marks.
     pub has_reduced_motion: bool,
+    /// The conversation is in the terminal's scrollback (see [`App::draw_inline`]).
+    pub is_inline: bool,
 }
 
 impl Default for Settings {
@@ -68,6 +70,7 @@ impl Default for Settings {
             status: Segment::DEFAULT.to_vec(),
             has_vi_keys: false,
             has_reduced_motion: false,
+            is_inline: false,
         }
     }
 }
@@ -98,6 +101,8 @@ pub struct App {
     /// The approval mode `all` was in effect, so that a key may come back to it.
     has_mode_all: bool,
     pub(crate) vi: Vi,
+    /// In the inline form, true while the screen shows the whole conversation.
+    pub(crate) is_viewing: bool,
     commands: Vec<SlashCommand>,
     files: Arc<Vec<String>>,
     completion: completion::Search,
@@ -134,6 +139,7 @@ impl App {
             planning: Planning::default(),
             has_mode_all: false,
             vi: Vi::default(),
+            is_viewing: false,
             commands: Vec::new(),
             files: Arc::default(),
             completion: completion::Search::default(),
@@ -158,6 +164,9 @@ impl App {
             Input::Session(messages) => {
                 self.transcript.clear();
                 self.transcript.history(&messages);
+                if self.settings.is_inline {
+                    self.transcript.settle_history();
+                }
             }
             Input::Note(tone, text) => self.transcript.note(tone, text),
             Input::Page(text) => self.transcript.push(Item::Page(text)),
@@ -400,6 +409,11 @@ impl App {
     /// frame and each [`Input::Highlighted`]; there is one job at a time.
     pub fn unlit(&self) -> Option<Job> {
         self.transcript.unlit()
+    }
+
+    /// Returns whether [`App::draw`] has to show the whole conversation on a screen of its own, although the form is inline.
+    pub fn is_viewing(&self) -> bool {
+        self.is_viewing
     }
 
     /// Returns the state that the status line shows.

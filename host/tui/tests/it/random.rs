@@ -3,12 +3,12 @@
 use crate::ui::{Ui, agent_start, assistant, done, end_of, tool_result};
 use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::{Authority, Content, Delta, EventKind, Message, RunEnd, Thinking, ToolCall, TurnTrigger};
-use pinion_tui::{Choice, Input, Pick, Screen, Tone};
+use pinion_tui::{Choice, Inline, Input, Pick, Screen, Tone};
 use proptest::prelude::*;
 use serde_json::json;
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Key(KeyCode, KeyModifiers),
     Paste(String),
     Event(&'static str, u8, String),
@@ -32,7 +32,7 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let code = prop_oneof![
         5 => prop::char::range(' ', '~').prop_map(KeyCode::Char),
         2 => any::<char>().prop_map(KeyCode::Char),
@@ -83,7 +83,7 @@ fn kind(kind: u8, text: &str) -> EventKind {
     }
 }
 
-fn apply(ui: &mut Ui, step: Step) {
+pub(crate) fn apply(ui: &mut Ui, step: Step) {
     match step {
         Step::Key(code, modifiers) => {
             drop(ui.input(Input::Terminal(TerminalEvent::Key(KeyEvent::new(code, modifiers)))))
@@ -142,7 +142,7 @@ fn without_own_sequences(frame: &str) -> String {
         let parameters = &part[..end];
         let is_own = match last {
             'h' | 'l' => matches!(parameters, "?2026" | "?25"),
-            'm' | 'H' | 'G' | 'K' | 'J' | 'S' | 'r' => !parameters.contains('?'),
+            'm' | 'H' | 'G' | 'K' | 'J' | 'S' | 'r' | 'A' | 'B' | 'L' | 'M' => !parameters.contains('?'),
             _ => false,
         };
         if !is_own {
@@ -170,6 +170,24 @@ proptest! {
             let text = without_own_sequences(&frame);
             prop_assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
             prop_assert!(screen.draw(&buffer, ui.app.links(), cursor).is_empty());
+        }
+    }
+
+    #[test]
+    fn any_input_draws_a_sound_inline_frame(steps in steps()) {
+        let mut ui = Ui::inline(80, 24);
+        let mut inline = Inline::new(true);
+        for step in steps {
+            apply(&mut ui, step);
+            let (columns, rows) = ui.size;
+            let frame = ui.app.draw_inline(columns, rows, ui.now);
+            let bytes = String::from_utf8(inline.draw(&frame, ui.app.links(), rows).to_vec()).unwrap();
+            let text = without_own_sequences(&bytes).replace(['\r', '\n'], "");
+            prop_assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+            prop_assert!(frame.live.area().height <= rows, "{} rows of {rows}", frame.live.area().height);
+            if let Some((x, y)) = frame.cursor {
+                prop_assert!(x < columns && y < frame.live.area().height, "cursor {x},{y} on {:?}", frame.live.area());
+            }
         }
     }
 }

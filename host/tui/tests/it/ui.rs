@@ -19,8 +19,17 @@ pub(crate) struct Ui {
 
 impl Ui {
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
+        Self::with(Settings::default(), columns, rows)
+    }
+
+    /// Creates a UI in the inline form.
+    pub(crate) fn inline(columns: u16, rows: u16) -> Self {
+        Self::with(Settings { is_inline: true, ..Settings::default() }, columns, rows)
+    }
+
+    fn with(settings: Settings, columns: u16, rows: u16) -> Self {
         let mut ui = Self {
-            app: App::new(Settings::default()),
+            app: App::new(settings),
             now: Duration::ZERO,
             size: (columns, rows),
             highlighter: Highlighter::default(),
@@ -104,12 +113,16 @@ impl Ui {
     pub(crate) fn buffer(&mut self) -> (Buffer, Option<(u16, u16)>) {
         let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
         let mut cursor = self.app.draw(&mut buffer, self.now);
-        while let Some(job) = self.app.unlit() {
-            let lit = self.highlighter.run(job);
-            self.input(Input::Highlighted(lit));
+        while self.highlight() {
             cursor = self.app.draw(&mut buffer, self.now);
         }
         (buffer, cursor)
+    }
+
+    /// Highlights code that the last frame lacked. Returns whether there was any.
+    pub(crate) fn highlight(&mut self) -> bool {
+        let lit = self.app.unlit().map(|job| self.highlighter.run(job));
+        lit.map(|lit| self.input(Input::Highlighted(lit))).is_some()
     }
 
     /// Returns the screen as text.

@@ -1,30 +1,46 @@
 //! The terminal while a UI has it.
 
+use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::Attention;
-use crate::process::signals;
-use pinion_tui::terminal::{self, ENTER, LEAVE, RawMode};
-use pinion_tui::{App, Buffer, Links, Rect, Screen, Setup};
+use crate::process::signals::{self, Shown};
+use crate::run::full::settings::{has_links, wraps_again};
+use pinion_tui::terminal::{self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, RawMode};
+use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup};
 use std::io;
 use std::time::Duration;
+
+/// Time within which a terminal shows a frame, unless the machine is overloaded.
+const SHOWN_WITHIN: Duration = Duration::from_millis(100);
 
 /// A terminal that shows frames. It is restored when this is dropped.
 pub(super) struct Canvas {
     terminal: Attention,
     screen: Screen,
     buffer: Buffer,
+    /// The live region of the inline form.
+    inline: Option<Inline>,
+    /// True while the inline form shows the whole conversation on the alternate screen.
+    is_viewing: bool,
+    /// Time at which the inline form drew last.
+    drawn_at: Duration,
     raw: Option<RawMode>,
 }
 
 impl Canvas {
-    /// Takes the terminal.
+    /// Takes the whole screen, or the end of the main one.
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub(super) fn open(has_links: bool) -> Result<Self> {
-        let screen = Screen::new(0, 0);
-        let screen = if has_links { screen } else { screen.without_links() };
-        let mut canvas = Self { terminal: Attention::take(), screen, buffer: Buffer::empty(Rect::ZERO), raw: None };
+    pub(super) fn open(base: &Base, is_inline: bool) -> Result<Self> {
+        let (screen, inline) = (Screen::new(0, 0), is_inline.then(|| Inline::new(wraps_again())));
+        let (screen, inline) = match has_links(base) {
+            true => (screen, inline),
+            false => (screen.without_links(), inline.map(Inline::without_links)),
+        };
+        let (terminal, buffer) = (Attention::take(), Buffer::empty(Rect::ZERO));
+        let mut canvas =
+            Self { terminal, screen, buffer, inline, is_viewing: false, drawn_at: Duration::ZERO, raw: None };
         canvas.enter()?;
         Ok(canvas)
     }
@@ -37,22 +53,61 @@ impl Canvas {
         let (columns, rows) = terminal::size().map_err(unusable)?;
         self.resize(columns, rows);
         self.raw = Some(RawMode::enter().map_err(unusable)?);
-        signals::set_full_screen(true);
-        self.screen.forget();
-        self.terminal.frame(ENTER.as_bytes()).map_err(unusable)
+        self.is_viewing = false;
+        let enter = match &mut self.inline {
+            Some(inline) => {
+                inline.begin();
+                signals::set_shown(Shown::Inline { rows_below: 0 });
+                ENTER_INLINE
+            }
+            None => {
+                signals::set_shown(Shown::Screen);
+                ENTER
+            }
+        };
+        self.terminal.frame(enter.as_bytes()).map_err(unusable)
     }
 
     /// Returns the terminal as it was.
     pub(super) fn leave(&mut self) {
+        self.view(false);
         // A lost terminal needs nothing.
-        let _ = self.terminal.frame(LEAVE.as_bytes());
-        signals::set_full_screen(false);
+        let _ = match &mut self.inline {
+            Some(inline) => {
+                self.terminal.frame(inline.clear()).and_then(|()| self.terminal.frame(LEAVE_INLINE.as_bytes()))
+            }
+            None => self.terminal.frame(LEAVE.as_bytes()),
+        };
+        signals::set_shown(Shown::Nothing);
         self.raw = None;
+    }
+
+    /// Begins or ends the view of the whole conversation.
+    fn view(&mut self, is_viewing: bool) {
+        if self.is_viewing == is_viewing {
+            return;
+        }
+        self.is_viewing = is_viewing;
+        self.screen.forget();
+        // The next frame reports a lost terminal.
+        let _ = self.terminal.frame(if is_viewing { ENTER_VIEW } else { LEAVE_VIEW }.as_bytes());
+        self.note_shown();
+    }
+
+    /// Notes what has to be undone if the program ends without returning the terminal.
+    fn note_shown(&self) {
+        let rows_below = self.inline.as_ref().map_or(0, Inline::rows_below);
+        signals::set_shown(match self.is_viewing {
+            true => Shown::View { rows_below },
+            false => Shown::Inline { rows_below },
+        });
     }
 
     /// Draws on this many columns and rows from now on.
     pub(super) fn resize(&mut self, columns: u16, rows: u16) {
         self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+        // A terminal that was smaller for a moment may have lost what was below the cursor.
+        self.forget();
     }
 
     /// Returns the number of columns.
@@ -63,6 +118,7 @@ impl Canvas {
     /// Makes the next frame draw everything.
     pub(super) fn forget(&mut self) {
         self.screen.forget();
+        self.inline.iter_mut().for_each(Inline::forget);
     }
 
     /// Draws a frame.
@@ -70,8 +126,29 @@ impl Canvas {
     /// # Errors
     /// The terminal is lost.
     pub(super) fn draw(&mut self, app: &mut App, now: Duration) -> Result<()> {
-        let cursor = app.draw(&mut self.buffer, now);
-        self.show(app.links(), cursor)
+        self.view(app.is_viewing());
+        let Rect { width, height, .. } = *self.buffer.area();
+        if self.inline.is_none() || self.is_viewing || width == 0 || height == 0 {
+            let cursor = app.draw(&mut self.buffer, now);
+            return self.show(app.links(), cursor);
+        }
+        if now.saturating_sub(self.drawn_at) < SHOWN_WITHIN {
+            self.inline.iter_mut().for_each(Inline::was_late);
+        }
+        while let Some(inline) = &mut self.inline {
+            let frame = app.draw_inline(width, height, now);
+            let bytes = inline.draw(&frame, app.links(), height).to_vec();
+            // Before the terminal shows it: the program may end at any time.
+            self.note_shown();
+            if !bytes.is_empty() {
+                self.terminal.frame(&bytes).map_err(gone)?;
+                self.drawn_at = now;
+            }
+            if !frame.has_more {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Draws a frame of the setup.
@@ -86,7 +163,7 @@ impl Canvas {
     fn show(&mut self, links: &Links, cursor: Option<(u16, u16)>) -> Result<()> {
         let bytes = self.screen.draw(&self.buffer, links, cursor);
         let written = if bytes.is_empty() { Ok(()) } else { self.terminal.frame(bytes) };
-        written.map_err(|error| Failure::failed("the terminal is gone").because(error))
+        written.map_err(gone)
     }
 
     /// Writes text of the application.
@@ -107,4 +184,8 @@ impl Drop for Canvas {
 /// Reports that the terminal cannot be used.
 pub(super) fn unusable(error: io::Error) -> Failure {
     Failure::failed("could not use the terminal").because(error)
+}
+
+fn gone(error: io::Error) -> Failure {
+    Failure::failed("the terminal is gone").because(error)
 }

@@ -44,8 +44,9 @@ use tokio::sync::mpsc;
 /// Maximum number of events that wait for the UI.
 const CHANNEL: usize = 1024;
 
-pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
-    let settings = settings(base, global)?;
+/// Converses on the whole screen, or inline.
+pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inline: bool) -> Result<()> {
+    let settings = settings(base, global, is_inline)?;
     let completed = setup::complete(base, args).await?;
     let base = completed.as_ref().unwrap_or(base);
     let notices = Arc::new(Notices::default());

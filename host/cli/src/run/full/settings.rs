@@ -25,7 +25,7 @@ pub(super) fn of_screen() -> impl Iterator<Item = HostCommand> {
 ///
 /// # Errors
 /// The config has a key, an action or a part of the status line that does not exist.
-pub(super) fn settings(base: &Base, global: &GlobalArgs) -> Result<Settings> {
+pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Result<Settings> {
     let (usual, tui) = (Settings::default(), &base.config.tui);
     let mut keys = KeyMap::default();
     for (action, names) in &base.config.keys {
@@ -44,6 +44,7 @@ pub(super) fn settings(base: &Base, global: &GlobalArgs) -> Result<Settings> {
         notify_after: notify_after.filter(|_| tui.notify != Notify::Off),
         status,
         has_vi_keys: tui.vi,
+        is_inline,
         has_reduced_motion: tui.reduced_motion || is_set("PINION_REDUCED_MOTION"),
     })
 }
@@ -72,6 +73,15 @@ pub(super) fn notification(base: &Base) -> Notification {
 /// Returns whether to write links. The Linux console prints their sequences, other terminals ignore them.
 pub(super) fn has_links(base: &Base) -> bool {
     base.config.tui.links.unwrap_or_else(|| std::env::var("TERM").is_ok_and(|term| term != "linux"))
+}
+
+/// Returns whether the terminal wraps its rows anew when its width changes. Most do; xterm, rxvt, st, the Linux console and
+/// GNU screen cut them off.
+pub(super) fn wraps_again() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    let cuts = term == "linux" || term == "rxvt" || term.starts_with("st-") || is_set("XTERM_VERSION") || is_set("STY");
+    // Variables of the terminal around tmux are inherited.
+    is_set("TMUX") || !cuts
 }
 
 /// Returns the program between this one and the terminal.

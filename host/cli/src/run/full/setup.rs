@@ -27,7 +27,7 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
         Lacking::Any => setup,
         Lacking::Of(info) => setup.for_provider(info.name),
     };
-    let mut shown = Shown { setup, canvas: Canvas::open(false)? };
+    let mut shown = Shown { setup, canvas: Canvas::open(base, false)? };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));

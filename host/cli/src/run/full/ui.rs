@@ -15,7 +15,7 @@ use crate::run::full::editor::Editing;
 use crate::run::full::keyboard::{self, Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
 use crate::run::full::said::Said;
-use crate::run::full::settings::{has_links, multiplexer, notification};
+use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
 use crate::run::notices::Notices;
 use crate::run::own_commands;
@@ -96,7 +96,7 @@ impl Ui {
         let (deliver, batches) = mpsc::channel(1);
         let keys = settings.keys.clone();
         let (started, light) = (Instant::now(), Light::new(to.said.clone()));
-        let canvas = Canvas::open(has_links(&to.base))?;
+        let canvas = Canvas::open(&to.base, settings.is_inline)?;
         let mut ui = Self {
             to,
             app: App::new(settings),
