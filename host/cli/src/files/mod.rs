@@ -4,4 +4,5 @@ pub(crate) mod paths;
 pub(crate) mod private;
 pub(crate) mod records;
 pub(crate) mod repository;
+pub(crate) mod secret_place;
 pub(crate) mod spill;

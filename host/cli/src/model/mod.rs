@@ -10,4 +10,5 @@ mod stored_keys;
 
 pub(crate) use self::lacking::Lacking;
 pub(crate) use self::select::Chosen;
-pub(crate) use self::stored_keys::{MAX_KEY, Place, key_in};
+pub(crate) use self::stored_keys::{MAX_KEY, key_in};
+pub(crate) use crate::files::secret_place::Place;

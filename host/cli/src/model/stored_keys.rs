@@ -3,28 +3,39 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::{create_directory, lock, owner_hint, read_settings, replace};
+use crate::files::secret_place::{self, Entry, FileEntry, Place};
 use pinion_providers::{AuthFile, Keyring as _, PlatformKeyring};
 use secrecy::{ExposeSecret as _, SecretString};
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 use toml::{Table, Value};
 
 /// Maximum bytes of a key.
 pub(crate) const MAX_KEY: usize = 64 << 10;
 
-/// A place of stored keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    Keyring,
-    File(PathBuf),
+/// Time for the keyring, which may ask the user to unlock it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The table of a provider in `auth.toml`.
+struct AuthTable<'a> {
+    base: &'a Base,
+    path: &'a Path,
+    provider: &'a str,
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Keyring => f.write_str("the keyring"),
-            Self::File(path) => write!(f, "`{}`", path.display()),
-        }
+impl FileEntry for AuthTable<'_> {
+    type Error = Failure;
+
+    fn path(&self) -> &Path {
+        self.path
+    }
+
+    fn set(&self, entry: Entry<'_>) -> Result<()> {
+        let key = match entry {
+            Entry::Secret(key) => Some(key),
+            Entry::InKeyring => None,
+        };
+        self.base.change_file(self.provider, key).map(drop)
     }
 }
 
@@ -49,13 +60,9 @@ impl Base {
     /// The file cannot be read or written.
     pub(crate) async fn store_key(&self, provider: &str, key: &SecretString) -> Result<Place> {
         self.secrets.add(key);
-        if PlatformKeyring.store(provider, key).await.unwrap_or(false) {
-            // It would remain there unseen.
-            self.change_file(provider, None)?;
-            return Ok(Place::Keyring);
-        }
-        self.change_file(provider, Some(key))?;
-        Ok(Place::File(self.paths.auth_file()))
+        let table = AuthTable { base: self, path: &self.paths.auth_file(), provider };
+        let (place, _) = secret_place::store(provider, key, &table, Some(PATIENCE)).await?;
+        Ok(place)
     }
 
     /// Removes the stored key of a provider, and returns the places that had one.

@@ -15,6 +15,9 @@ const SERVICE: &str = "pinion";
 /// The time limit. It is long because a keyring may ask the user to unlock it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Maximum bytes that `secret-tool` reads of a secret.
+const MAX_STORED: usize = 8 << 10;
+
 /// A store of keys.
 pub trait Keyring: Send + Sync + fmt::Debug {
     /// Returns the key stored for a provider; `None` when there is none, or no keyring at all.
@@ -44,32 +47,39 @@ impl Keyring for PlatformKeyring {
 }
 
 impl PlatformKeyring {
-    /// Stores the key of a provider in place of the one that is there. Returns false if there is no keyring that takes it:
-    /// on macOS, whose program takes keys only from its arguments, where every process of the user sees them, and without
-    /// `secret-tool`, or without a service behind it.
+    /// Stores the secret of an account, such as the key of a provider, in place of the one that is there. Returns false if
+    /// there is no keyring for it: on macOS, whose program takes secrets only from its arguments, where every process of
+    /// the user sees them, without `secret-tool`, and if it is longer than 8 KiB.
     ///
     /// # Errors
-    /// The keyring could not be queried.
-    pub async fn store(&self, provider: &str, key: &SecretString) -> Result<bool, KeyError> {
-        if !cfg!(target_os = "linux") {
+    /// The keyring could not be queried, as without a service behind `secret-tool`, or did not keep the secret.
+    pub async fn store(&self, account: &str, secret: &SecretString) -> Result<bool, KeyError> {
+        if !cfg!(target_os = "linux") || secret.expose_secret().len() > MAX_STORED {
             return Ok(false);
         }
         let mut command = Command::new("secret-tool");
-        command.args(["store", "--label", &format!("{SERVICE}: {provider}"), "service", SERVICE, "account", provider]);
-        let is_stored = output(command, Some(key)).await?.is_some_and(|output| output.status.success());
-        // A service may accept a key and lose it.
-        Ok(is_stored && self.get(provider).await?.is_some_and(|stored| stored.expose_secret() == key.expose_secret()))
+        command.args(["store", "--label", &format!("{SERVICE}: {account}"), "service", SERVICE, "account", account]);
+        let Some(output) = output(command, Some(secret)).await? else { return Ok(false) };
+        // A service may accept a secret and lose it.
+        let is_kept = output.status.success()
+            && self.get(account).await?.is_some_and(|stored| stored.expose_secret() == secret.expose_secret());
+        if !is_kept {
+            // What is there is incomplete or out of date, and would be used.
+            let _ = self.remove(account).await;
+            return Err(KeyError::Keyring { source: io::Error::other("it did not keep what it was given") });
+        }
+        Ok(true)
     }
 
-    /// Removes the key of a provider. Returns false if there was none.
+    /// Removes the secret of an account. Returns false if there was none.
     ///
     /// # Errors
-    /// The keyring could not be queried, or did not remove the key.
-    pub async fn remove(&self, provider: &str) -> Result<bool, KeyError> {
-        if self.get(provider).await?.is_none() {
+    /// The keyring could not be queried, or did not remove the secret.
+    pub async fn remove(&self, account: &str) -> Result<bool, KeyError> {
+        if self.get(account).await?.is_none() {
             return Ok(false);
         }
-        let removed = match platform_command(REMOVE, provider) {
+        let removed = match platform_command(REMOVE, account) {
             Some(command) => output(command, None).await?.is_some_and(|output| output.status.success()),
             None => false,
         };
@@ -95,11 +105,11 @@ type Action = (&'static str, &'static str, Option<&'static str>);
 const GET: Action = ("find-generic-password", "lookup", Some("-w"));
 const REMOVE: Action = ("delete-generic-password", "clear", None);
 
-fn platform_command((on_macos, on_linux, last): Action, provider: &str) -> Option<Command> {
+fn platform_command((on_macos, on_linux, last): Action, account: &str) -> Option<Command> {
     let (program, arguments) = if cfg!(target_os = "macos") {
-        ("/usr/bin/security", [on_macos, "-s", SERVICE, "-a", provider].into_iter().chain(last).collect::<Vec<_>>())
+        ("/usr/bin/security", [on_macos, "-s", SERVICE, "-a", account].into_iter().chain(last).collect::<Vec<_>>())
     } else if cfg!(target_os = "linux") {
-        ("secret-tool", [on_linux, "service", SERVICE, "account", provider].to_vec())
+        ("secret-tool", [on_linux, "service", SERVICE, "account", account].to_vec())
     } else {
         return None;
     };
