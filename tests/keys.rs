@@ -24,7 +24,7 @@ fn login(pinion: &Pinion, provider: &str, key: &str) -> Ended {
 }
 
 /// Returns the command with a `secret-tool` that runs this script, with its directory as `$d`.
-fn with_keyring(pinion: &Pinion, arguments: &[&str], script: &str) -> Command {
+pub(crate) fn with_keyring(pinion: &Pinion, arguments: &[&str], script: &str) -> Command {
     let program = pinion.write("../bin/secret-tool", format!("#!/bin/sh\nd=$(dirname \"$0\")\n{script}\n"));
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = pinion.command(arguments);
@@ -34,7 +34,7 @@ fn with_keyring(pinion: &Pinion, arguments: &[&str], script: &str) -> Command {
 }
 
 /// A keyring that works and writes down how it was called.
-const KEYRING: &str = "echo \"$@\" >> $d/calls\nshift_to_account() { for a; do :; done; echo \"$a\"; }\n\
+pub(crate) const KEYRING: &str = "echo \"$@\" >> $d/calls\nshift_to_account() { for a; do :; done; echo \"$a\"; }\n\
                        f=$d/key-$(shift_to_account \"$@\")\n\
                        case $1 in store) cat > $f;; lookup) [ -f $f ] && cat $f;; clear) rm $f;; esac";
 

@@ -1,5 +1,7 @@
 //! `pinion mcp login`, against a scripted authorization server.
 
+use crate::keys::{KEYRING, with_keyring};
+use crate::providers::ended;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pinion_tests::{Answer, HttpServer, Pinion, Received, answer, call, say};
@@ -8,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 const TOKEN: &str = "Zq7Xw3Vb9Nm2Zq7Xw3Vb9Nm2";
@@ -155,7 +157,10 @@ struct LoggingIn {
 
 impl LoggingIn {
     fn start(pinion: &Pinion, more: &[&str]) -> Self {
-        let mut command = pinion.command(["mcp", "login", "web"].iter().chain(more));
+        Self::of(pinion.command(["mcp", "login", "web"].iter().chain(more)))
+    }
+
+    fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap());
         Self { child, lines, seen: String::new() }
@@ -237,6 +242,87 @@ async fn login_registers_proves_its_key_and_stores_tokens_privately() {
     assert!(again.stderr.contains("hint: `pinion mcp login web` logs in"), "{again:?}");
     assert!(!std::fs::read_to_string(&stored).unwrap().contains(TOKEN));
     assert_eq!(pinion.run(["mcp", "call", "web", "echo"]).code, Some(1));
+}
+
+/// Logs in with this `secret-tool`, and returns what the command printed.
+fn log_in_with(pinion: &Pinion, server: &HttpServer, state: &Mutex<Provider>, script: &str) -> String {
+    let mut login = LoggingIn::of(with_keyring(pinion, &["mcp", "login", "web"], script));
+    let page = login.line("http");
+    agree(&page, state, &issuer(server));
+    let (code, printed) = login.end();
+    assert!(code == Some(0) && !printed.contains(TOKEN), "{printed}");
+    printed
+}
+
+fn token_file(pinion: &Pinion) -> String {
+    std::fs::read_to_string(pinion.home().join("mcp-auth.json")).unwrap()
+}
+
+/// Returns the items of the scripted keyring that have tokens.
+fn items(pinion: &Pinion) -> Vec<String> {
+    let entries = std::fs::read_dir(pinion.home().join("../bin")).unwrap();
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok());
+    texts.filter(|text| text.contains(TOKEN)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_move_to_the_keyring_and_logout_removes_them() {
+    let (server, state) = provider(&[]).await;
+    let pinion = Pinion::default();
+    add(&pinion, &server);
+    log_in_with(&pinion, &server, &state, "cat > /dev/null; exit 1");
+    assert!(token_file(&pinion).contains(TOKEN));
+    let with = |arguments: &[&str]| ended(with_keyring(&pinion, arguments, KEYRING));
+    // Those of the file are read while the keyring has none.
+    let called = with(&["mcp", "call", "web", "echo"]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "fine\n"), "{called:?}");
+    let printed = log_in_with(&pinion, &server, &state, KEYRING);
+    assert!(!printed.contains("keyring"), "{printed}");
+    assert!(!token_file(&pinion).contains(TOKEN) && items(&pinion).len() == 1);
+    let called = with(&["mcp", "call", "web", "echo"]);
+    assert_eq!((called.code, called.stdout.as_str(), called.stderr.as_str()), (Some(0), "fine\n", ""), "{called:?}");
+    let calls = std::fs::read_to_string(pinion.home().join("../bin/calls")).unwrap();
+    assert!(calls.contains("service pinion account mcp:") && !calls.contains(TOKEN), "{calls}");
+    // A command asks the keyring once, however many requests it sends.
+    let lookups = || std::fs::read_to_string(pinion.home().join("../bin/calls")).unwrap().matches("lookup").count();
+    let before = lookups();
+    assert_eq!(with(&["mcp", "call", "web", "echo"]).code, Some(0));
+    assert_eq!(lookups(), before + 1);
+    assert_eq!(with(&["mcp", "logout", "web"]).code, Some(0));
+    assert!(items(&pinion).is_empty() && token_file(&pinion).trim() == "{}", "{}", token_file(&pinion));
+    assert_eq!(with(&["mcp", "logout", "web"]).code, Some(1));
+    assert_eq!(with(&["mcp", "call", "web", "echo"]).code, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keyring_that_fails_is_reported_and_loses_no_tokens() {
+    let (server, state) = provider(&[]).await;
+    let pinion = Pinion::default();
+    add(&pinion, &server);
+    let call = |script: &str| ended(with_keyring(&pinion, &["mcp", "call", "web", "echo"], script));
+    // One that fails, one that forgets, and one that cuts off what it gets.
+    for script in ["cat > /dev/null; exit 1", "cat > /dev/null", &KEYRING.replace("cat > $f", "head -c 20 > $f")] {
+        let printed = log_in_with(&pinion, &server, &state, script);
+        let times = printed.matches("the keyring does not work").count();
+        assert!(times == 1 && printed.contains("mcp-auth.json"), "{printed}");
+        assert!(token_file(&pinion).contains(TOKEN));
+        assert_eq!(call(script).stdout, "fine\n");
+        // They are in the file already, so that nothing is new.
+        assert!(!log_in_with(&pinion, &server, &state, script).contains("keyring"));
+        assert_eq!(ended(with_keyring(&pinion, &["mcp", "logout", "web"], script)).code, Some(0));
+    }
+    log_in_with(&pinion, &server, &state, KEYRING);
+    // A locked keyring whose question is closed: the tokens stay where they are, and work when it is open again.
+    let locked = call("exit 1");
+    assert!(locked.code == Some(1) && locked.stderr.contains("is locked"), "{locked:?}");
+    assert_eq!(call(KEYRING).stdout, "fine\n");
+    let printed = log_in_with(&pinion, &server, &state, "cat > /dev/null; exit 1");
+    assert!(printed.contains("the keyring does not work"), "{printed}");
+    assert_eq!(call("exit 1").stdout, "fine\n");
+    // The older ones go with a logout, too.
+    assert_eq!(items(&pinion).len(), 1);
+    assert_eq!(ended(with_keyring(&pinion, &["mcp", "logout", "web"], KEYRING)).code, Some(0));
+    assert!(items(&pinion).is_empty() && token_file(&pinion).trim() == "{}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,7 @@ pub use error::McpError;
 pub use http::{ChooseProxy, HttpSettings};
 pub use ports::{
     Elicited, LaunchedServer, Launcher, LoginCode, LoginMethod, LoginPage, MemoryTokens, NoPerson, Person, Ports,
-    ServerProcess, TokenStore,
+    ServerProcess, StoredToken, TokenStore,
 };
 pub use request::{CallContext, Request};
 pub use server::{PromptInfo, ServerInfo, ServerState, ToolInfo};

@@ -60,23 +60,34 @@ pub trait ServerProcess: Send {
     fn wait(&mut self) -> BoxFuture<'_, String>;
 }
 
-/// Keeps OAuth credentials, which are opaque JSON.
+/// Value under a key of a [`TokenStore`].
+#[derive(Clone, Debug)]
+pub enum StoredToken {
+    /// Nothing was saved.
+    None,
+    /// The value.
+    Value(SecretString),
+    /// There is a value that cannot be had now, for this reason, as in a locked keyring. Another one can be saved.
+    Withheld(String),
+}
+
+/// Keeps OAuth credentials, which are opaque JSON. Every method takes a few seconds at most.
 pub trait TokenStore: Send + Sync {
-    /// Returns the value that was saved under a key.
+    /// Returns the value that was saved under a key. Called before each request to a server with a login.
     ///
     /// # Errors
     /// The store cannot be read.
-    fn load(&self, key: &str) -> io::Result<Option<SecretString>>;
+    fn load<'a>(&'a self, key: &'a str) -> BoxFuture<'a, io::Result<StoredToken>>;
     /// Saves under a key, replacing an earlier value.
     ///
     /// # Errors
     /// The store cannot be written.
-    fn save(&self, key: &str, value: &SecretString) -> io::Result<()>;
-    /// Removes the value of a key, if it has one.
+    fn save<'a>(&'a self, key: &'a str, value: &'a SecretString) -> BoxFuture<'a, io::Result<()>>;
+    /// Removes the value of a key. Returns whether it had one.
     ///
     /// # Errors
     /// The store cannot be written.
-    fn remove(&self, key: &str) -> io::Result<()>;
+    fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, io::Result<bool>>;
     /// Locks a key against all other processes until the result is dropped. Returns `None` while another one holds the
     /// lock. [`TokenStore::save`] works while the key is locked.
     ///
@@ -198,18 +209,20 @@ impl MemoryTokens {
 }
 
 impl TokenStore for MemoryTokens {
-    fn load(&self, key: &str) -> io::Result<Option<SecretString>> {
-        Ok(self.lock().get(key).cloned())
+    fn load<'a>(&'a self, key: &'a str) -> BoxFuture<'a, io::Result<StoredToken>> {
+        async { Ok(self.lock().get(key).cloned().map_or(StoredToken::None, StoredToken::Value)) }.boxed()
     }
 
-    fn save(&self, key: &str, value: &SecretString) -> io::Result<()> {
-        self.lock().insert(key.to_owned(), value.clone());
-        Ok(())
+    fn save<'a>(&'a self, key: &'a str, value: &'a SecretString) -> BoxFuture<'a, io::Result<()>> {
+        async {
+            self.lock().insert(key.to_owned(), value.clone());
+            Ok(())
+        }
+        .boxed()
     }
 
-    fn remove(&self, key: &str) -> io::Result<()> {
-        self.lock().remove(key);
-        Ok(())
+    fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, io::Result<bool>> {
+        async { Ok(self.lock().remove(key).is_some()) }.boxed()
     }
 
     /// No other process knows these tokens.

@@ -127,8 +127,8 @@ impl Servers {
     ///
     /// # Errors
     /// The stored tokens cannot be read or removed, or the server needs no login.
-    pub fn logout(&self, server: &str) -> Result<bool, McpError> {
-        self.find(server)?.logout()
+    pub async fn logout(&self, server: &str) -> Result<bool, McpError> {
+        self.find(server)?.logout().await
     }
 
     /// Switches a server on or off until the end of the session; off closes its connection.

@@ -103,7 +103,7 @@ async fn with_server(
             base.mcp_servers().login(name, method, token).await.map_err(|error| failed(name, error))?;
             Ok(format!("logged in to `{}`", line(name)))
         }
-        "logout" => match base.mcp_servers().logout(name) {
+        "logout" => match base.mcp_servers().logout(name).await {
             Ok(true) => Ok(format!("logged out of `{}`", line(name))),
             Ok(false) => Err(Problem::new(
                 format!("MCP server `{}` has no login", line(name)),

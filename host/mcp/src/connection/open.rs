@@ -168,8 +168,9 @@ impl Opener<'_> {
         mut headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Opened, OpenError> {
         let fault = Fault::default();
-        if let Some(oauth) = self.oauth.filter(|oauth| oauth.has_tokens())
+        if let Some(oauth) = self.oauth
             && !headers.contains_key(&http::header::AUTHORIZATION)
+            && oauth.has_tokens().await
         {
             let token = oauth.token(client.clone()).await.map_err(login_failure)?;
             let mut value = HeaderValue::try_from(format!("Bearer {token}"))

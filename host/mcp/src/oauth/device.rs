@@ -90,7 +90,7 @@ impl Login<'_> {
         let stored = StoredCredentials::new(id, Some(token), granted, Some(now)).with_issuer(metadata.issuer.clone());
         let _guard = store.guard().await?;
         store.register(registration);
-        Ok(store.write(stored)?)
+        Ok(store.write(stored).await?)
     }
 
     /// Returns the client: the configured one, the one that a document on the web describes, the one of the last login
@@ -111,7 +111,7 @@ impl Login<'_> {
         if let Some(document) = self.document(metadata) {
             return Ok(Registered { id: document.to_string(), secret: None, registration: registration(&None) });
         }
-        if let Some(record) = self.registered(metadata, GRANT)? {
+        if let Some(record) = self.registered(metadata, GRANT).await? {
             let secret = record.client_secret.clone();
             let registration = registration(&secret);
             return Ok(Registered { id: record.client_id().to_owned(), secret, registration });

@@ -122,7 +122,8 @@ impl Login<'_> {
         let challenged = params.as_ref().and_then(|params| params.scope.as_deref()).unwrap_or_default();
         let challenged = challenged.split_whitespace().map(str::to_owned);
         let is_step_up = params.as_ref().is_some_and(WWWAuthenticateParams::is_insufficient_scope);
-        let granted = self.oauth.store.read()?.map(|record| record.scopes().to_vec()).unwrap_or_default();
+        let granted =
+            self.oauth.store.read_if_possible().await?.map(|record| record.scopes().to_vec()).unwrap_or_default();
         let configured = &self.oauth.config.scopes;
         let mut scopes = match (is_step_up, configured.is_empty()) {
             (true, _) => union(&union(configured, granted), challenged),
@@ -160,7 +161,7 @@ impl Login<'_> {
             manager.configure_client(OAuthClientConfig::new(document.as_str(), redirect))?;
             return Ok(Registration { client_secret: None, redirect: redirects });
         }
-        if let Some(record) = self.registered(metadata, redirect)? {
+        if let Some(record) = self.registered(metadata, redirect).await? {
             let mut client = OAuthClientConfig::new(record.client_id(), redirect);
             client.client_secret = record.client_secret.clone();
             manager.configure_client(client)?;
@@ -178,7 +179,7 @@ impl Login<'_> {
 
     /// Returns the stored login, if its client was registered for this redirect address at this issuer, to which a
     /// registration belongs.
-    pub(super) fn registered(
+    pub(super) async fn registered(
         &self,
         metadata: &AuthorizationMetadata,
         redirect: &str,
@@ -187,7 +188,7 @@ impl Login<'_> {
             let is_known = record.issuer().is_some() && record.issuer() == metadata.issuer.as_deref();
             is_known && record.redirect.as_deref() == Some(redirect)
         };
-        Ok(self.oauth.store.read()?.filter(is_same))
+        Ok(self.oauth.store.read_if_possible().await?.filter(is_same))
     }
 }
 

@@ -75,10 +75,14 @@ impl OAuth {
     /// Returns a client that sends the stored token, refreshes it before it expires, and otherwise sends none.
     pub(crate) async fn authorized(&self, client: Client) -> Result<AuthClient<Client>, OAuthError> {
         let mut manager = self.manager().await?;
-        if let Some(record) = self.store.read()? {
+        let record = match self.may_log_in_alone() {
+            true => self.store.read_if_possible().await?,
+            false => self.store.read().await?,
+        };
+        if let Some(record) = record {
             if manager.initialize_from_store().await? {
                 self.configure(&mut manager, &record)?;
-            } else if self.store.read()?.is_none_or(|record| !record.has_tokens()) {
+            } else if self.store.read().await?.is_none_or(|record| !record.has_tokens()) {
                 // The authorization server changed; its tokens are void.
                 return Err(OAuthError::Required);
             }
@@ -92,15 +96,13 @@ impl OAuth {
     }
 
     /// Forgets the login. Returns whether there was one.
-    pub(crate) fn logout(&self) -> Result<bool, OAuthError> {
-        let has_login = self.store.read()?.is_some();
-        self.store.remove()?;
-        Ok(has_login)
+    pub(crate) async fn logout(&self) -> Result<bool, OAuthError> {
+        self.store.remove().await
     }
 
-    /// Returns whether tokens are stored.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.store.read().ok().flatten().is_some_and(|record| record.has_tokens())
+    /// Returns whether tokens are stored, also if they cannot be read now.
+    pub(crate) async fn has_tokens(&self) -> bool {
+        self.store.read().await.map_or(true, |record| record.is_some_and(|record| record.has_tokens()))
     }
 
     async fn manager(&self) -> Result<AuthorizationManager, OAuthError> {

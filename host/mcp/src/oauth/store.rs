@@ -11,9 +11,9 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::OAuthError;
 use crate::error::causes;
-use crate::ports::TokenStore;
+use crate::ports::{StoredToken, TokenStore};
 
-/// Longest wait for another process that refreshes the same login, longer than its request may take.
+/// Longest wait for another process that refreshes the same login, longer than its request and its store may take.
 const LOCK_WAIT: Duration = Duration::from_secs(45);
 /// Time between two attempts to get the lock.
 const LOCK_POLL: Duration = Duration::from_millis(50);
@@ -81,15 +81,29 @@ impl Store {
         *self.registration.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(registration);
     }
 
-    /// Returns the stored login. One that cannot be understood counts as none.
-    pub(super) fn read(&self) -> Result<Option<Record>, OAuthError> {
-        let text = self.tokens.load(&self.key);
-        let text = text.map_err(|error| OAuthError::Failed(format!("cannot read tokens: {}", causes(&error))))?;
-        Ok(text.and_then(|text| serde_json::from_str(text.expose_secret()).ok()))
+    /// Returns the stored login. One that cannot be understood counts as none; one that is withheld is an error.
+    pub(super) async fn read(&self) -> Result<Option<Record>, OAuthError> {
+        self.load().await?.map_err(|reason| OAuthError::Failed(format!("cannot read tokens: {reason}")))
     }
 
-    pub(super) fn remove(&self) -> Result<(), OAuthError> {
-        let removed = self.tokens.remove(&self.key);
+    /// Returns the stored login, to replace it. One that is withheld counts as none.
+    pub(super) async fn read_if_possible(&self) -> Result<Option<Record>, OAuthError> {
+        Ok(self.load().await?.unwrap_or_default())
+    }
+
+    /// Returns the stored login, or the reason that it is withheld.
+    async fn load(&self) -> Result<Result<Option<Record>, String>, OAuthError> {
+        let loaded = self.tokens.load(&self.key).await;
+        match loaded.map_err(|error| OAuthError::Failed(format!("cannot read tokens: {}", causes(&error))))? {
+            StoredToken::None => Ok(Ok(None)),
+            StoredToken::Value(text) => Ok(Ok(serde_json::from_str(text.expose_secret()).ok())),
+            StoredToken::Withheld(reason) => Ok(Err(reason)),
+        }
+    }
+
+    /// Removes the stored login. Returns whether there was one.
+    pub(super) async fn remove(&self) -> Result<bool, OAuthError> {
+        let removed = self.tokens.remove(&self.key).await;
         removed.map_err(|error| OAuthError::Failed(format!("cannot remove tokens: {}", causes(&error))))
     }
 
@@ -111,13 +125,14 @@ impl Store {
         }
     }
 
-    pub(super) fn write(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+    pub(super) async fn write(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         let registration = self.registration.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let registration = match registration {
             Some(registration) => registration,
             // A refresh keeps the registration.
             None => {
-                let kept = self.read().ok().flatten().filter(|record| record.client_id() == credentials.client_id);
+                let kept = self.read_if_possible().await.ok().flatten();
+                let kept = kept.filter(|record| record.client_id() == credentials.client_id);
                 kept.map(|record| Registration { client_secret: record.client_secret, redirect: record.redirect })
                     .unwrap_or_default()
             }
@@ -126,7 +141,7 @@ impl Store {
         let record = Record { credentials, client_secret, redirect };
         let text =
             serde_json::to_string(&record).map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
-        let saved = self.tokens.save(&self.key, &SecretString::from(text));
+        let saved = self.tokens.save(&self.key, &SecretString::from(text)).await;
         saved.map_err(|error| AuthError::CredentialStoreError(causes(&error)))
     }
 }
@@ -139,7 +154,9 @@ impl CredentialStore for Store {
         Self: 'f,
     {
         Box::pin(async {
-            let record = self.read().map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
+            // A connection is not opened with a login that is withheld, except by a client that can get another one.
+            let record = self.read_if_possible().await;
+            let record = record.map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
             Ok(record.map(|record| record.credentials))
         })
     }
@@ -149,7 +166,7 @@ impl CredentialStore for Store {
         'a: 'f,
         Self: 'f,
     {
-        Box::pin(async { self.write(credentials) })
+        Box::pin(self.write(credentials))
     }
 
     fn clear<'a, 'f>(&'a self) -> BoxFuture<'f, Result<(), AuthError>>
@@ -157,7 +174,10 @@ impl CredentialStore for Store {
         'a: 'f,
         Self: 'f,
     {
-        Box::pin(async { self.remove().map_err(|error| AuthError::CredentialStoreError(error.to_string())) })
+        Box::pin(async {
+            let removed = self.remove().await;
+            removed.map(drop).map_err(|error| AuthError::CredentialStoreError(error.to_string()))
+        })
     }
 
     fn acquire_refresh_guard<'a, 'f>(&'a self) -> BoxFuture<'f, Result<Option<CredentialRefreshGuard>, AuthError>>

@@ -45,10 +45,10 @@ impl Server {
         let Some(oauth) = &self.oauth else {
             return Err(McpError::unsent(name, "runs as a process, which needs no login"));
         };
+        let has_tokens = oauth.has_tokens().await;
         let challenge = {
             let mut inner = self.lock();
-            let is_step_up =
-                oauth.has_tokens() && inner.challenge.as_deref().is_some_and(|c| c.contains("insufficient_scope"));
+            let is_step_up = has_tokens && inner.challenge.as_deref().is_some_and(|c| c.contains("insufficient_scope"));
             if is_step_up {
                 if inner.step_ups == MAX_STEP_UPS {
                     let text = format!("still asks for more scopes after {MAX_STEP_UPS} logins");
@@ -68,12 +68,12 @@ impl Server {
     }
 
     /// Forgets the login and closes the connection. Returns whether there was a login.
-    pub(crate) fn logout(&self) -> Result<bool, McpError> {
+    pub(crate) async fn logout(&self) -> Result<bool, McpError> {
         let name = &self.config.name;
         let Some(oauth) = &self.oauth else {
             return Err(McpError::unsent(name, "runs as a process, which needs no login"));
         };
-        let done = oauth.logout();
+        let done = oauth.logout().await;
         if !done.map_err(|error| McpError::unsent(name, format!("logout failed: {error}")))? {
             return Ok(false);
         }

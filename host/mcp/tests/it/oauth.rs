@@ -1,13 +1,13 @@
 //! Logins, against a scripted authorization server.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use pinion_mcp::{
     CallContext, Elicited, LoginCode, LoginMethod, LoginPage, McpError, MemoryTokens, Person, Ports, ServerState,
-    Servers, TokenStore,
+    Servers, StoredToken, TokenStore,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -213,7 +213,7 @@ async fn request_without_a_login_asks_nobody_and_a_login_makes_it_work() {
     assert!(ask(&bench.servers).await.unwrap().contains("fine"));
     let exchange = web.requests("/token").remove(0)["body"].as_str().unwrap().to_owned();
     assert!(exchange.contains("code_verifier=") && exchange.contains("resource="), "{exchange}");
-    bench.servers.logout(NAME).unwrap();
+    bench.servers.logout(NAME).await.unwrap();
     assert!(matches!(ask(&bench.servers).await, Err(McpError::LoginRequired { .. })));
 }
 
@@ -384,6 +384,8 @@ async fn login_with_a_code_needs_a_server_that_has_it() {
 struct Shared {
     tokens: MemoryTokens,
     locked: Arc<Mutex<bool>>,
+    /// The tokens are there and not returned, until others are saved.
+    withheld: AtomicBool,
 }
 
 struct Unlock(Arc<Mutex<bool>>);
@@ -395,13 +397,17 @@ impl Drop for Unlock {
 }
 
 impl TokenStore for Shared {
-    fn load(&self, key: &str) -> std::io::Result<Option<SecretString>> {
-        self.tokens.load(key)
+    fn load<'a>(&'a self, key: &'a str) -> BoxFuture<'a, std::io::Result<StoredToken>> {
+        match self.withheld.load(Ordering::SeqCst) {
+            true => async { Ok(StoredToken::Withheld("the keyring is locked".to_owned())) }.boxed(),
+            false => self.tokens.load(key),
+        }
     }
-    fn save(&self, key: &str, value: &SecretString) -> std::io::Result<()> {
+    fn save<'a>(&'a self, key: &'a str, value: &'a SecretString) -> BoxFuture<'a, std::io::Result<()>> {
+        self.withheld.store(false, Ordering::SeqCst);
         self.tokens.save(key, value)
     }
-    fn remove(&self, key: &str) -> std::io::Result<()> {
+    fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, std::io::Result<bool>> {
         self.tokens.remove(key)
     }
     fn try_lock(&self, _: &str) -> std::io::Result<Option<Box<dyn Send>>> {
@@ -426,4 +432,19 @@ async fn processes_that_share_a_login_refresh_it_one_after_another() {
     assert!(refreshes >= 4, "{refreshes} refreshes");
     let number = script.issued.load(Ordering::SeqCst);
     assert_eq!(number, web.requests("/token").len(), "a refresh token was used twice");
+}
+
+#[tokio::test]
+async fn login_that_the_store_withholds_is_an_error_until_there_is_another() {
+    let web = Script::default().serve().await;
+    let tokens = Arc::new(Shared::default());
+    let first = bench_with(&web, agree(""), |_| {}, tokens.clone());
+    let _ = ask(&first.servers).await;
+    login(&first).await.unwrap();
+    tokens.withheld.store(true, Ordering::SeqCst);
+    let second = bench_with(&web, agree(""), |_| {}, tokens.clone());
+    let error = ask(&second.servers).await.unwrap_err().to_string();
+    assert!(error.contains("cannot use the stored login") && error.contains("the keyring is locked"), "{error}");
+    login(&second).await.unwrap();
+    assert!(ask(&second.servers).await.is_ok());
 }

@@ -180,7 +180,7 @@ impl Mcp {
                 let method = if device { LoginMethod::Device } else { LoginMethod::Browser };
                 talk::login(base, &name, method).await
             }
-            McpCommand::Logout { name } => talk::logout(base, &name),
+            McpCommand::Logout { name } => talk::logout(base, &name).await,
             McpCommand::Test { name, json } => talk::test(base, &name, json).await,
             McpCommand::Tools { name, json } => talk::tools(base, &name, json).await,
             McpCommand::Call { server, tool, arguments, json } => {

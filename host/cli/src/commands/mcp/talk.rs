@@ -187,12 +187,12 @@ pub(super) async fn login(base: &Base, name: &str, method: LoginMethod) -> Resul
     print(&text!("logged in to MCP server `{}`\n", name))
 }
 
-pub(super) fn logout(base: &Base, name: &str) -> Result<()> {
+pub(super) async fn logout(base: &Base, name: &str) -> Result<()> {
     let config = base.mcp_config().find(name).cloned().ok_or_else(|| unknown(base, name))?;
     if matches!(config.transport, Transport::Stdio { .. }) {
         return Err(Failure::usage(format!("MCP server `{name}` is a program and needs no login")));
     }
-    if !base.mcp_servers().logout(name).map_err(|error| failure(error, &config))? {
+    if !base.mcp_servers().logout(name).await.map_err(|error| failure(error, &config))? {
         return Err(Failure::failed(format!("MCP server `{name}` has no login"))
             .hint(format!("`pinion mcp login {name}` logs in")));
     }
