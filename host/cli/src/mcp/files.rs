@@ -4,7 +4,7 @@
 //! environment. A project's files get only variables that the user names under `[mcp]`, and a few that contain no secret.
 
 use crate::base::Base;
-use crate::mcp::lazy::McpConfig;
+use crate::mcp::lazy::{McpConfig, unexpanded};
 use crate::output::line;
 use crate::process::hardening;
 use crate::trust::PROJECT_SERVERS;
@@ -25,11 +25,8 @@ impl Base {
         let source = ConfigSource { scope: Scope::User, path: path.clone() };
         match crate::files::private::read_settings(&path) {
             Ok(Some(text)) => {
-                config.add(
-                    ServerFile::parse(&text, &source, &|name| self.users_variable(name)),
-                    as_written(&text, &source),
-                    &source,
-                );
+                let file = ServerFile::parse(&text, &source, &|name| self.users_variable(name));
+                config.add(file, text, &source);
             }
             Ok(None) => {}
             Err(error) => config.notices.push(format!("could not read `{}`: {error}", path.display())),
@@ -39,7 +36,7 @@ impl Base {
             let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
             let mut file = ServerFile::parse(text, &source, &|name| self.projects_variable(name));
             file.servers.iter_mut().for_each(|server| self.bind(&mut server.transport));
-            config.add(file, as_written(text, &source), &source);
+            config.add(file, text.to_owned(), &source);
         }
         config
     }
@@ -76,18 +73,13 @@ impl Base {
     }
 }
 
-/// Parses a file without expanding anything: every variable stands for itself, so that the user sees what is written.
-fn as_written(text: &str, source: &ConfigSource) -> ServerFile {
-    ServerFile::parse(text, source, &|name| Lookup::Value(format!("${{{name}}}")))
-}
-
 /// Describes the servers in a project's files for the question whether to trust them, without expanding anything: a program
 /// with its arguments and variables, or an address with what it gets.
 pub(crate) fn describe(texts: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, text) in texts {
         let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
-        let file = as_written(&text, &source);
+        let file = unexpanded(&text, &source);
         for server in &file.servers {
             let state = if server.enabled { "" } else { " (disabled)" };
             lines.push(format!("MCP server `{}`{state}: {}", server.name, whole(&what(server))));

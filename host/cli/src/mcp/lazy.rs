@@ -3,7 +3,7 @@
 use crate::approve::Person;
 use crate::mcp::person::ServersUser;
 use pinion_mcp::Servers;
-use pinion_mcp::config::{ConfigSource, Problem, ServerConfig, ServerFile};
+use pinion_mcp::config::{ConfigSource, Lookup, Problem, ServerConfig, ServerFile};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -86,8 +86,10 @@ impl LazyServers {
 #[derive(Debug, Default)]
 pub(crate) struct McpConfig {
     pub(crate) servers: Vec<ServerConfig>,
-    /// The same with their variables not expanded, for display: the values of variables are often secrets.
-    written: Vec<ServerConfig>,
+    /// The files as they were read.
+    texts: Vec<(String, ConfigSource)>,
+    /// The servers with their variables not expanded, for display: the values of variables are often secrets.
+    written: OnceLock<Vec<ServerConfig>>,
     pub(crate) problems: Vec<FileProblem>,
     pub(crate) notices: Vec<String>,
 }
@@ -115,10 +117,8 @@ impl FileProblem {
 }
 
 impl McpConfig {
-    /// Adds the servers of a file, except those whose name an earlier file has. `written` is the same file with its
-    /// variables not expanded.
-    pub(super) fn add(&mut self, file: ServerFile, written: ServerFile, source: &ConfigSource) {
-        let mut written = written.servers;
+    /// Adds the servers of a file with this text, except those whose name an earlier file has.
+    pub(super) fn add(&mut self, file: ServerFile, text: String, source: &ConfigSource) {
         for server in file.servers {
             match self.servers.iter().find(|other| other.name == server.name) {
                 Some(other) => self.notices.push(format!(
@@ -127,16 +127,13 @@ impl McpConfig {
                     source.path.display(),
                     other.source.path.display()
                 )),
-                None => {
-                    let at = written.iter().position(|written| written.name == server.name);
-                    self.written.extend(at.map(|at| written.swap_remove(at)));
-                    self.servers.push(server);
-                }
+                None => self.servers.push(server),
             }
         }
         let problems = file.problems.into_iter().map(|problem| FileProblem { source: source.clone(), problem });
         self.problems.extend(problems);
         self.notices.extend(file.notices.into_iter().map(|notice| format!("`{}` {notice}", source.path.display())));
+        self.texts.push((text, source.clone()));
     }
 
     /// Returns a server by its name.
@@ -147,13 +144,24 @@ impl McpConfig {
     /// Returns a server as it is written, with its variables not expanded. None if the entry makes sense only with their
     /// values, such as an address that is one variable.
     pub(crate) fn as_written(&self, name: &str) -> Option<&ServerConfig> {
-        self.written.iter().find(|server| server.name == name)
+        let is_used =
+            |written: &ServerConfig| self.find(&written.name).is_some_and(|server| server.source == written.source);
+        let written = self.written.get_or_init(|| {
+            let servers = self.texts.iter().flat_map(|(text, source)| unexpanded(text, source).servers);
+            servers.filter(is_used).collect()
+        });
+        written.iter().find(|server| server.name == name)
     }
 
     /// Returns everything that the user should know before a run.
     pub(crate) fn all_notices(&self) -> Vec<String> {
         self.problems.iter().map(FileProblem::text).chain(self.notices.iter().cloned()).collect()
     }
+}
+
+/// Parses a file without expanding anything: every variable stands for itself, so that the user sees what is written.
+pub(super) fn unexpanded(text: &str, source: &ConfigSource) -> ServerFile {
+    ServerFile::parse(text, source, &|name| Lookup::Value(format!("${{{name}}}")))
 }
 
 #[cfg(test)]
