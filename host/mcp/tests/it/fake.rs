@@ -53,7 +53,7 @@ impl Io {
         let _ = self.errors.write_all(text.as_bytes()).await;
     }
 
-    /// Leaves the standard error to a child of the server, which complains a little later.
+    /// Leaves the standard error to a child of the server, which complains a little later. For paused time only.
     pub(crate) fn leave_complaint(self, text: &'static str) {
         let mut errors = self.errors;
         tokio::spawn(async move {
@@ -267,7 +267,7 @@ impl Log {
     }
 }
 
-/// Waits until a condition holds, letting other tasks run.
+/// Waits until a condition holds, letting other tasks run. Takes no time where time is paused.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let wait = async {
         while !condition() {

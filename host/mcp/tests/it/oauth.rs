@@ -2,12 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use pinion_mcp::{
-    CallContext, Elicited, LoginCode, LoginMethod, LoginPage, McpError, MemoryTokens, Person, Ports, ServerState,
-    Servers, StoredToken, TokenStore,
+    Elicited, LoginCode, LoginMethod, LoginPage, McpError, MemoryTokens, Person, Ports, ServerState, Servers,
+    StoredToken, TokenStore,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -15,8 +14,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::fake::{Fakes, NAME, call, ports};
-use crate::http::{Give, Got, Web, ask, config, json_body, proper, status};
+use crate::fake::{Fakes, NAME, ports};
+use crate::http::{Give, Got, PATIENCE, Web, ask, config, json_body, proper, status};
 
 /// Turns the address of a login page into the answer of the authorization server.
 type Browse = Arc<dyn Fn(&Url) -> String + Send + Sync>;
@@ -188,7 +187,7 @@ async fn login(bench: &Bench) -> Result<(), McpError> {
 
 async fn login_by(bench: &Bench, method: LoginMethod) -> Result<(), McpError> {
     let login = bench.servers.login(NAME, method, CancellationToken::new());
-    tokio::time::timeout(Duration::from_secs(20), login).await.unwrap()
+    tokio::time::timeout(PATIENCE, login).await.unwrap()
 }
 
 /// Tries to log in where one member of the metadata is changed, and returns the error.
@@ -322,8 +321,7 @@ async fn login_can_be_cancelled() {
         bench.servers.login(NAME, LoginMethod::Browser, cancel).await,
         Err(McpError::Cancelled { request_sent: false })
     );
-    let context = CallContext::within(Duration::from_secs(9));
-    assert!(bench.servers.request(NAME, call("echo"), context).await.is_err());
+    assert!(ask(&bench.servers).await.is_err());
 }
 
 const DOCUMENT: &str = "https://pinion.example/client.json";

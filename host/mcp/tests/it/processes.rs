@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use pinion_mcp::config::ServerConfig;
@@ -12,6 +11,7 @@ use pinion_mcp::{CallContext, LaunchedServer, Launcher, NoPerson, ServerProcess,
 use tokio::process::{Child, Command};
 
 use crate::fake::{NAME, call, ports, stdio, until};
+use crate::http::PATIENCE;
 
 /// A server of protocol 2025-11-25 in the language of shells.
 const SERVER: &str = r#"
@@ -67,7 +67,7 @@ async fn connecting_again_and_again_leaves_no_process_and_no_file_open() {
     let before = open_files();
     for _ in 0..count {
         servers.set_enabled(NAME, true).unwrap();
-        let context = CallContext::within(Duration::from_secs(60));
+        let context = CallContext::within(PATIENCE);
         assert!(servers.request(NAME, call("echo"), context).await.unwrap().contains("fine"));
         servers.set_enabled(NAME, false).unwrap();
     }
