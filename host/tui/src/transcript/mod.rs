@@ -207,13 +207,15 @@ impl Transcript {
         Some(answer.iter().filter_map(|entry| entry.item.answer()).collect())
     }
 
-    /// Returns the text of the selected item: the result of a call, reasoning, or the last words of a sub-agent.
+    /// Returns the text of the selected item: the result of a call, reasoning, a message of the user, or the last words of a
+    /// sub-agent.
     pub(crate) fn selected_text(&self) -> Option<String> {
         let entry = self.entries.get(self.selected?)?;
         let text = match &entry.item {
             Item::Call(call) => &call.output,
             Item::Thinking(thinking) => &thinking.text,
             Item::Agent(agent) => &agent.words,
+            Item::User(text) => text,
             _ => return None,
         };
         Some(text.clone()).filter(|text| !text.is_empty())
@@ -221,8 +223,11 @@ impl Transcript {
 
     /// Selects the item before or after the selected one among those that can be unfolded.
     pub(crate) fn select(&mut self, is_down: bool, height: usize, now: Duration) {
-        let is_foldable =
-            |at: &usize| matches!(self.entries[*at].item, Item::Call(_) | Item::Agent(_) | Item::Thinking(_));
+        let is_foldable = |at: &usize| match &self.entries[*at].item {
+            Item::Call(_) | Item::Agent(_) | Item::Thinking(_) => true,
+            Item::User(text) => render::is_long(text),
+            _ => false,
+        };
         let from = self.selected;
         self.selected = match is_down {
             true => (from.map_or(0, |at| at + 1)..self.len()).find(is_foldable).or(from),
@@ -248,6 +253,11 @@ impl Transcript {
             entry.is_unfolded = Some(!entry.is_unfolded.unwrap_or(default));
             entry.rows = None;
         }
+    }
+
+    /// Lets all items be folded or unfolded together again.
+    pub(crate) fn forget_folds(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.is_unfolded = None);
     }
 
     /// Finds the next item above or below the window's top whose text contains `query`, ignoring case, and shows it.

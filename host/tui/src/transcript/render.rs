@@ -16,6 +16,10 @@ use std::time::Duration;
 const FAILURE_ROWS: usize = 6;
 const CHANGED_ROWS: usize = 12;
 const GROWING_ROWS: usize = 5;
+/// Bytes and lines of a message of the user that is shown whole, and rows of one that is not.
+const LONG_MESSAGE: usize = 4_000;
+const LONG_LINES: usize = 40;
+const USER_ROWS: usize = 12;
 /// Rows of reasoning while the model writes it.
 const THINKING_ROWS: usize = 3;
 /// Characters of a result that are rendered when it is unfolded.
@@ -47,7 +51,7 @@ pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -
     match item {
         Item::User(text) => {
             let lead = Lead::new(vec![Piece::new("› ", theme.user)], vec![blank]);
-            wrapped(text, theme.strong, &lead, look)
+            user_rows(text, is_unfolded, &lead, look)
         }
         Item::Text(segment) => {
             let paper = Paper { is_continued: segment.continues(), is_growing: true, ..look.paper(&blank) };
@@ -73,6 +77,28 @@ fn wrapped(text: &str, style: Style, lead: &Lead, look: &Look) -> Vec<Row> {
     let pieces = Piece::new(text.trim_end(), style).with_links(Style::new());
     wrap(&pieces, look.columns, lead, &mut rows);
     rows
+}
+
+/// Renders a message of the user; a long one, such as a pasted file, is cut off until it is unfolded.
+fn user_rows(text: &str, is_unfolded: bool, lead: &Lead, look: &Look) -> Vec<Row> {
+    let style = look.theme.strong;
+    if is_unfolded || !is_long(text) {
+        return wrapped(text, style, lead, look);
+    }
+    let beginning = &text[..text.floor_char_boundary(LONG_MESSAGE)];
+    let mut rows =
+        wrapped(beginning.lines().take(USER_ROWS).collect::<Vec<_>>().join("\n").as_str(), style, lead, look);
+    rows.truncate(USER_ROWS);
+    let lines = text.lines().count();
+    let size = if lines > USER_ROWS { format!("{lines} lines") } else { format!("{} kB", text.len().div_ceil(1000)) };
+    let size = Piece::line(&format!("… {size} in all"), look.columns.saturating_sub(2), look.theme.dim);
+    rows.push(Row::of([Piece::new("  ", style), size]));
+    rows
+}
+
+/// Returns whether a message of the user is cut off.
+pub(super) fn is_long(text: &str) -> bool {
+    text.len() > LONG_MESSAGE || text.lines().nth(LONG_LINES).is_some()
 }
 
 fn thinking_rows(thinking: &Thinking, is_unfolded: bool, look: &Look) -> Vec<Row> {

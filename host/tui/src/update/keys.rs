@@ -98,7 +98,10 @@ impl App {
             Action::Palette => self.palette(now),
             Action::Models => self.requests.push(Request::List(Pick::Model)),
             Action::Sessions => self.requests.push(Request::List(Pick::Session)),
-            Action::Unfold => self.change_look(|look| look.is_unfolded = !look.is_unfolded),
+            Action::Unfold => {
+                self.transcript.forget_folds();
+                self.change_look(|look| look.is_unfolded = !look.is_unfolded);
+            }
             Action::Thinking => self.change_look(|look| look.has_thinking = !look.has_thinking),
             Action::Ledgers => self.change_look(|look| look.has_ledgers = !look.has_ledgers),
             Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
@@ -125,11 +128,13 @@ impl App {
     /// Moves the window. Returns whether the action does that.
     fn scroll(&mut self, action: Option<Action>, now: Duration) -> bool {
         let (page, height) = (self.height.saturating_sub(2).max(1).cast_signed(), self.height);
+        // At the end, the row that says where the end is becomes one of the window.
+        let below = height + usize::from(!self.transcript.is_at_end());
         match action {
             Some(Action::PageUp) => self.transcript.scroll(-page, height, now),
-            Some(Action::PageDown) => self.transcript.scroll(page, height, now),
+            Some(Action::PageDown) => self.transcript.scroll(page, below, now),
             Some(Action::ScrollUp) => self.transcript.scroll(-1, height, now),
-            Some(Action::ScrollDown) => self.transcript.scroll(1, height, now),
+            Some(Action::ScrollDown) => self.transcript.scroll(1, below, now),
             Some(Action::Top) => self.transcript.rewind(),
             Some(Action::Bottom) => self.transcript.follow(),
             Some(Action::PromptUp) => self.transcript.jump(false),

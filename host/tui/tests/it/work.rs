@@ -1,8 +1,8 @@
 //! Sending, queueing, steering, interrupting, answering.
 
-use crate::ui::{Ui, agent_start, done};
+use crate::ui::{Ui, agent_start, done, end_of};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Content, EventKind, RunEnd, TurnTrigger};
+use pinion_protocol::{Content, EventKind, Message, RunEnd, TurnTrigger};
 use pinion_tui::{Answer, Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
 use serde_json::json;
 use std::sync::Arc;
@@ -355,4 +355,39 @@ fn transcript_is_searched_and_prompts_are_jumped_to() {
     ui.key(KeyCode::Esc);
     ui.press(KeyCode::Up, KeyModifiers::ALT);
     assert!(ui.screen().starts_with("› first question"), "{}", ui.screen());
+}
+
+#[test]
+fn long_message_is_cut_off_until_it_is_unfolded() {
+    let mut ui = Ui::new(60, 30);
+    let text: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
+    ui.paste(&text);
+    ui.key(KeyCode::Enter);
+    ui.event(end_of(Message::user(text)));
+    let screen = ui.screen();
+    assert!(screen.contains("› line 0") && screen.contains("  line 11\n  … 1000 lines in all"), "{screen}");
+    assert!(!screen.contains("line 12"), "{screen}");
+    ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+    ui.key(KeyCode::Enter);
+    ui.press(KeyCode::End, KeyModifiers::CONTROL);
+    assert!(ui.screen().contains("line 999") && !ui.screen().contains("in all"), "{}", ui.screen());
+    // One long line is as long.
+    let mut ui = Ui::new(60, 30);
+    ui.event(end_of(Message::user("word ".repeat(2_000))));
+    assert!(ui.screen().contains("… 10 kB in all"), "{}", ui.screen());
+}
+
+#[test]
+fn all_results_unfold_also_after_one_was_folded_alone() {
+    let mut ui = Ui::new(60, 30);
+    ui.start("go");
+    ui.call("1", "bash", json!({ "command": "seq 3" }));
+    ui.result("1", "bash", false, "the result");
+    ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+    ui.key(KeyCode::Enter);
+    assert!(ui.screen().contains("the result"));
+    ui.key(KeyCode::Enter);
+    assert!(!ui.screen().contains("the result"));
+    ui.ctrl('o');
+    assert!(ui.screen().contains("the result"), "{}", ui.screen());
 }
