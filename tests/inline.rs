@@ -1,6 +1,6 @@
 //! The inline form on real terminals: the conversation is in the terminal's own scrollback, also after changes of its size.
 
-use pinion_tests::{Pinion, Terminal, say, wait_until};
+use pinion_tests::{Pinion, Terminal, say};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -114,95 +114,4 @@ fn text_of_models_cannot_leave_its_rows() {
     let is_own = !seen.contains("\x1b]52") && !seen.contains(ALTERNATE) && !seen.contains("\x1b[2J");
     assert!(is_own && !seen.contains(['\u{9b}', '\u{202e}', '\x07']), "{seen:?}");
     assert!(seen.contains("a␛]52;c;cHduZWQ=␇b␛[2Jc"), "{seen:?}");
-}
-
-/// A conversation in tmux, which wraps its rows anew when its width changes.
-struct Tmux {
-    directory: tempfile::TempDir,
-}
-
-impl Tmux {
-    /// Starts a command; `None` without tmux.
-    fn start(command: &Command, (columns, rows): (u16, u16)) -> Option<Self> {
-        let tmux = Self { directory: tempfile::tempdir().unwrap() };
-        let is_there = Command::new("tmux").arg("-V").output().is_ok();
-        assert!(is_there || std::env::var_os("PINION_TMUX_REQUIRED").is_none(), "tmux is missing");
-        if !is_there {
-            return None;
-        }
-        let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
-        let variables = variables.map(|(name, value)| format!("{name}={value}"));
-        let (columns, rows) = (columns.to_string(), rows.to_string());
-        let mut started = tmux.tmux();
-        started.args(["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &rows, "-c"]);
-        started.arg(command.get_current_dir().unwrap()).args(["env", "-u", "XTERM_VERSION"]).args(variables);
-        assert!(started.arg(command.get_program()).args(command.get_args()).status().unwrap().success());
-        Some(tmux)
-    }
-
-    fn tmux(&self) -> Command {
-        let mut command = Command::new("tmux");
-        command.arg("-S").arg(self.directory.path().join("socket")).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
-        command.arg("-u");
-        command
-    }
-
-    fn resize(&self, (columns, rows): (u16, u16)) {
-        let (columns, rows) = (columns.to_string(), rows.to_string());
-        assert!(self.tmux().args(["resize-window", "-x", &columns, "-y", &rows]).status().unwrap().success());
-    }
-
-    fn keys(&self, keys: &str) {
-        assert!(self.tmux().args(["send-keys", "-l", keys]).status().unwrap().success());
-    }
-
-    /// Returns the rows of the screen, or with the scrollback, in which wrapped rows are joined.
-    fn shown(&self, has_scrollback: bool) -> Vec<String> {
-        let options: &[&str] = if has_scrollback { &["-J", "-S", "-"] } else { &[] };
-        let output = self.tmux().args(["capture-pane", "-p"]).args(options).output().unwrap().stdout;
-        String::from_utf8(output).unwrap().lines().map(|row| row.trim_end().to_owned()).collect()
-    }
-
-    /// Waits until the rule below the editor is as wide as the terminal.
-    fn wait_for_width(&self, columns: u16) {
-        let is_rule = |row: &String| row.chars().count() == usize::from(columns) && row.chars().all(|c| c == '─');
-        wait_until("the live region has the new width", || self.shown(false).iter().any(is_rule));
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        // The test may have failed before the server ran.
-        let _ = self.tmux().arg("kill-server").output();
-    }
-}
-
-#[test]
-fn new_sizes_leave_every_row_once_in_a_terminal_that_wraps_again() {
-    let pinion = Pinion::default();
-    let words = "some words that take more than one row on most terminals, or two";
-    let answer = (0..12).map(|n| format!("Paragraph {n}: {words}, end of {n}.\n\n")).collect::<String>();
-    let Some(tmux) = Tmux::start(&inline(&pinion, &[say(&answer), say("the last answer")], &["go"]), SIZE) else {
-        return;
-    };
-    wait_until("the answer is there", || tmux.shown(false).iter().any(|row| row.contains("end of 11.")));
-    for (columns, rows) in [(50, 24), (110, 30), (33, 20), (80, 12), (60, 40), (80, 24)] {
-        tmux.resize((columns, rows));
-        tmux.wait_for_width(columns);
-    }
-    // Faster than frames are drawn.
-    for columns in (40..80).rev().chain(40..=90) {
-        tmux.resize((columns, 24));
-    }
-    tmux.wait_for_width(90);
-    tmux.keys("next\r");
-    wait_until("the last answer is there", || tmux.shown(false).iter().any(|row| row.contains("the last answer")));
-    let text = tmux.shown(true).join("\n");
-    for n in 0..12 {
-        assert_eq!(text.matches(&format!("Paragraph {n}: ")).count(), 1, "{n}: {text}");
-        assert_eq!(text.matches(&format!("end of {n}.")).count(), 1, "{n}: {text}");
-    }
-    let order: Vec<_> =
-        ["› go", "end of 11.", "› next", "the last answer", STATUS].map(|words| text.rfind(words)).into();
-    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?} in {text}");
 }

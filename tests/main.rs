@@ -50,5 +50,7 @@ mod sessions;
 mod skills;
 mod structure;
 #[cfg(target_os = "linux")]
+mod tmux;
+#[cfg(target_os = "linux")]
 mod undo;
 mod untrusted;

@@ -10,6 +10,7 @@ mod script;
 mod server;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod tmux;
 mod wait;
 
 pub use guests::{builtin, example, guest, guests_directory};
@@ -21,4 +22,5 @@ pub use script::{call, say};
 pub use server::{Answer, HttpServer, Received, answer};
 #[cfg(target_os = "linux")]
 pub use terminal::Terminal;
+pub use tmux::Tmux;
 pub use wait::{until, until_gone, wait_until};

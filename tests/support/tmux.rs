@@ -1,0 +1,116 @@
+//! A terminal that interprets what it gets, resizes, pastes and suspends: tmux.
+
+use crate::wait::wait_until;
+use std::cell::RefCell;
+use std::path::Path;
+use std::process::Command;
+
+/// A command in a tmux of its own.
+pub struct Tmux {
+    directory: tempfile::TempDir,
+}
+
+impl Tmux {
+    /// Starts a command on a terminal of this many columns and rows; `None` without tmux.
+    ///
+    /// # Panics
+    /// There is no tmux, and `PINION_TMUX_REQUIRED` is set.
+    pub fn start(command: &Command, (columns, rows): (u16, u16)) -> Option<Self> {
+        let tmux = Self { directory: tempfile::tempdir().unwrap() };
+        let is_there = Command::new("tmux").arg("-V").output().is_ok();
+        assert!(is_there || std::env::var_os("PINION_TMUX_REQUIRED").is_none(), "tmux is missing");
+        if !is_there {
+            return None;
+        }
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
+        let variables = variables.map(|(name, value)| format!("{name}={value}"));
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        // The screen stays when the command ends.
+        let options = ["-f", "/dev/null", "start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";"];
+        let mut started = tmux.tmux(&options);
+        started.args(["new-session", "-d", "-x", &columns, "-y", &rows, "-c"]);
+        started.arg(command.get_current_dir().unwrap()).args(["env", "-u", "XTERM_VERSION"]).args(variables);
+        assert!(started.arg(command.get_program()).args(command.get_args()).status().unwrap().success());
+        Some(tmux)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(self.directory.path().join("socket")).arg("-u").args(arguments);
+        command.env_remove("TMUX");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) {
+        let output = self.tmux(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Changes the size of the terminal.
+    pub fn resize(&self, (columns, rows): (u16, u16)) {
+        self.run(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
+    }
+
+    /// Types a text.
+    pub fn types(&self, text: &str) {
+        self.run(&["send-keys", "-l", text]);
+    }
+
+    /// Presses keys by their names in tmux, such as `C-a` or `PPage`.
+    pub fn press(&self, keys: &str) {
+        self.run(&[&["send-keys"], keys.split(' ').collect::<Vec<_>>().as_slice()].concat());
+    }
+
+    /// Pastes the content of a file as one paste.
+    pub fn paste(&self, file: &Path) {
+        self.run(&["load-buffer", file.to_str().unwrap()]);
+        self.run(&["paste-buffer", "-p"]);
+    }
+
+    /// Ends the terminal, as a lost connection does.
+    pub fn lose(&self) {
+        self.run(&["kill-server"]);
+    }
+
+    /// Returns the rows of the screen.
+    pub fn screen(&self) -> Vec<String> {
+        self.capture(&[])
+    }
+
+    /// Returns the rows of the scrollback and of the screen, in which wrapped rows are joined.
+    pub fn scrollback(&self) -> Vec<String> {
+        self.capture(&["-J", "-S", "-"])
+    }
+
+    fn capture(&self, options: &[&str]) -> Vec<String> {
+        let output = self.tmux(&[&["capture-pane", "-p"], options].concat()).output().unwrap().stdout;
+        String::from_utf8(output).unwrap().lines().map(|row| row.trim_end().to_owned()).collect()
+    }
+
+    /// Waits until the rows of the screen are as expected.
+    ///
+    /// # Panics
+    /// They are not within a minute.
+    pub fn wait_for(&self, what: &str, is_expected: impl Fn(&[String]) -> bool) {
+        let last = RefCell::new(Vec::new());
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until(what, || {
+                *last.borrow_mut() = self.screen();
+                is_expected(&last.borrow())
+            });
+        }));
+        assert!(found.is_ok(), "{what} does not hold for:\n{}", last.borrow().join("\n"));
+    }
+
+    /// Waits until the screen contains a text.
+    pub fn wait_for_text(&self, text: &str) {
+        self.wait_for(&format!("`{text}` is on the screen"), |rows| rows.iter().any(|row| row.contains(text)));
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        // The test may have ended the server.
+        let _ = self.tmux(&["kill-server"]).output();
+    }
+}
