@@ -304,6 +304,27 @@ fn form_with_several_fields_is_one_elicitation() {
     assert!(text(&result).ends_with("content={\"name\":\"Ada\",\"age\":36,\"verified\":false}"), "{result}");
 }
 
+#[test]
+fn form_has_titled_options_and_several_of_them() {
+    let pinion = Pinion::default();
+    pinion.config(GRANTS);
+    let guest = guest("conformant");
+    let arguments = ["--plugin", guest.to_str().unwrap(), "--no-builtin-plugins"];
+    let mut client = Client::initialized(&pinion, &arguments, json!({ "elicitation": {} }));
+    let id = client.begin("tools/call", json!({ "name": "test_elicitation_sep1330_enums", "arguments": {} }));
+    let question = client.read();
+    let properties = &question["params"]["requestedSchema"]["properties"];
+    assert_eq!(properties["titledSingle"]["oneOf"][1], json!({ "const": "value2", "title": "Second Option" }));
+    assert_eq!(properties["legacyEnum"]["enumNames"][0], "Option One", "{question}");
+    assert_eq!(properties["titledMulti"]["items"]["anyOf"][0]["title"], "First Choice", "{question}");
+    let content = json!({ "titledSingle": "value2", "untitledMulti": ["option3", "option1"], "titledMulti": [] });
+    let answer = json!({ "action": "accept", "content": content });
+    client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
+    let result = client.answer(id)["result"].clone();
+    let expected = "\"titledSingle\":\"value2\",\"untitledMulti\":[\"option3\",\"option1\"],\"titledMulti\":[]";
+    assert!(text(&result).contains(expected), "{result}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn cancelled_call_ends_and_others_continue() {

@@ -1641,8 +1641,10 @@ extern bool pinion_plugin_ui_select(plugin_string_t *question, plugin_list_strin
 // Asks for a line of text. `initial` is already typed.
 extern bool pinion_plugin_ui_input(plugin_string_t *question, plugin_string_t *maybe_initial, plugin_string_t *ret, pinion_plugin_ui_ui_error_t *err);
 // Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
-// are strings, numbers, integers, booleans and enumerations of strings. Properties may have `title`, `description`, `default`,
-// `minimum`, `maximum`, `minLength` and `maxLength`, and nothing else. The answer matches the schema.
+// are strings, numbers, integers, booleans, enumerations of strings, and arrays of their values. Properties may have `title`,
+// `description`, `default`, `minimum`, `maximum`, `minLength`, `maxLength`, `minItems` and `maxItems`, and nothing else.
+// Options have titles if they are in `oneOf` (in the items of an array: `anyOf`) as objects with `const` and `title`, or with
+// `enumNames` beside `enum`. Those of arrays have no commas. The answer matches the schema.
 extern bool pinion_plugin_ui_form(plugin_string_t *question, pinion_plugin_ui_json_t *schema, pinion_plugin_ui_json_t *ret, pinion_plugin_ui_ui_error_t *err);
 
 // Imported Functions from `pinion:plugin/workspace@0.1.0`

@@ -1307,8 +1307,10 @@ declare module 'pinion:plugin/ui@0.1.0' {
   export function input(question: string, initial: string | undefined): string;
   /**
    * Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
-   * are strings, numbers, integers, booleans and enumerations of strings. Properties may have `title`, `description`, `default`,
-   * `minimum`, `maximum`, `minLength` and `maxLength`, and nothing else. The answer matches the schema.
+   * are strings, numbers, integers, booleans, enumerations of strings, and arrays of their values. Properties may have `title`,
+   * `description`, `default`, `minimum`, `maximum`, `minLength`, `maxLength`, `minItems` and `maxItems`, and nothing else.
+   * Options have titles if they are in `oneOf` (in the items of an array: `anyOf`) as objects with `const` and `title`, or with
+   * `enumNames` beside `enum`. Those of arrays have no commas. The answer matches the schema.
    */
   export function form(question: string, schema: Json): Json;
   export type Json = import('pinion:plugin/types@0.1.0').Json;

@@ -23,7 +23,8 @@ pub struct Form {
     pub plugin: String,
     /// The plugin's words.
     pub question: String,
-    /// JSON Schema of an object, whose properties are strings, numbers, integers, booleans and enumerations of strings.
+    /// JSON Schema of an object, whose properties are strings, numbers, integers, booleans, enumerations of strings, and arrays
+    /// of their values.
     pub schema: Value,
 }
 

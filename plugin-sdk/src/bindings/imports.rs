@@ -8078,8 +8078,10 @@ pub mod pinion {
           }
           #[allow(unused_unsafe, clippy::all)]
           /// Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
-          /// are strings, numbers, integers, booleans and enumerations of strings. Properties may have `title`, `description`, `default`,
-          /// `minimum`, `maximum`, `minLength` and `maxLength`, and nothing else. The answer matches the schema.
+          /// are strings, numbers, integers, booleans, enumerations of strings, and arrays of their values. Properties may have `title`,
+          /// `description`, `default`, `minimum`, `maximum`, `minLength`, `maxLength`, `minItems` and `maxItems`, and nothing else.
+          /// Options have titles if they are in `oneOf` (in the items of an array: `anyOf`) as objects with `const` and `title`, or with
+          /// `enumNames` beside `enum`. Those of arrays have no commas. The answer matches the schema.
           #[allow(async_fn_in_trait)]
           pub fn form(question: &str,schema: &str,) -> Result<Json,UiError>{
             unsafe {

@@ -22,6 +22,14 @@ const DEFAULTS: &str = r#"{"type":"object","properties":{
     "score":{"type":"number","default":95.5},
     "status":{"type":"string","enum":["active","inactive","pending"],"default":"active"},
     "verified":{"type":"boolean","default":true}},"required":[]}"#;
+/// A form with each kind of enumeration.
+const ENUMS: &str = r#"{"type":"object","properties":{
+    "untitledSingle":{"type":"string","enum":["option1","option2","option3"]},
+    "titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"}]},
+    "legacyEnum":{"type":"string","enum":["opt1","opt2"],"enumNames":["Option One","Option Two"]},
+    "untitledMulti":{"type":"array","items":{"type":"string","enum":["option1","option2","option3"]}},
+    "titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},
+        {"const":"value2","title":"Second Choice"}]}}},"required":[]}"#;
 /// A WAV file without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
@@ -79,10 +87,15 @@ impl Plugin for Conformant {
             Ok(Output::text("done"))
         }));
         tools.push(tool("test_missing_capability", |_| Ok(Output::text(asked_model("May I?")?))));
-        tools.push(tool("test_elicitation_sep1034_defaults", |_| {
-            let answer = ui::form("Are these right?", DEFAULTS).map_err(|error| Error::failed(format!("{error:?}")))?;
-            Ok(Output::text(format!("Elicitation completed: action=accept, content={answer}")))
-        }));
+        for (name, schema) in
+            [("test_elicitation_sep1034_defaults", DEFAULTS), ("test_elicitation_sep1330_enums", ENUMS)]
+        {
+            tools.push(tool(name, |_| {
+                let answer =
+                    ui::form("Are these right?", schema).map_err(|error| Error::failed(format!("{error:?}")))?;
+                Ok(Output::text(format!("Elicitation completed: action=accept, content={answer}")))
+            }));
+        }
         for name in [
             "test_input_required_result_request_state",
             "test_input_required_result_tampered_state",

@@ -14,8 +14,24 @@ const MAX_TEXT: usize = 64 * 1024;
 /// The option that leaves out a property.
 const NONE: &str = "(none)";
 /// Keywords of a property that are understood. Any other could demand what no dialog checks.
-const KEYWORDS: &[&str] =
-    &["type", "title", "description", "enum", "default", "minimum", "maximum", "minLength", "maxLength"];
+const KEYWORDS: &[&str] = &[
+    "type",
+    "title",
+    "description",
+    "enum",
+    "enumNames",
+    "oneOf",
+    "items",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+];
+/// The same of the items of an array.
+const ITEM_KEYWORDS: &[&str] = &["type", "enum", "anyOf"];
 
 /// A form.
 #[derive(Debug)]
@@ -37,9 +53,60 @@ pub(super) struct Field {
 #[derive(Debug)]
 enum FieldKind {
     Boolean,
-    Options(Vec<Value>),
+    Options(Vec<Choice>),
+    /// Any number of options.
+    Several {
+        options: Vec<Choice>,
+        initial: String,
+        min: u64,
+        max: u64,
+    },
     Text { initial: String, min: u64, max: u64 },
     Number { initial: String, is_integer: bool, min: f64, max: f64 },
+}
+
+/// An option of an enumeration.
+#[derive(Debug)]
+struct Choice {
+    value: String,
+    title: String,
+}
+
+impl Choice {
+    /// Reads the options of a schema: those of `enum`, whose titles may be in `enumNames`, or objects with `const` and
+    /// `title` under another keyword. None if it has neither.
+    fn read(schema: &Value, titled: &str) -> Result<Option<Vec<Self>>, String> {
+        fn text(value: Option<&Value>) -> Option<&str> {
+            value.and_then(Value::as_str).filter(|text| !text.is_empty())
+        }
+        let choice = |value: &str, title: &str| Self { value: value.to_owned(), title: title.to_owned() };
+        let choices: Option<Vec<Self>> = match (schema.get("enum"), schema.get(titled)) {
+            (None, None) => return Ok(None),
+            (Some(_), Some(_)) => None,
+            (Some(values), None) => values.as_array().and_then(|values| {
+                let titles = schema.get("enumNames").map_or(Some(values), Value::as_array)?;
+                let pairs = values.iter().zip(titles).map(|(value, title)| Some(choice(text(Some(value))?, text(Some(title))?)));
+                pairs.collect::<Option<Vec<_>>>().filter(|_| titles.len() == values.len())
+            }),
+            (None, Some(options)) => options.as_array().and_then(|options| {
+                let known = |option: &Value| option.as_object()?.keys().all(|key| key == "const" || key == "title").then_some(());
+                let pairs = options.iter().map(|option| {
+                    known(option)?;
+                    let value = text(option.get("const"))?;
+                    Some(choice(value, option.get("title").map_or(Some(value), |title| text(Some(title)))?))
+                });
+                pairs.collect()
+            }),
+        };
+        let choices = choices.filter(|choices| (1..=MAX_OPTIONS).contains(&choices.len()));
+        choices.map(Some).ok_or_else(|| format!("an enumeration must have 1 to {MAX_OPTIONS} strings, and a title for each or none"))
+    }
+
+    /// Finds the option with this value, of which the user saw the title.
+    fn find<'a>(options: &'a [Self], value: &str) -> Result<&'a Self, String> {
+        let found = options.iter().find(|option| without_controls(&option.value) == value);
+        found.ok_or_else(|| "it must be one of the options".to_owned())
+    }
 }
 
 impl Form {
@@ -117,14 +184,27 @@ impl Field {
         };
         let number = |key: &str, or: f64| schema.get(key).and_then(Value::as_f64).unwrap_or(or);
         let count = |key: &str, or: u64| schema.get(key).and_then(Value::as_u64).unwrap_or(or);
-        let kind = match (schema.get("enum").and_then(Value::as_array), text("type")) {
-            (Some(options), _) => {
-                let is_sound = |option: &Value| matches!(option, Value::String(text) if !text.is_empty());
-                if options.is_empty() || options.len() > MAX_OPTIONS || !options.iter().all(is_sound) {
-                    return fail(&format!("an enumeration must have 1 to {MAX_OPTIONS} strings"));
-                }
-                FieldKind::Options(options.clone())
+        let choices = |schema: &Value, titled: &str| {
+            Choice::read(schema, titled).map_err(|why| format!("property `{name}`: {why}"))
+        };
+        let kind = match (choices(schema, "oneOf")?, text("type")) {
+            (None, "array") => {
+                let items = schema.get("items").unwrap_or(&Value::Null);
+                let is_known = |keyword: &String| ITEM_KEYWORDS.contains(&keyword.as_str());
+                let options = match items.as_object().is_some_and(|items| items.keys().all(is_known)) {
+                    true => choices(items, "anyOf")?,
+                    false => None,
+                };
+                let Some(options) = options.filter(|options| options.iter().all(|option| !option.title.contains(','))) else {
+                    return fail("the items of an array must be an enumeration of strings without commas");
+                };
+                let chosen = schema.get("default").and_then(Value::as_array).into_iter().flatten();
+                let chosen = chosen.filter_map(|value| options.iter().find(|option| *value == option.value));
+                let initial = chosen.map(|option| option.title.clone()).collect::<Vec<_>>().join(", ");
+                let (min, max) = (count("minItems", 0), count("maxItems", u64::MAX));
+                FieldKind::Several { options, initial, min, max }
             }
+            (Some(options), _) => FieldKind::Options(options),
             (None, "boolean") => FieldKind::Boolean,
             (None, "string") => {
                 FieldKind::Text { initial, min: count("minLength", 0), max: count("maxLength", u64::MAX) }
@@ -135,7 +215,9 @@ impl Field {
                 min: number("minimum", f64::NEG_INFINITY),
                 max: number("maximum", f64::INFINITY),
             },
-            _ => return fail("its type must be `string`, `number`, `integer`, `boolean`, or an `enum` of strings"),
+            _ => {
+                return fail("its type must be `string`, `number`, `integer`, `boolean`, `array`, or an `enum` of strings");
+            }
         };
         Ok(Self { name: name.to_owned(), description, is_required, kind })
     }
@@ -145,17 +227,26 @@ impl Field {
         let about = if self.description.is_empty() { String::new() } else { format!(" ({})", self.description) };
         let optional = if self.is_required { "" } else { ", optional" };
         let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
-        format!("{form}\n{}{about}{optional}{hint}", self.name)
+        let several = match &self.kind {
+            FieldKind::Several { options, .. } => {
+                let titles: Vec<&str> = options.iter().map(|option| option.title.as_str()).collect();
+                format!("\nAny of these, with commas between them: {}", titles.join(", "))
+            }
+            _ => String::new(),
+        };
+        format!("{form}\n{}{about}{optional}{several}{hint}", self.name)
     }
 
     pub(super) fn kind(&self) -> DialogKind {
         match &self.kind {
             FieldKind::Boolean => DialogKind::Confirm,
             FieldKind::Options(options) => {
-                let names = options.iter().filter_map(Value::as_str).map(str::to_owned);
+                let names = options.iter().map(|option| option.title.clone());
                 DialogKind::Select(names.chain((!self.is_required).then(|| NONE.to_owned())).collect())
             }
-            FieldKind::Text { initial, .. } | FieldKind::Number { initial, .. } => DialogKind::Input(initial.clone()),
+            FieldKind::Text { initial, .. }
+            | FieldKind::Number { initial, .. }
+            | FieldKind::Several { initial, .. } => DialogKind::Input(initial.clone()),
         }
     }
 
@@ -167,9 +258,11 @@ impl Field {
         let answer = match (&self.kind, given) {
             (FieldKind::Boolean, Value::Bool(is_yes)) => DialogAnswer::Confirmed(*is_yes),
             (FieldKind::Options(options), Value::String(chosen)) => {
-                let is_it = |option: &Value| option.as_str().is_some_and(|option| without_controls(option) == *chosen);
-                let at = options.iter().position(is_it).ok_or_else(|| "it must be one of the options".to_owned())?;
-                DialogAnswer::Selected(at)
+                return Choice::find(options, chosen).map(|option| Some(option.value.as_str().into()));
+            }
+            (FieldKind::Several { options, min, max, .. }, Value::Array(chosen)) => {
+                let option = |value: &Value| Choice::find(options, value.as_str().unwrap_or_default());
+                return several(chosen.iter().map(option), *min, *max);
             }
             (FieldKind::Text { .. }, Value::String(text)) if text.len() <= MAX_TEXT => {
                 DialogAnswer::Entered(text.clone())
@@ -187,7 +280,9 @@ impl Field {
     pub(super) fn value(&self, answer: DialogAnswer) -> Result<Option<Value>, String> {
         match (&self.kind, answer) {
             (FieldKind::Boolean, DialogAnswer::Confirmed(is_yes)) => Ok(Some(is_yes.into())),
-            (FieldKind::Options(options), DialogAnswer::Selected(at)) => Ok(options.get(at).cloned()),
+            (FieldKind::Options(options), DialogAnswer::Selected(at)) => {
+                Ok(options.get(at).map(|option| option.value.as_str().into()))
+            }
             (_, DialogAnswer::Entered(text)) if text.is_empty() && !self.is_required => Ok(None),
             (FieldKind::Text { min, max, .. }, DialogAnswer::Entered(text)) => {
                 let length = text.chars().count() as u64;
@@ -195,6 +290,14 @@ impl Field {
                     true => Ok(Some(text.into())),
                     false => Err(format!("it must have {min} to {max} characters")),
                 }
+            }
+            (FieldKind::Several { options, min, max, .. }, DialogAnswer::Entered(text)) => {
+                let option = |entered: &str| {
+                    let found = options.iter().find(|option| without_controls(&option.title).trim() == entered);
+                    found.ok_or_else(|| format!("`{entered}` is none of the options"))
+                };
+                let entered = text.split(',').map(str::trim).filter(|entered| !entered.is_empty());
+                several(entered.map(option), *min, *max)
             }
             (FieldKind::Number { is_integer, min, max, .. }, DialogAnswer::Entered(text)) => {
                 let value: Option<Value> = match is_integer {
@@ -211,6 +314,27 @@ impl Field {
             }
             _ => Err("it must be answered".to_owned()),
         }
+    }
+}
+
+/// Returns the values of chosen options.
+fn several<'a>(
+    chosen: impl Iterator<Item = Result<&'a Choice, String>>,
+    min: u64,
+    max: u64,
+) -> Result<Option<Value>, String> {
+    let mut values: Vec<&str> = Vec::new();
+    for choice in chosen {
+        let value = choice?.value.as_str();
+        if values.contains(&value) {
+            return Err("it has an option twice".to_owned());
+        }
+        values.push(value);
+    }
+    match (min..=max).contains(&(values.len() as u64)) {
+        true => Ok(Some(values.into())),
+        false if max == u64::MAX => Err(format!("it must have at least {min} of the options")),
+        false => Err(format!("it must have {min} to {max} of the options")),
     }
 }
 
@@ -264,9 +388,44 @@ mod tests {
     }
 
     #[test]
+    fn options_have_titles_and_several_may_be_chosen() {
+        let form = form(
+            r#""a":{"type":"string","oneOf":[{"const":"v1","title":"One"},{"const":"v2"}]},
+               "b":{"type":"string","enum":["o1","o2"],"enumNames":["First","Second"]},
+               "c":{"type":"array","items":{"type":"string","enum":["x","y","z"]},"minItems":1,"maxItems":2,"default":["y"]},
+               "d":{"type":"array","items":{"anyOf":[{"const":"k1","title":"Key 1"},{"const":"k2","title":"Key 2"}]}}"#,
+            r#""a","b","c""#,
+        );
+        let form = form.unwrap();
+        let field = |name: &str| form.fields.iter().find(|field| field.name == name).unwrap();
+        let enter = |text: &str| DialogAnswer::Entered(text.to_owned());
+        assert_eq!(field("a").kind(), DialogKind::Select(vec!["One".to_owned(), "v2".to_owned()]));
+        assert_eq!(field("b").kind(), DialogKind::Select(vec!["First".to_owned(), "Second".to_owned()]));
+        assert_eq!(field("b").value(DialogAnswer::Selected(1)), Ok(Some("o2".into())));
+        assert_eq!(field("c").kind(), DialogKind::Input("y".to_owned()));
+        assert!(field("d").question("?", None).ends_with("d, optional\nAny of these, with commas between them: Key 1, Key 2"));
+        assert_eq!(field("d").value(enter(" Key 2,Key 1 ")), Ok(Some(json!(["k2", "k1"]))));
+        assert_eq!(field("d").value(enter("")), Ok(None));
+        assert!(field("d").value(enter("k1")).unwrap_err().contains("`k1` is none"));
+        assert_eq!(field("c").value(enter("")).unwrap_err(), "it must have 1 to 2 of the options");
+        let whole = |c: Value| form.values(&json!({ "a": "v2", "b": "o1", "c": c })).map(Value::Object);
+        assert_eq!(whole(json!(["z", "x"])), Ok(json!({ "a": "v2", "b": "o1", "c": ["z", "x"] })));
+        for (wrong, why) in [(json!(["x", "x"]), "twice"), (json!([1]), "one of"), (json!("x"), "another type")] {
+            assert!(whole(wrong).unwrap_err().contains(why), "{why}");
+        }
+        assert!(form.values(&json!({ "a": "One", "b": "o1", "c": ["x"] })).is_err());
+    }
+
+    #[test]
     fn schemas_that_no_dialog_can_satisfy_are_refused() {
         for property in [
             r#""a":{"type":"array"}"#,
+            r#""a":{"type":"array","items":{"type":"string"}}"#,
+            r#""a":{"type":"array","items":{"enum":["x"],"pattern":"x"}}"#,
+            r#""a":{"type":"array","items":{"enum":["x, y"]}}"#,
+            r#""a":{"oneOf":[{"type":"string"}]}"#,
+            r#""a":{"enum":["x"],"oneOf":[{"const":"x"}]}"#,
+            r#""a":{"enum":["x"],"enumNames":["X","Y"]}"#,
             r#""a":{"type":"string","pattern":"^a"}"#,
             r#""a":{"enum":[1]}"#,
             r#""a":{"enum":[]}"#,
