@@ -1,4 +1,5 @@
-//! Embeds the built-in components, the contract with plugins, and what `pinion plugin new` unpacks.
+//! Embeds the built-in components, the contract with plugins, and what `pinion plugin new` unpacks, and arranges the
+//! executable.
 //!
 //! `PINION_DIST` replaces `plugins/dist` as the directory of built components, so that tests can run fresh builds.
 #![allow(
@@ -13,6 +14,7 @@ use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..").canonicalize().unwrap();
@@ -20,6 +22,41 @@ fn main() {
     fs::write(out.join("descriptions.rs"), descriptions(&components(&root))).unwrap();
     fs::write(out.join("sdk.rs"), sdk(&root)).unwrap();
     fs::write(out.join("contract.rs"), contract(&root) + &templates(&root)).unwrap();
+    arrange(&out);
+}
+
+/// Places the functions that a run executes together, so that a run maps fewer pages. A linker that cannot do so does
+/// without.
+fn arrange(out: &Path) {
+    let layout = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("layout/run.ld");
+    println!("cargo::rerun-if-changed={}", layout.display());
+    // Unoptimised programs have other functions.
+    if env::var("CARGO_CFG_TARGET_OS").unwrap() != "linux" || env::var("OPT_LEVEL").unwrap() == "0" {
+        return;
+    }
+    let layout = format!("-T{}", layout.display());
+    if links(out, &layout) {
+        println!("cargo::rustc-link-arg-bin=pinion={layout}");
+    }
+}
+
+/// Returns whether an empty program links with an option of the linker, in the way that cargo links the command.
+fn links(out: &Path, option: &str) -> bool {
+    let (source, program) = (out.join("empty.rs"), out.join("empty"));
+    fs::write(&source, "fn main() {}").unwrap();
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap());
+    rustc.arg(&source).arg("-o").arg(&program).arg("--target").arg(env::var_os("TARGET").unwrap());
+    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+        rustc.arg("-C").arg(format!("linker={}", linker.display()));
+    }
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    rustc.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty())).arg("-C").arg(format!("link-arg={option}"));
+    succeeds(&mut rustc)
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
 }
 
 /// Returns the directory of the components.
