@@ -25,7 +25,8 @@ fn main() {
     arrange(&out);
 }
 
-/// Places the functions that a run executes together, so that a run maps fewer pages. A linker that cannot do so does
+/// Places the functions that a run executes together, and packs relocations, so that a run maps and changes fewer pages.
+/// Linkers without these options, and systems whose loader does not know packed relocations (glibc before 2.36), do
 /// without.
 fn arrange(out: &Path) {
     let layout = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("layout/run.ld");
@@ -34,14 +35,19 @@ fn arrange(out: &Path) {
     if env::var("CARGO_CFG_TARGET_OS").unwrap() != "linux" || env::var("OPT_LEVEL").unwrap() == "0" {
         return;
     }
+    let is_native = env::var("HOST").unwrap() == env::var("TARGET").unwrap();
     let layout = format!("-T{}", layout.display());
-    if links(out, &layout) {
+    let packed = "-Wl,-z,pack-relative-relocs";
+    if linked(out, &layout).is_some() {
         println!("cargo::rustc-link-arg-bin=pinion={layout}");
+    }
+    if is_native && linked(out, packed).is_some_and(|program| succeeds(&mut Command::new(program))) {
+        println!("cargo::rustc-link-arg-bin=pinion={packed}");
     }
 }
 
-/// Returns whether an empty program links with an option of the linker, in the way that cargo links the command.
-fn links(out: &Path, option: &str) -> bool {
+/// Links an empty program with an option of the linker, in the way that cargo links the command.
+fn linked(out: &Path, option: &str) -> Option<PathBuf> {
     let (source, program) = (out.join("empty.rs"), out.join("empty"));
     fs::write(&source, "fn main() {}").unwrap();
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap());
@@ -51,7 +57,7 @@ fn links(out: &Path, option: &str) -> bool {
     }
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     rustc.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty())).arg("-C").arg(format!("link-arg={option}"));
-    succeeds(&mut rustc)
+    succeeds(&mut rustc).then_some(program)
 }
 
 fn succeeds(command: &mut Command) -> bool {
