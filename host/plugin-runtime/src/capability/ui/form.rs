@@ -61,8 +61,17 @@ enum FieldKind {
         min: u64,
         max: u64,
     },
-    Text { initial: String, min: u64, max: u64 },
-    Number { initial: String, is_integer: bool, min: f64, max: f64 },
+    Text {
+        initial: String,
+        min: u64,
+        max: u64,
+    },
+    Number {
+        initial: String,
+        is_integer: bool,
+        min: f64,
+        max: f64,
+    },
 }
 
 /// An option of an enumeration.
@@ -85,11 +94,16 @@ impl Choice {
             (Some(_), Some(_)) => None,
             (Some(values), None) => values.as_array().and_then(|values| {
                 let titles = schema.get("enumNames").map_or(Some(values), Value::as_array)?;
-                let pairs = values.iter().zip(titles).map(|(value, title)| Some(choice(text(Some(value))?, text(Some(title))?)));
+                let pairs = values
+                    .iter()
+                    .zip(titles)
+                    .map(|(value, title)| Some(choice(text(Some(value))?, text(Some(title))?)));
                 pairs.collect::<Option<Vec<_>>>().filter(|_| titles.len() == values.len())
             }),
             (None, Some(options)) => options.as_array().and_then(|options| {
-                let known = |option: &Value| option.as_object()?.keys().all(|key| key == "const" || key == "title").then_some(());
+                let known = |option: &Value| {
+                    option.as_object()?.keys().all(|key| key == "const" || key == "title").then_some(())
+                };
                 let pairs = options.iter().map(|option| {
                     known(option)?;
                     let value = text(option.get("const"))?;
@@ -99,7 +113,9 @@ impl Choice {
             }),
         };
         let choices = choices.filter(|choices| (1..=MAX_OPTIONS).contains(&choices.len()));
-        choices.map(Some).ok_or_else(|| format!("an enumeration must have 1 to {MAX_OPTIONS} strings, and a title for each or none"))
+        choices
+            .map(Some)
+            .ok_or_else(|| format!("an enumeration must have 1 to {MAX_OPTIONS} strings, and a title for each or none"))
     }
 
     /// Finds the option with this value, of which the user saw the title.
@@ -195,7 +211,8 @@ impl Field {
                     true => choices(items, "anyOf")?,
                     false => None,
                 };
-                let Some(options) = options.filter(|options| options.iter().all(|option| !option.title.contains(','))) else {
+                let Some(options) = options.filter(|options| options.iter().all(|option| !option.title.contains(',')))
+                else {
                     return fail("the items of an array must be an enumeration of strings without commas");
                 };
                 let chosen = schema.get("default").and_then(Value::as_array).into_iter().flatten();
@@ -216,7 +233,9 @@ impl Field {
                 max: number("maximum", f64::INFINITY),
             },
             _ => {
-                return fail("its type must be `string`, `number`, `integer`, `boolean`, `array`, or an `enum` of strings");
+                return fail(
+                    "its type must be `string`, `number`, `integer`, `boolean`, `array`, or an `enum` of strings",
+                );
             }
         };
         Ok(Self { name: name.to_owned(), description, is_required, kind })
@@ -403,7 +422,11 @@ mod tests {
         assert_eq!(field("b").kind(), DialogKind::Select(vec!["First".to_owned(), "Second".to_owned()]));
         assert_eq!(field("b").value(DialogAnswer::Selected(1)), Ok(Some("o2".into())));
         assert_eq!(field("c").kind(), DialogKind::Input("y".to_owned()));
-        assert!(field("d").question("?", None).ends_with("d, optional\nAny of these, with commas between them: Key 1, Key 2"));
+        assert!(
+            field("d")
+                .question("?", None)
+                .ends_with("d, optional\nAny of these, with commas between them: Key 1, Key 2")
+        );
         assert_eq!(field("d").value(enter(" Key 2,Key 1 ")), Ok(Some(json!(["k2", "k1"]))));
         assert_eq!(field("d").value(enter("")), Ok(None));
         assert!(field("d").value(enter("k1")).unwrap_err().contains("`k1` is none"));
