@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::redirect::{Redirect, belongs};
+use super::redirect::Redirect;
 use super::store::{Record, Registration};
 use super::{OAuth, OAuthError, device, union};
 use crate::error::{causes, quoted};
@@ -50,7 +50,7 @@ impl Login<'_> {
 
     async fn authorize(&self) -> Result<(), OAuthError> {
         let OAuth { config, store, url, .. } = self.oauth;
-        let redirect = Redirect::bind(config.redirect_port).await;
+        let redirect = Redirect::bind(config.redirect_port, "/callback").await;
         let redirect = redirect.map_err(|error| {
             let port = config.redirect_port.unwrap_or(0);
             OAuthError::Failed(format!("cannot listen on port {port} for the login: {}", causes(&error)))
@@ -93,15 +93,14 @@ impl Login<'_> {
 
     /// Waits for the redirect, or for the user to enter its address.
     async fn answer(&self, redirect: Redirect, page: &LoginPage, state: &str) -> Result<Url, OAuthError> {
-        let address = redirect.address.clone();
-        let waiting = redirect.wait(state);
+        let waiting = redirect.wait(Some(state));
         tokio::pin!(waiting);
         let entered = self.person.open_login(self.server, page);
         let received = tokio::select! {
             received = &mut waiting => received,
             entered = entered => match entered {
                 Some(text) => {
-                    let url = belongs(text.trim(), &address, state);
+                    let url = redirect.entered(&text, Some(state));
                     return url.ok_or_else(|| OAuthError::Failed("the address is not that of this login".to_owned()));
                 }
                 None => waiting.await,

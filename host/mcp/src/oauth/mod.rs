@@ -23,6 +23,7 @@ use crate::error::causes;
 use crate::http::Http;
 use crate::ports::TokenStore;
 pub(crate) use login::Login;
+pub use redirect::Redirect;
 use store::Store;
 
 /// Reason that a login failed or is needed.

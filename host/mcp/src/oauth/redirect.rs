@@ -20,30 +20,41 @@ const MAX_CONNECTIONS: usize = 16;
 const DONE: &str = "<!doctype html><title>Pinion</title><p>Pinion received the login. You can close this window.</p>";
 const UNKNOWN: &str = "<!doctype html><title>Pinion</title><p>No login waits for this address.</p>";
 
-/// Listens on loopback for one redirect.
-pub(super) struct Redirect {
+/// Listens on loopback for one redirect, which ends a login.
+///
+/// A secret, which only the login page knows, tells it from requests of other pages: a state in the query, as in OAuth, or
+/// the path.
+#[derive(Debug)]
+pub struct Redirect {
     listener: TcpListener,
-    pub(super) address: Url,
+    /// The address for the login page, `http://127.0.0.1:PORT/PATH`.
+    pub address: Url,
 }
 
 impl Redirect {
-    /// Binds a port; none lets the system choose.
-    pub(super) async fn bind(port: Option<u16>) -> io::Result<Self> {
+    /// Binds a port; none lets the system choose. The path begins with `/`.
+    ///
+    /// # Errors
+    /// The port is taken, or the system has none.
+    pub async fn bind(port: Option<u16>, path: &str) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
-        let address = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
+        let address = format!("http://127.0.0.1:{}{path}", listener.local_addr()?.port());
         let address = Url::parse(&address).map_err(io::Error::other)?;
         Ok(Self { listener, address })
     }
 
-    /// Waits for the redirect that belongs to `state`. Requests of others are answered and ignored, so that no web page
-    /// can end the login.
-    pub(super) async fn wait(self, state: &str) -> io::Result<Url> {
+    /// Waits for the redirect, whose parameter `state` has this value if there is one. Other requests are answered and
+    /// ignored, so that no web page can end the login.
+    ///
+    /// # Errors
+    /// The system accepts no connection.
+    pub async fn wait(&self, state: Option<&str>) -> io::Result<Url> {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     let (stream, _) = accepted?;
-                    connections.spawn(timeout(TIMEOUT, answer(stream, self.address.clone(), state.to_owned())));
+                    connections.spawn(timeout(TIMEOUT, answer(stream, self.address.clone(), state.map(str::to_owned))));
                 }
                 Some(done) = connections.join_next() => {
                     if let Ok(Ok(Ok(Some(url)))) = done {
@@ -53,9 +64,14 @@ impl Redirect {
             }
         }
     }
+
+    /// Returns the address that a user copied from the browser, if it is the redirect.
+    pub fn entered(&self, text: &str, state: Option<&str>) -> Option<Url> {
+        belongs(text.trim(), &self.address, state)
+    }
 }
 
-async fn answer(mut stream: TcpStream, address: Url, state: String) -> io::Result<Option<Url>> {
+async fn answer(mut stream: TcpStream, address: Url, state: Option<String>) -> io::Result<Option<Url>> {
     let mut head = Vec::new();
     let mut buffer = [0; 2 << 10];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -69,7 +85,7 @@ async fn answer(mut stream: TcpStream, address: Url, state: String) -> io::Resul
         let line = head.lines().next()?;
         line.strip_prefix("GET ")?.split(' ').next()
     });
-    let url = target.and_then(|target| belongs(target, &address, &state));
+    let url = target.and_then(|target| belongs(target, &address, state.as_deref()));
     let (status, body) = if url.is_some() { ("200 OK", DONE) } else { ("404 Not Found", UNKNOWN) };
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
@@ -82,11 +98,16 @@ async fn answer(mut stream: TcpStream, address: Url, state: String) -> io::Resul
 }
 
 /// Returns the address of a request, if it is the redirect of the login with this state.
-pub(super) fn belongs(target: &str, address: &Url, state: &str) -> Option<Url> {
+fn belongs(target: &str, address: &Url, state: Option<&str>) -> Option<Url> {
     let url = address.join(target).ok()?;
-    let is_ours = url.origin() == address.origin() && url.path() == address.path();
-    let has_state = url.query_pairs().any(|(name, value)| name == "state" && value == state);
-    (is_ours && has_state).then_some(url)
+    // The same port of this machine has other names, too.
+    let is_ours = url.port() == address.port() && is_this_machine(&url) && url.path() == address.path();
+    let has_state = |state: &str| url.query_pairs().any(|(name, value)| name == "state" && value == state);
+    (is_ours && state.is_none_or(has_state)).then_some(url)
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    url.scheme() == "http" && matches!(url.host_str(), Some("127.0.0.1" | "localhost"))
 }
 
 #[cfg(test)]
@@ -103,9 +124,9 @@ mod tests {
 
     #[tokio::test]
     async fn forged_redirects_do_not_end_the_login() {
-        let redirect = Redirect::bind(None).await.unwrap();
+        let redirect = Redirect::bind(None, "/callback").await.unwrap();
         let address = redirect.address.clone();
-        let waiting = tokio::spawn(async move { redirect.wait("right").await.unwrap() });
+        let waiting = tokio::spawn(async move { redirect.wait(Some("right")).await.unwrap() });
         for target in
             ["/favicon.ico", "/callback?code=1&state=wrong", "/callback?code=1", "//evil/callback?state=right"]
         {
@@ -113,5 +134,25 @@ mod tests {
         }
         assert!(get(&address, "/callback?code=abc&state=right").await.starts_with("HTTP/1.1 200"));
         assert_eq!(waiting.await.unwrap().query(), Some("code=abc&state=right"));
+    }
+
+    #[tokio::test]
+    async fn secret_path_tells_a_redirect_from_forged_ones() {
+        let redirect = Redirect::bind(None, "/callback/secret").await.unwrap();
+        let address = redirect.address.clone();
+        let port = address.port().unwrap();
+        for (entered, is_ours) in [
+            (format!(" http://localhost:{port}/callback/secret?code=1\n"), true),
+            (format!("http://127.0.0.1:{port}/callback/secret?code=1"), true),
+            (format!("http://evil.example:{port}/callback/secret?code=1"), false),
+            (format!("http://localhost:{port}/callback/other?code=1"), false),
+            ("http://localhost:1/callback/secret?code=1".to_owned(), false),
+        ] {
+            assert_eq!(redirect.entered(&entered, None).is_some(), is_ours, "{entered}");
+        }
+        let waiting = tokio::spawn(async move { redirect.wait(None).await.unwrap() });
+        assert!(get(&address, "/callback?code=1").await.starts_with("HTTP/1.1 404"));
+        assert!(get(&address, "/callback/secret?code=abc").await.starts_with("HTTP/1.1 200"));
+        assert_eq!(waiting.await.unwrap().query(), Some("code=abc"));
     }
 }
