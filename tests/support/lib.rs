@@ -21,6 +21,6 @@ pub use scale::{EchoModel, as_result, assert_paired};
 pub use script::{call, say};
 pub use server::{Answer, HttpServer, Received, answer};
 #[cfg(target_os = "linux")]
-pub use terminal::Terminal;
+pub use terminal::{Terminal, start_on_terminal};
 pub use tmux::Tmux;
 pub use wait::{until, until_gone, wait_until};

@@ -24,23 +24,8 @@ pub struct Terminal {
 impl Terminal {
     /// Starts a command on a terminal of this size, with `typed` as type-ahead. Its `TERM` is `xterm` unless the command
     /// sets it.
-    pub fn start(command: &Command, (columns, rows): (u16, u16), typed: &str) -> Self {
-        let open = |path: &str| {
-            let no_terminal = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
-            OpenOptions::new().read(true).write(true).custom_flags(no_terminal).open(path).unwrap()
-        };
-        let mut master = open("/dev/ptmx");
-        let slave = open(&format!("/dev/pts/{}", unlock(&master)));
-        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        rustix::termios::tcsetwinsize(&slave, size).unwrap();
-        master.write_all(typed.as_bytes()).unwrap();
-        // `setsid` makes it the controlling terminal, so that Ctrl-C is a signal.
-        let mut started = Command::new("setsid");
-        started.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
-        started.env("TERM", "xterm").envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        started.current_dir(command.get_current_dir().unwrap());
-        let end = || Stdio::from(slave.try_clone().unwrap());
-        let child = started.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+    pub fn start(command: &Command, size: (u16, u16), typed: &str) -> Self {
+        let (child, master) = start_on_terminal(command, size, typed);
         let seen = Arc::new((Mutex::new((String::new(), false)), Condvar::new()));
         let reading = Arc::new(Mutex::new(()));
         let (mut from, to, may_read) = (master.try_clone().unwrap(), seen.clone(), reading.clone());
@@ -153,6 +138,27 @@ impl Drop for Terminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts a command like [`Terminal::start`]. Returns its process, and the end of the terminal that shows its output and types keys.
+pub fn start_on_terminal(command: &Command, (columns, rows): (u16, u16), typed: &str) -> (Child, File) {
+    let open = |path: &str| {
+        let no_terminal = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
+        OpenOptions::new().read(true).write(true).custom_flags(no_terminal).open(path).unwrap()
+    };
+    let mut master = open("/dev/ptmx");
+    let slave = open(&format!("/dev/pts/{}", unlock(&master)));
+    let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&slave, size).unwrap();
+    master.write_all(typed.as_bytes()).unwrap();
+    // `setsid` makes it the controlling terminal, so that Ctrl-C is a signal.
+    let mut started = Command::new("setsid");
+    started.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
+    started.env("TERM", "xterm").envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    started.current_dir(command.get_current_dir().unwrap());
+    let end = || Stdio::from(slave.try_clone().unwrap());
+    let child = started.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+    (child, master)
 }
 
 /// Unlocks the other end of a pseudo-terminal and returns its number.

@@ -1,14 +1,25 @@
-//! Measures frames of the UI at 200×50: with long transcripts, while an answer grows, and from a key to its bytes.
-#![allow(missing_docs, clippy::unwrap_used)]
+//! Times of frames of the UI at 200×50, with transcripts of 10,000 and 100,000 messages: from an input to the bytes for the
+//! terminal. Then the memory of a session as long as a day.
+//!
+//! Run `cargo bench -p pinion-tui --bench frame`. Memory on Linux only.
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
+
 use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
-use pinion_protocol::{Delta, Event, EventKind, Message};
+use pinion_protocol::{AssistantMessage, Content, Delta, Event, EventKind, Message, Role, StopReason, Usage};
 use pinion_tui::{App, Buffer, Input, Rect, Screen, Settings};
+use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SIZE: Rect = Rect { x: 0, y: 0, width: 200, height: 50 };
+/// Frames of each kind.
+const FRAMES: u64 = 3_000;
+/// Times that a session is shown.
+const RESUMES: u64 = 20;
+/// Answers of a long session, one every 20 seconds for a day, and their length in tokens.
+const ANSWERS: u64 = 4_320;
+const TOKENS: u64 = 200;
 
 struct Bench {
     app: App,
@@ -45,45 +56,114 @@ impl Bench {
         self.input(Input::Terminal(TerminalEvent::Key(KeyEvent::new(code, KeyModifiers::NONE))));
     }
 
+    fn event(&mut self, kind: EventKind) {
+        self.input(Input::Event(Event { loop_id: "run".into(), kind }));
+    }
+
     fn token(&mut self, text: &str) {
-        let delta = Delta::Text { delta: text.to_owned() };
-        self.input(Input::Event(Event { loop_id: "run".into(), kind: EventKind::MessageUpdate { index: 0, delta } }));
+        self.event(EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: text.to_owned() } });
     }
 }
 
-fn frames(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("frame");
+fn main() {
+    // `cargo test --benches` only checks that it builds.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
     for items in [10_000, 100_000] {
-        group.bench_function(BenchmarkId::new("resume_to_first_frame", items), |bencher| {
-            bencher.iter(|| Bench::new(items).app.items());
+        println!("{items} messages");
+        measure("from the messages to the first frame", RESUMES, |_| {
+            black_box(Bench::new(items).app.items());
         });
         let mut bench = Bench::new(items);
-        group.bench_function(BenchmarkId::new("page_up", items), |bencher| {
-            bencher.iter(|| {
-                bench.key(KeyCode::PageUp);
-                bench.frame()
-            });
+        measure("a page up", FRAMES, |_| {
+            bench.key(KeyCode::PageUp);
+            black_box(bench.frame());
         });
         let mut bench = Bench::new(items);
-        group.bench_function(BenchmarkId::new("key", items), |bencher| {
-            bencher.iter(|| {
-                bench.key(KeyCode::Char('x'));
-                let bytes = bench.frame();
-                bench.key(KeyCode::Backspace);
-                bytes
-            });
+        measure("a typed character", FRAMES, |number| {
+            bench.key(if number.is_multiple_of(2) { KeyCode::Backspace } else { KeyCode::Char('x') });
+            black_box(bench.frame());
         });
-        let (mut bench, mut count) = (Bench::new(items), 0_u64);
-        group.bench_function(BenchmarkId::new("token", items), |bencher| {
-            bencher.iter(|| {
-                count += 1;
-                bench.token(if count.is_multiple_of(100) { " end.\n\n" } else { " token" });
-                bench.frame()
-            });
+        let mut bench = Bench::new(items);
+        measure("a token of an answer of 600 kB", FRAMES, |number| {
+            // Twenty tokens arrive between two frames, so that the answer becomes long.
+            (0..20).for_each(|_| bench.token(" streamed "));
+            bench.token(if number.is_multiple_of(5) { " end.\n\n" } else { " token" });
+            black_box(bench.frame());
+        });
+        let mut bench = Bench::new(items);
+        measure("a new width", FRAMES / 30, |number| {
+            let width = if number.is_multiple_of(2) { 120 } else { 200 };
+            bench.input(Input::Terminal(TerminalEvent::Resize(width, 50)));
+            bench.screen = Screen::new(width, 50);
+            bench.buffer = Buffer::empty(Rect { width, ..SIZE });
+            black_box(bench.frame());
         });
     }
-    group.finish();
+    day();
 }
 
-criterion_group!(benches, frames);
-criterion_main!(benches);
+/// Times frames and prints percentiles.
+fn measure(what: &str, times: u64, mut frame: impl FnMut(u64)) {
+    let once = |number| {
+        let started = Instant::now();
+        frame(number);
+        started.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..times).map(once).collect();
+    times.sort();
+    let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e3;
+    println!("  {what:<40} p50 {:>8.3} ms   p99 {:>8.3} ms   most {:>8.3} ms", at(50), at(99), at(100));
+}
+
+/// Shows a session of a day, and prints how its memory grows, beyond the text itself.
+fn day() {
+    let mut bench = Bench::new(0);
+    println!("{ANSWERS} answers of {TOKENS} tokens");
+    let before = memory();
+    let mut bytes = 0;
+    for answer in 1..=ANSWERS {
+        bench.event(EventKind::MessageEnd { message: Arc::new(Message::user(format!("question {answer}"))) });
+        bench.event(EventKind::MessageStart { role: Role::Assistant });
+        let mut text = String::new();
+        for number in 0..TOKENS {
+            let token = format!("{answer}-{number} ");
+            bench.token(&token);
+            text.push_str(&token);
+            if number.is_multiple_of(8) {
+                bench.frame();
+            }
+        }
+        bytes += text.len();
+        bench.event(EventKind::MessageEnd { message: Arc::new(reply(text)) });
+        bench.frame();
+        if answer.is_multiple_of(ANSWERS / 4) {
+            let text = bytes as f64 / 1e6;
+            let grown = before.zip(memory()).map_or(f64::NAN, |(before, now)| now - before);
+            println!("  after {answer:>5}: {text:>6.1} MB of text, {grown:>6.1} MB more memory");
+        }
+    }
+}
+
+fn reply(text: String) -> Message {
+    let Message::User(user) = Message::user("") else { unreachable!() };
+    Message::Assistant(AssistantMessage {
+        content: vec![Content::text(text)],
+        stop_reason: StopReason::Stop,
+        provider: "bench".into(),
+        model: "bench".into(),
+        requested_model: None,
+        usage: Usage::default(),
+        cost: None,
+        error: None,
+        timestamp: user.timestamp,
+    })
+}
+
+/// Returns the resident memory in MB.
+fn memory() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
+}
