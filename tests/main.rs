@@ -4,6 +4,7 @@
 mod agents;
 mod architecture;
 mod authors;
+mod browser_login;
 mod builtin;
 mod children;
 mod command;

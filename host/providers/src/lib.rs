@@ -14,6 +14,7 @@ mod error_kind;
 mod fallback;
 mod formats;
 mod keys;
+mod login;
 mod models;
 mod provider;
 mod recording;
@@ -28,6 +29,7 @@ pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_respon
 pub use keys::{
     AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring,
 };
+pub use login::BrowserLogin;
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
 pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};

@@ -44,6 +44,15 @@ pub enum SetupRequest {
         /// Its key.
         key: EnteredKey,
     },
+    /// Log in to a provider with a browser. Answered by [`Setup::opened`], and then like `Store`.
+    LogIn {
+        /// Name of the provider.
+        provider: String,
+    },
+    /// The user pasted this, the address to which a browser elsewhere was redirected.
+    Redirected(EnteredKey),
+    /// Stop the login.
+    StopLogin,
     /// Begin the conversation with this model; with the default one if there is none.
     Begin(Option<String>),
     /// Leave without a conversation.
@@ -54,6 +63,7 @@ pub enum SetupRequest {
 enum Step {
     Provider(Picker),
     Key { provider: String, key: EnteredKey, is_storing: bool },
+    Login { provider: String, page: Option<String> },
     Model(Picker),
 }
 
@@ -62,6 +72,8 @@ enum Step {
 pub struct Setup {
     theme: Theme,
     providers: Vec<Choice>,
+    /// Providers to which the user can log in with a browser.
+    with_login: Vec<String>,
     step: Step,
     /// Place where keys are stored, and the reason to ask for one.
     place: String,
@@ -75,7 +87,13 @@ impl Setup {
     pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
         let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
         let why = "No provider has a key yet. Choose one whose key you have.".to_owned();
-        Self { theme, providers, step, place: place.into(), why, note: None }
+        Self { theme, providers, with_login: Vec::new(), step, place: place.into(), why, note: None }
+    }
+
+    /// Offers a login with a browser for these providers.
+    #[must_use]
+    pub fn with_login(self, providers: Vec<String>) -> Self {
+        Self { with_login: providers, ..self }
     }
 
     /// Begins with the key of a provider, the only one that matters.
@@ -86,7 +104,7 @@ impl Setup {
     }
 
     fn with_key_of(self, provider: String) -> Self {
-        Self { step: Step::Key { provider, key: EnteredKey::default(), is_storing: false }, ..self }
+        Self { step: key_of(&provider), ..self }
     }
 
     /// Offers models, after the key was stored in `place`.
@@ -95,11 +113,20 @@ impl Setup {
         self.step = Step::Model(Picker::new(Pick::Model, models));
     }
 
-    /// Reports that the key could not be stored.
+    /// Shows the address of the page on which the user logs in.
+    pub fn opened(&mut self, page: impl Into<String>) {
+        if let Step::Login { page: shown, .. } = &mut self.step {
+            *shown = Some(page.into());
+        }
+    }
+
+    /// Reports that the key could not be stored, or the login failed.
     pub fn failed(&mut self, problem: impl Into<String>) {
         self.note = Some(problem.into());
-        if let Step::Key { is_storing, .. } = &mut self.step {
-            *is_storing = false;
+        match &mut self.step {
+            Step::Key { is_storing, .. } => *is_storing = false,
+            Step::Login { provider, .. } => self.step = key_of(provider),
+            Step::Provider(_) | Step::Model(_) => {}
         }
     }
 
@@ -107,13 +134,21 @@ impl Setup {
     pub fn handle(&mut self, event: &Event) -> Option<SetupRequest> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
-            Event::Paste(text) => {
-                match &mut self.step {
-                    Step::Provider(picker) | Step::Model(picker) => picker.paste(text),
-                    Step::Key { key, .. } => append(key, text.trim()),
+            Event::Paste(text) => match &mut self.step {
+                Step::Provider(picker) | Step::Model(picker) => {
+                    picker.paste(text);
+                    None
                 }
-                None
-            }
+                Step::Key { key, .. } => {
+                    append(key, text.trim());
+                    None
+                }
+                Step::Login { .. } => {
+                    let mut address = EnteredKey::default();
+                    append(&mut address, text.trim());
+                    Some(SetupRequest::Redirected(address))
+                }
+            },
             _ => None,
         }
     }
@@ -137,12 +172,23 @@ impl Setup {
                 Picked::Closed => Some(SetupRequest::Begin(None)),
                 _ => None,
             },
+            Step::Login { provider, .. } if pressed.code == KeyCode::Esc => {
+                self.step = key_of(provider);
+                Some(SetupRequest::StopLogin)
+            }
+            Step::Login { .. } => None,
             Step::Key { key, provider, is_storing } => {
                 match pressed.code {
                     KeyCode::Esc if self.providers.is_empty() => return Some(SetupRequest::Leave),
                     KeyCode::Esc => {
                         self.note = None;
                         self.step = Step::Provider(Picker::new(Pick::Provider, self.providers.clone()));
+                    }
+                    KeyCode::Enter if key.0.trim().is_empty() && self.with_login.contains(provider) => {
+                        let provider = provider.clone();
+                        self.note = None;
+                        self.step = Step::Login { provider: provider.clone(), page: None };
+                        return Some(SetupRequest::LogIn { provider });
                     }
                     KeyCode::Enter if key.0.trim().is_empty() => self.note = Some("Paste the key first.".to_owned()),
                     KeyCode::Enter => {
@@ -162,7 +208,7 @@ impl Setup {
 
     fn choose(&mut self, provider: String) {
         self.note = None;
-        self.step = Step::Key { provider, key: EnteredKey::default(), is_storing: false };
+        self.step = key_of(&provider);
     }
 
     /// Draws into a buffer and returns the place of the cursor; `None` hides it.
@@ -189,6 +235,7 @@ impl Setup {
         let (body, cursor) = match &self.step {
             Step::Provider(picker) | Step::Model(picker) => picker.draw(columns, room, theme),
             Step::Key { key, is_storing, .. } => masked(key, *is_storing, columns, theme),
+            Step::Login { page, .. } => (opened_page(page.as_deref(), columns, theme), None),
         };
         rows.extend(body);
         rows.push(Row::of([Piece::line(keys, columns, theme.dim)]));
@@ -207,13 +254,23 @@ impl Setup {
     fn words(&self) -> (String, &'static str) {
         match &self.step {
             Step::Provider(_) => (self.why.clone(), "type to filter · enter chooses · esc leaves"),
-            Step::Key { .. } if self.providers.is_empty() => {
-                let about = format!("{} Paste it here: it goes to {}, and is not shown.", self.why, self.place);
-                (about, "enter stores the key · esc leaves")
-            }
             Step::Key { provider, .. } => {
-                let about = format!("Paste your key of {provider}: it goes to {}, and is not shown.", self.place);
-                (about, "enter stores the key · esc returns to the providers")
+                let place = &self.place;
+                let mut about = match self.providers.is_empty() {
+                    true => format!("{} Paste it here: it goes to {place}, and is not shown.", self.why),
+                    false => format!("Paste your key of {provider}: it goes to {place}, and is not shown."),
+                };
+                if self.with_login.contains(provider) {
+                    about.push_str(" Or press enter without a key to log in with your browser.");
+                }
+                match self.providers.is_empty() {
+                    true => (about, "enter stores the key · esc leaves"),
+                    false => (about, "enter stores the key · esc returns to the providers"),
+                }
+            }
+            Step::Login { provider, .. } => {
+                let about = format!("Log in to {provider} in your browser, which then gives Pinion a key.");
+                (about, "waiting for the login · esc stops")
             }
             Step::Model(_) => {
                 let about = "Choose the model of your conversations; `/model` changes it at any time.".to_owned();
@@ -221,6 +278,23 @@ impl Setup {
             }
         }
     }
+}
+
+fn key_of(provider: &str) -> Step {
+    Step::Key { provider: provider.to_owned(), key: EnteredKey::default(), is_storing: false }
+}
+
+/// Draws the address of the page on which the user logs in.
+fn opened_page(page: Option<&str>, columns: usize, theme: &Theme) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let Some(page) = page else { return rows };
+    let elsewhere = "If your browser is on another machine, paste here the address to which it was redirected.";
+    for (text, style) in
+        [("If no page opens, use this address:", theme.text), (page, theme.accent), (elsewhere, theme.dim)]
+    {
+        wrap(&[Piece::new(text, style)], columns, &Lead::same(Vec::new()), &mut rows);
+    }
+    rows
 }
 
 /// Appends typed or pasted text to a key, without its control characters.

@@ -67,6 +67,14 @@ pub fn read_inputs() -> io::Result<Vec<Event>> {
     Ok([vec![first], arrived_inputs()?].concat())
 }
 
+/// Waits for a time at most until the terminal sends something. Returns everything that has arrived.
+///
+/// # Errors
+/// The terminal is lost.
+pub fn read_inputs_within(time: std::time::Duration) -> io::Result<Vec<Event>> {
+    if crossterm::event::poll(time)? { read_inputs() } else { Ok(Vec::new()) }
+}
+
 /// Returns what the terminal has sent, without waiting for more.
 ///
 /// # Errors

@@ -3,8 +3,10 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
+use crate::model::browser_login::WaitingLogin;
 use crate::model::{MAX_KEY, key_in};
 use crate::output::{Text, note, print, text};
+use crate::process::browser::open_browser;
 use clap::Args;
 use pinion_providers::{KeyOrigin, ProviderInfo};
 use secrecy::SecretString;
@@ -15,12 +17,15 @@ use std::io::{self, IsTerminal as _, Read as _, stdin};
 #[command(
     after_help = "The key is read from the terminal, which does not show it, or from stdin if that is piped. It is \
                         stored in the keyring if `secret-tool` finds one, and else in `auth.toml` (mode 0600). A key in \
-                        the environment comes first."
+                        the environment comes first. OpenRouter gives a key to who logs in with a browser."
 )]
 pub(crate) struct Login {
     /// Provider of the key [default: ask]
     #[arg(value_name = "PROVIDER")]
     provider: Option<String>,
+    /// Log in with a browser instead of entering a key; only `openrouter` has such a login
+    #[arg(long)]
+    browser: bool,
 }
 
 /// The arguments of `pinion logout`.
@@ -38,7 +43,14 @@ impl Login {
             Some(name) => named(&base, name)?,
             None => asked(&base)?,
         };
-        let key = read_key(info)?;
+        let key = match self.browser {
+            true => None,
+            false => read_key(info)?,
+        };
+        let key = match key {
+            Some(key) => key,
+            None => log_in(&base, info).await?,
+        };
         let place = base.store_key(info.name, &key).await?;
         print(&text!("stored the key of {} in {}\n", info.name, place.to_string()))?;
         remark_on_variable(&base, info, "comes before the stored key").await;
@@ -106,12 +118,36 @@ async fn only(base: &Base) -> Result<&'static ProviderInfo> {
     }
 }
 
-/// Reads a key from the terminal, without showing it, or from stdin if that is piped.
-fn read_key(info: &ProviderInfo) -> Result<SecretString> {
+/// Logs in with the user's browser, or with one on another machine.
+async fn log_in(base: &Base, info: &'static ProviderInfo) -> Result<SecretString> {
+    let login = WaitingLogin::begin(base, info).await?;
+    note(&text!("log in to {} at this address:\n{}", info.name, login.page.to_string()));
+    open_browser(&login.page);
+    let entered = async {
+        if !stdin().is_terminal() {
+            return None;
+        }
+        note(&text!("if the browser is on another machine, paste the address to which it was redirected:"));
+        let line = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            stdin().read_line(&mut line).map(|_| line)
+        });
+        let line = line.await.ok()?.ok()?;
+        Some(line).filter(|line| !line.trim().is_empty())
+    };
+    login.key(entered).await
+}
+
+/// Reads a key from the terminal, without showing it, or from stdin if that is piped. Returns none if the user chooses to log in
+/// with a browser instead.
+fn read_key(info: &ProviderInfo) -> Result<Option<SecretString>> {
     let mut text = String::new();
     let read = if stdin().is_terminal() {
         let hidden = Hidden::begin()?;
         note(&text!("Paste the key of {} and press Enter. The terminal does not show it.", info.name));
+        if info.login_page.is_some() {
+            note(&text!("Or press Enter alone to log in with your browser."));
+        }
         let read = stdin().read_line(&mut text);
         drop(hidden);
         read
@@ -119,7 +155,11 @@ fn read_key(info: &ProviderInfo) -> Result<SecretString> {
         stdin().take(MAX_KEY as u64 + 1).read_to_string(&mut text)
     };
     read.map_err(|error| Failure::failed("could not read the key").because(error))?;
-    key_in(&text).map_err(|problem| Failure::usage(format!("invalid key of `{}`: {problem}", info.name)))
+    if text.trim().is_empty() && info.login_page.is_some() && stdin().is_terminal() {
+        return Ok(None);
+    }
+    let key = key_in(&text).map_err(|problem| Failure::usage(format!("invalid key of `{}`: {problem}", info.name)));
+    key.map(Some)
 }
 
 /// Names the environment variable that has a key of the provider, if one does.

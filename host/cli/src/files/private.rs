@@ -182,7 +182,19 @@ pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// The system provides no random bytes.
 pub(crate) fn random_name() -> io::Result<String> {
-    Ok(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(&random::<16>()?))
+}
+
+/// Returns 256 random bits in hexadecimal, for a secret.
+///
+/// # Errors
+/// The system provides no random bytes.
+pub(crate) fn random_token() -> io::Result<String> {
+    Ok(hexadecimal(&random::<32>()?))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns random bytes of the operating system.

@@ -7,6 +7,7 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::Result;
+use crate::files::private::random_token;
 use crate::output::{note, text};
 use crate::plugins::builtin::BRIDGE;
 use crate::plugins::sources::Purpose;
@@ -211,11 +212,4 @@ impl Inner {
         }
         reply
     }
-}
-
-/// Returns 256 random bits in hexadecimal.
-pub(crate) fn random_token() -> std::result::Result<String, getrandom::Error> {
-    let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -3,6 +3,7 @@
 use crate::approve::Person;
 use crate::mcp::sampling::RunningCalls;
 use crate::output::{note, terminal, text};
+use crate::process::browser::open_browser;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind};
@@ -213,20 +214,6 @@ impl pinion_mcp::Person for ServersUser {
         }
         std::future::ready(()).boxed()
     }
-}
-
-/// Opens a page in the user's browser. Returns false without a screen. The address is shown in any case.
-fn open_browser(url: &Url) -> bool {
-    let has_screen =
-        cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    if !has_screen || std::env::var_os("SSH_CONNECTION").is_some() {
-        return false;
-    }
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let mut command = tokio::process::Command::new(program);
-    let null = std::process::Stdio::null;
-    command.arg(url.as_str()).stdin(null()).stdout(null()).stderr(null());
-    command.spawn().is_ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Models and providers: which one a run uses, with which key, at which address, at which prices.
 
+pub(crate) mod browser_login;
 mod environment;
 pub(crate) mod exchanges;
 pub(crate) mod info;

@@ -17,9 +17,9 @@ use futures_util::future::join_all;
 use pinion_agent::Provider;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
-    Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
-    ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError, Replay, Script,
-    build_info,
+    BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable,
+    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError,
+    Replay, Script, build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -278,6 +278,22 @@ impl Base {
             chosen.label,
             file.display()
         ))
+    }
+
+    /// Begins a login to a provider with a browser, at its configured address; `None` if it has none. `verifier` is a secret of this
+    /// login.
+    ///
+    /// # Errors
+    /// The configuration of the provider is invalid.
+    pub(super) fn begin_login(
+        &self,
+        info: &'static ProviderInfo,
+        verifier: SecretString,
+    ) -> Result<Option<BrowserLogin>> {
+        let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
+        let base_url = self.base_url_of(info, None);
+        let context = ProviderContext { certificates: certificates(&said)?, ..ProviderContext::default() };
+        BrowserLogin::begin(info, provider_config(info, said, base_url), &context, verifier).map_err(Failure::from)
     }
 
     /// Returns the sources of a provider's key: the environment, the keyring, `auth.toml` and the user's command.

@@ -1,5 +1,6 @@
-//! The process itself: hardening, signals and the log; and the sandbox of the programs that it starts.
+//! The process itself: hardening, signals and the log; the sandbox of the programs that it starts; the user's browser.
 
+pub(crate) mod browser;
 pub(crate) mod confinement;
 pub(crate) mod hardening;
 pub(crate) mod logging;

@@ -61,6 +61,13 @@ impl Endpoint {
         url
     }
 
+    /// Returns the URL of another resource of the vendor's API.
+    pub(crate) fn beside(&self, tail: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}/{tail}", self.base.path().trim_end_matches('/')));
+        url
+    }
+
     /// Returns the end of its path, which does not depend on the base URL.
     pub(crate) fn tail(&self, model: &str) -> String {
         match self.layout.tail {

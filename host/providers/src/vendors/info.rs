@@ -13,6 +13,8 @@ pub struct ProviderInfo {
     pub label: &'static str,
     /// The environment variable that holds its key; `None` when it works without one.
     pub key_variable: Option<&'static str>,
+    /// The page on which users log in with a browser to get a key; `None` where they create one themselves.
+    pub login_page: Option<&'static str>,
     /// The usual base URL, which may contain `{region}`. Empty for `replay`, and where every user has a URL of their own.
     pub base_url: &'static str,
     /// The region used unless one is configured; `None` when the vendor has no regions or no default.
@@ -58,6 +60,7 @@ impl ProviderInfo {
         name: "",
         label: "",
         key_variable: None,
+        login_page: None,
         base_url: "",
         default_region: None,
         prefixes: &[],

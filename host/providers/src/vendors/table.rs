@@ -214,6 +214,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         name: "openrouter",
         label: "OpenRouter",
         key_variable: Some("OPENROUTER_API_KEY"),
+        login_page: Some("https://openrouter.ai/auth"),
         base_url: "https://openrouter.ai/api/v1",
         // A model that the router selects.
         default_model: Some("openrouter/auto"),

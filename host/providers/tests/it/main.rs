@@ -13,6 +13,7 @@ mod fixtures;
 mod google;
 mod http;
 mod keys;
+mod login;
 mod network;
 mod recording;
 mod replay;

@@ -81,14 +81,44 @@ fn key_that_could_not_be_stored_is_asked_for_again() {
 }
 
 #[test]
+fn login_with_a_browser_is_offered_shown_stopped_and_completed() {
+    let mut setup = setup().with_login(vec!["groq".into()]).for_provider("groq");
+    assert!(screen(&setup, 80, 12).contains("log in with your browser"));
+    let log_in = Some(SetupRequest::LogIn { provider: "groq".into() });
+    assert_eq!(press(&mut setup, KeyCode::Enter), log_in);
+    setup.opened("https://groq.example/auth?callback_url=http%3A%2F%2Flocalhost");
+    let seen = screen(&setup, 80, 12);
+    assert!(seen.contains("https://groq.example/auth?callback_url=http%3A%2F%2Flocalhost"), "{seen}");
+    assert!(seen.contains("waiting for the login"), "{seen}");
+    assert_eq!(press(&mut setup, KeyCode::Enter), None);
+    let pasted = setup.handle(&Event::Paste(" http://localhost:1/callback?code=c0de\n".into()));
+    assert!(!format!("{pasted:?}").contains("c0de"), "{pasted:?}");
+    let Some(SetupRequest::Redirected(address)) = pasted else { panic!("{pasted:?}") };
+    assert_eq!(address.into_text(), "http://localhost:1/callback?code=c0de");
+    assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::StopLogin));
+    assert!(screen(&setup, 80, 12).contains("enter stores the key"));
+    assert_eq!(press(&mut setup, KeyCode::Enter), log_in);
+    setup.failed("the login was refused");
+    let seen = screen(&setup, 80, 12);
+    assert!(seen.contains("the login was refused") && seen.contains("enter stores the key"), "{seen}");
+}
+
+#[test]
 fn setup_is_drawn_on_any_screen() {
-    let mut setup = setup();
-    for _ in 0..2 {
+    let draw = |setup: &Setup| {
         for (columns, rows) in [(0, 0), (1, 1), (3, 2), (8, 4), (40, 10), (200, 50)] {
-            screen(&setup, columns, rows);
+            screen(setup, columns, rows);
         }
-        press(&mut setup, KeyCode::Enter);
-        setup.handle(&Event::Paste("\x1b[2J\u{202e}key".repeat(50)));
-    }
+    };
+    let mut setup = setup().with_login(vec!["anthropic".into()]);
+    draw(&setup);
+    press(&mut setup, KeyCode::Enter);
+    setup.handle(&Event::Paste("\x1b[2J\u{202e}key".repeat(50)));
+    draw(&setup);
     assert!(screen(&setup, 40, 10).contains("enter stores the key"));
+    setup.handle(&Event::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
+    press(&mut setup, KeyCode::Enter);
+    setup.opened("\x1b[2J\u{202e}page".repeat(50));
+    draw(&setup);
+    assert!(screen(&setup, 40, 10).contains("waiting for the login"));
 }

@@ -3,9 +3,10 @@
 use crate::args::{Approve, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result};
+use crate::files::private::random_token;
 use crate::files::private::{check, open_file};
 use crate::invocation::Invocation;
-use crate::mcp::offered::{OfferedTools, random_token};
+use crate::mcp::offered::OfferedTools;
 use crate::output::{Text, note, text};
 use crate::process::hardening;
 use crate::process::signals::interruptible_by;

@@ -4,16 +4,25 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::commands::model::tokens;
 use crate::config::Config;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::files::private::{create_directory, read_settings, replace};
+use crate::model::browser_login::WaitingLogin;
 use crate::model::{Lacking, Place, key_in};
 use crate::output::{note, text};
+use crate::process::browser::open_browser;
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::themes;
 use pinion_tui::terminal;
-use pinion_tui::{Choice, EnteredKey, Setup, SetupRequest};
+use pinion_tui::{Choice, Setup, SetupRequest};
+use secrecy::SecretString;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Time between two looks at a login.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Asks for a key if a conversation lacks one, and for a model. Returns the base of a conversation with the model; `None` if
 /// nothing was asked, or if the user left, of which the start of the conversation reports the lack.
@@ -22,12 +31,12 @@ use std::path::Path;
 /// The terminal cannot be used.
 pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>> {
     let Some(lacking) = base.lacking_key(args).await else { return Ok(None) };
-    let setup = Setup::new(themes::configured(base)?, providers(base), place(base));
+    let setup = Setup::new(themes::configured(base)?, providers(base), place(base)).with_login(with_login(base));
     let setup = match lacking {
         Lacking::Any => setup,
         Lacking::Of(info) => setup.for_provider(info.name),
     };
-    let mut shown = Shown { setup, canvas: Canvas::open(base, false)? };
+    let mut shown = Shown { setup, canvas: Canvas::open(base, false)?, login: None };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));
@@ -44,6 +53,12 @@ fn providers(base: &Base) -> Vec<Choice> {
     base.providers_with_plain_keys().into_iter().map(choice).collect()
 }
 
+/// Returns the providers to which the user can log in with a browser.
+fn with_login(base: &Base) -> Vec<String> {
+    let with_login = |info: &&pinion_providers::ProviderInfo| info.login_page.is_some();
+    base.config.registry.iter().filter(with_login).map(|info| info.name.to_owned()).collect()
+}
+
 /// Names the place where keys are stored, which is known for certain once one was stored.
 fn place(base: &Base) -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -58,6 +73,15 @@ fn place(base: &Base) -> String {
 struct Shown {
     setup: Setup,
     canvas: Canvas,
+    login: Option<Login>,
+}
+
+/// A login with a browser that waits for the user.
+struct Login {
+    provider: String,
+    /// Takes the address to which a browser elsewhere was redirected.
+    redirected: Option<oneshot::Sender<String>>,
+    key: AbortOnDropHandle<Result<SecretString>>,
 }
 
 impl Shown {
@@ -65,8 +89,14 @@ impl Shown {
     async fn run(&mut self, base: &Base, lacking: Lacking) -> Result<Option<Option<String>>> {
         loop {
             self.canvas.draw_setup(&mut self.setup)?;
-            let read = tokio::task::spawn_blocking(terminal::read_inputs).await;
-            for event in read.map_err(|error| unusable(io::Error::other(error)))?.map_err(unusable)? {
+            // Reading ends before the conversation begins, which would miss what another reader takes.
+            let is_waiting = self.login.is_some();
+            let read = tokio::task::spawn_blocking(move || match is_waiting {
+                true => terminal::read_inputs_within(LOOK),
+                false => terminal::read_inputs(),
+            });
+            let mut stored = None;
+            for event in read.await.map_err(|error| unusable(io::Error::other(error)))?.map_err(unusable)? {
                 if let crossterm::event::Event::Resize(columns, rows) = event {
                     self.canvas.resize(columns, rows);
                 }
@@ -74,23 +104,60 @@ impl Shown {
                     None => {}
                     Some(SetupRequest::Leave) => return Ok(None),
                     Some(SetupRequest::Begin(model)) => return Ok(Some(model)),
+                    Some(SetupRequest::LogIn { provider }) => self.log_in(base, provider).await,
+                    Some(SetupRequest::Redirected(address)) => {
+                        let sender = self.login.as_mut().and_then(|login| login.redirected.take());
+                        // A login that has just ended needs none.
+                        let _ = sender.map(|sender| sender.send(address.into_text()));
+                    }
+                    Some(SetupRequest::StopLogin) => self.login = None,
                     Some(SetupRequest::Store { provider, key }) => {
                         self.canvas.draw_setup(&mut self.setup)?;
-                        let Some(place) = self.store(base, &provider, key).await else { continue };
-                        let models = models(base, &provider);
-                        if matches!(lacking, Lacking::Of(_)) || models.is_empty() {
-                            return Ok(Some(None));
-                        }
-                        self.setup.models(models, &place.to_string());
+                        let key = key_in(&key.into_text()).map_err(|problem| format!("{problem}."));
+                        stored = Some((provider, key));
                     }
                 }
+            }
+            if let Some(login) = self.login.take_if(|login| login.key.is_finished()) {
+                let key = login.key.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())));
+                stored = Some((login.provider, key.map_err(|failure| failure.to_string())));
+            }
+            let Some((provider, key)) = stored else { continue };
+            let Some(place) = self.store(base, &provider, key).await else { continue };
+            let models = models(base, &provider);
+            if matches!(lacking, Lacking::Of(_)) || models.is_empty() {
+                return Ok(Some(None));
+            }
+            self.setup.models(models, &place.to_string());
+        }
+    }
+
+    /// Begins a login. A problem is shown.
+    async fn log_in(&mut self, base: &Base, provider: String) {
+        let begun = match base.config.registry.provider(&provider).map_err(Failure::from) {
+            Ok(info) => WaitingLogin::begin(base, info).await,
+            Err(failure) => Err(failure),
+        };
+        match begun {
+            Err(failure) => self.setup.failed(failure.to_string()),
+            Ok(login) => {
+                open_browser(&login.page);
+                self.setup.opened(login.page.as_str());
+                let (sender, receiver) = oneshot::channel();
+                let key = AbortOnDropHandle::new(tokio::spawn(login.key(async { receiver.await.ok() })));
+                self.login = Some(Login { provider, redirected: Some(sender), key });
             }
         }
     }
 
     /// Stores a key. A problem is shown, and the user asked again.
-    async fn store(&mut self, base: &Base, provider: &str, key: EnteredKey) -> Option<Place> {
-        let key = key_in(&key.into_text()).map_err(|problem| self.setup.failed(format!("{problem}."))).ok()?;
+    async fn store(
+        &mut self,
+        base: &Base,
+        provider: &str,
+        key: std::result::Result<SecretString, String>,
+    ) -> Option<Place> {
+        let key = key.map_err(|problem| self.setup.failed(problem)).ok()?;
         base.store_key(provider, &key).await.map_err(|failure| self.setup.failed(failure.to_string())).ok()
     }
 }
