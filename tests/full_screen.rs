@@ -297,7 +297,7 @@ fn side_question_is_answered_while_the_agent_works_and_leaves_no_trace() {
     let calls = json!({ "calls": [{ "tool": "bash", "arguments": { "command": "touch used" } }] });
     let replies = [
         bash("until [ -e go ]; do sleep 0.05; done"),
-        say("because it is green"),
+        json!({ "text": "because it is green", "usage": { "input": 4_000, "output": 321 } }),
         calls,
         say("finished"),
         say("later"),
@@ -313,6 +313,8 @@ fn side_question_is_answered_while_the_agent_works_and_leaves_no_trace() {
     terminal.wait_for("no answer without tools");
     pinion.write("go", "");
     terminal.wait_for("finished");
+    // What it cost counts.
+    terminal.wait_for("4.3 k tokens");
     terminal.keys("and now?\r");
     terminal.wait_for("later");
     let (status, seen) = terminal.exit();

@@ -436,7 +436,8 @@ impl Agent {
         Ok(self.config().next_loop_id(&*self.idle()?))
     }
 
-    fn add(&self, requests: u64, spend: Spend) {
+    /// Adds requests that were made beside its runs, and their spend, to the totals.
+    pub fn add(&self, requests: u64, spend: Spend) {
         let mut totals = lock(&self.spent);
         totals.requests += requests;
         totals.spend.add(spend);

@@ -23,7 +23,7 @@ const FRAME: &str = "This is a side question. Answer it briefly from the convers
                      continuing your task. The question: ";
 
 /// Answers a side question about the conversation of an agent, which may be running, in Markdown. Neither the conversation nor
-/// the session learns of it; its tokens count against the limits of a run in progress.
+/// the session learns of it; its tokens count against the limits of a run in progress, and to the totals of the agent.
 pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationToken) -> String {
     let config = agent.config();
     // Filters and the hooks of plugins check it like any prompt of the user.
@@ -51,7 +51,9 @@ pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationTo
         }
     };
     let question = one_line(question, MAX_QUESTION);
-    let tokens = count(asked.totals().spend.usage.total(), "token");
+    let totals = asked.totals();
+    agent.add(totals.requests, totals.spend);
+    let tokens = count(totals.spend.usage.total(), "token");
     match outcome {
         Err(error) => format!("> /{NAME} {question}\n\n{error}"),
         Ok(outcome) => {
