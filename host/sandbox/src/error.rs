@@ -1,6 +1,6 @@
 //! Failures to confine a program.
 
-/// The reason why a program was not confined, and therefore not started.
+/// The reason why a program was not confined and therefore not started, or why its limits ended it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
@@ -25,6 +25,15 @@ pub enum SandboxError {
     /// The program did not start inside, or the part of the helper inside failed. Complete as it is.
     #[error("{0}")]
     Inside(String),
+    /// The program started, and was killed with all that it started.
+    #[error(
+        "out of memory: the program and what it started needed more than {} MiB\nhint: raise `max-memory` in `[sandbox]`",
+        bytes >> 20
+    )]
+    OutOfMemory {
+        /// The limit.
+        bytes: u64,
+    },
     /// The policy cannot be passed to the helper.
     #[error(
         "no sandbox: the policy is {bytes} bytes long, and at most {max} fit\nhint: name fewer paths in `[sandbox]`"

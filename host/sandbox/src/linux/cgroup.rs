@@ -61,6 +61,12 @@ impl Group {
         (&self.processes).write_all(b"0")
     }
 
+    /// Returns whether the kernel killed a process of the group for its limit on memory.
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("memory.events")).unwrap_or_default();
+        events.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
+    }
+
     /// Removes the group. One that still has processes stays, and is removed by a later program.
     pub(super) fn remove(self) {
         let _ = fs::remove_dir(&self.path);
@@ -127,6 +133,12 @@ mod tests {
         let entered = Group { path: group.path().to_owned(), processes };
         entered.enter().unwrap();
         assert_eq!(text("cgroup.procs"), "0");
+        for (events, ran_out) in
+            [("", false), ("oom 1\noom_kill 0\n", false), ("oom 1\noom_kill 3\noom_group_kill 1\n", true)]
+        {
+            fs::write(group.path().join("memory.events"), events).unwrap();
+            assert_eq!(entered.ran_out_of_memory(), ran_out, "{events}");
+        }
     }
 
     #[test]

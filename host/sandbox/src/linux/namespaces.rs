@@ -80,12 +80,17 @@ pub(super) fn enter(
     ended.read_to_end(&mut message).map_err(failed)?;
     // It is gone, or about to be.
     let _ = waitpid(Pid::from_raw(inside), None);
+    let ran_out_of_memory = group.as_ref().is_ok_and(Group::ran_out_of_memory);
     let no_group = removed(group);
     match serde_json::from_slice(&message) {
         Ok(Ended::Exited(code)) => Ok(Outcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
         Ok(Ended::Signalled(signal)) => Ok(Outcome::Ended(die_by(signal))),
         Ok(Ended::Failed(error)) => Err(SandboxError::Inside(error)),
         Ok(Ended::Checked(report)) => Ok(Outcome::Checked(Report { no_group, ..report })),
+        // The kernel kills the first process with the others of its group.
+        Err(_) if ran_out_of_memory => {
+            Err(SandboxError::OutOfMemory { bytes: request.policy.limits.memory_bytes.unwrap_or_default() })
+        }
         Err(_) => Err(SandboxError::step("run the program", "its first process was killed")),
     }
 }
