@@ -124,19 +124,28 @@ impl Runtime {
     }
 
     /// Completes the argument of a command, given what was typed of it. Returns nothing when the plugin does not answer
-    /// within 100 ms.
+    /// within 100 ms. Then, and when this future is dropped, the call ends, and with it the requests that it made.
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
+        let token = CancellationToken::new();
+        let _end = token.clone().drop_guard();
         let answer = async {
-            let loaded = self.registry.command(name, &CancellationToken::new()).await?;
+            let loaded = self.registry.command(name, &token).await?;
             let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-            let setup = setup(&loaded, name, "", CancellationToken::new());
+            let setup = setup(&loaded, name, "", token.clone());
             let plugin = &loaded.program().authority;
             let is_held_back = loaded.generation.holds_back_command(name);
             let authority = if is_held_back { plugin.none() } else { plugin.reading() };
-            loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result.ok()
+            let result = loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result;
+            result.inspect_err(|fault| tracing::debug!(command = name, %fault, "completion failed")).ok()
         };
-        let completions = tokio::time::timeout(COMPLETION_TIME, answer).await.ok().flatten().unwrap_or_default();
+        let completions = tokio::time::timeout(COMPLETION_TIME, answer).await;
+        if completions.is_err() {
+            tracing::debug!(command = name, "completion took too long");
+        }
         completions
+            .ok()
+            .flatten()
+            .unwrap_or_default()
             .into_iter()
             .take(MAX_COMPLETIONS)
             .map(|c| Completion { value: c.value, description: c.description })

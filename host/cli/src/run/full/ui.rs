@@ -30,6 +30,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// Least time between two frames that no key caused.
@@ -86,6 +87,8 @@ pub(super) struct Ui {
     /// Ends the program if the work, or the terminal, does not let it end.
     ending: Option<Ending>,
     is_changed: bool,
+    /// The completion of an argument that the user types.
+    completing: Option<AbortHandle>,
     /// Time before which only keys cause a frame.
     next_frame: Instant,
 }
@@ -110,6 +113,7 @@ impl Ui {
             is_quitting: false,
             ending: None,
             is_changed: true,
+            completing: None,
             next_frame: started,
         };
         keyboard::start(keys, deliver).map_err(unusable)?;
@@ -389,11 +393,15 @@ impl Ui {
         }
     }
 
-    fn complete(&self, id: u64, command: String, argument: String) {
+    /// Completes an argument, instead of the text that was typed before.
+    fn complete(&mut self, id: u64, command: String, argument: String) {
         let (said, runtime) = (self.to.said.clone(), self.to.runtime.clone());
-        tokio::spawn(async move {
+        let completing = tokio::spawn(async move {
             said.put(Input::Completions(id, lists::completions(&runtime, &command, &argument).await));
         });
+        if let Some(stale) = self.completing.replace(completing.abort_handle()) {
+            stale.abort();
+        }
     }
 
     fn list(&self, pick: Pick) {
