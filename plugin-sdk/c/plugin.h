@@ -1575,7 +1575,12 @@ extern bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_
 extern bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 extern bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 extern bool pinion_plugin_mcp_read_resource(plugin_string_t *server, plugin_string_t *uri, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
-// Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them.
+// Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them. The member
+// `context` of the request, which has the values of other arguments, may be one of `argument`. Of a server that does not
+// complete arguments, it is an error.
+// 
+// While the user types, in `commands.complete-argument`, this and `servers` are the only functions that work, and only a
+// server that is connected is asked.
 extern bool pinion_plugin_mcp_complete(plugin_string_t *server, pinion_plugin_mcp_json_t *reference, pinion_plugin_mcp_json_t *argument, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 // Writes a text that is too long for a result to a new file, and returns its absolute path, for the model to read. The file
 // has at most 64 MiB, which count as bytes written by the call, and is removed when others need its room.

@@ -458,7 +458,12 @@ declare module 'pinion:plugin/mcp@0.1.0' {
   export function listResourceTemplates(server: string, cursor: string | undefined): Json;
   export function readResource(server: string, uri: string): Json;
   /**
-   * Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them.
+   * Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them. The member
+   * `context` of the request, which has the values of other arguments, may be one of `argument`. Of a server that does not
+   * complete arguments, it is an error.
+   *
+   * While the user types, in `commands.complete-argument`, this and `servers` are the only functions that work, and only a
+   * server that is connected is asked.
    */
   export function complete(server: string, reference: Json, argument: Json): Json;
   /**

@@ -280,7 +280,8 @@ impl McpServers for Port {
                     progress.report(message);
                 }
             };
-            let context = CallContext { cancel, deadline, on_progress: Some(Arc::new(on_progress)) };
+            let context =
+                CallContext { cancel, deadline, on_progress: Some(Arc::new(on_progress)), only_connected: false };
             let request = match request {
                 McpRequest::CallTool { name, arguments } => Request::CallTool { name, arguments },
                 other => panic!("unexpected {other:?}"),

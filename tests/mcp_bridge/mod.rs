@@ -2,6 +2,7 @@
 
 mod approvals;
 mod calls;
+mod completion;
 mod hostile;
 mod lists;
 
@@ -26,8 +27,23 @@ struct Servers {
     /// Each request takes a permit before it is answered, if this is set.
     gate: Option<Semaphore>,
     waiting: watch::Sender<usize>,
+    /// A server that never answers.
+    silent: Option<String>,
+    /// Requests that were dropped before an answer.
+    abandoned: AtomicUsize,
+    /// Requests while the user types.
+    while_typing: AtomicUsize,
     /// Times that the list was asked for.
     listed: AtomicUsize,
+}
+
+/// Counts when it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Servers {
@@ -40,7 +56,18 @@ impl Servers {
 
     fn with_gate(list: Vec<McpServer>, answer: Box<Answer>, gate: Option<Semaphore>) -> Self {
         let (list, changed, received) = (Mutex::new(list), watch::channel(0).0, Mutex::default());
-        Self { list, changed, received, answer, gate, waiting: watch::channel(0).0, listed: AtomicUsize::new(0) }
+        Self {
+            list,
+            changed,
+            received,
+            answer,
+            gate,
+            waiting: watch::channel(0).0,
+            silent: None,
+            abandoned: AtomicUsize::new(0),
+            while_typing: AtomicUsize::new(0),
+            listed: AtomicUsize::new(0),
+        }
     }
 
     /// Servers whose tools return their arguments.
@@ -79,7 +106,12 @@ impl McpServers for Servers {
     ) -> BoxFuture<'a, Result<String, McpFailure>> {
         Box::pin(async move {
             self.received.lock().unwrap().push((server.to_owned(), request.clone()));
+            self.while_typing.fetch_add(usize::from(call.only_connected), Ordering::Relaxed);
             call.progress.report(format!("asked {server}"));
+            if self.silent.as_deref() == Some(server) {
+                let _counted = Counted(&self.abandoned);
+                std::future::pending::<()>().await;
+            }
             if let Some(gate) = &self.gate {
                 self.waiting.send_modify(|count| *count += 1);
                 tokio::select! {

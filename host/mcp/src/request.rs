@@ -53,7 +53,7 @@ pub enum Request {
     Complete {
         /// Reference as JSON, such as `{"type": "ref/prompt", "name": "greet"}`.
         reference: String,
-        /// Argument as JSON: `{"name", "value"}`.
+        /// Argument as JSON: `{"name", "value"}`, and the member `context` of the request, if there is one.
         argument: String,
     },
 }
@@ -67,13 +67,21 @@ pub struct CallContext {
     pub deadline: Instant,
     /// Receives the request's progress.
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// True if only an open connection may be used, and nobody asked: the request fails where others would wait, connect,
+    /// log in or answer questions.
+    pub only_connected: bool,
 }
 
 impl CallContext {
     /// Returns a context that ends after `limit`.
     #[must_use]
     pub fn within(limit: std::time::Duration) -> Self {
-        Self { cancel: CancellationToken::new(), deadline: Instant::now() + limit, on_progress: None }
+        Self {
+            cancel: CancellationToken::new(),
+            deadline: Instant::now() + limit,
+            on_progress: None,
+            only_connected: false,
+        }
     }
 
     pub(crate) fn progress(&self) -> Option<OnProgress> {
@@ -148,8 +156,13 @@ impl Request {
             Self::Complete { reference, argument } => {
                 let reference =
                     serde_json::from_str(reference).map_err(|e| format!("the reference is invalid: {e}"))?;
-                let argument = serde_json::from_str(argument).map_err(|e| format!("the argument is invalid: {e}"))?;
-                CompleteRequest::new(CompleteRequestParams::new(reference, argument)).into()
+                let invalid = |e: serde_json::Error| format!("the argument is invalid: {e}");
+                let mut argument = object(argument)?.unwrap_or_default();
+                let context = argument.remove("context").map(serde_json::from_value).transpose().map_err(invalid)?;
+                let argument = serde_json::from_value(Value::Object(argument)).map_err(invalid)?;
+                let mut params = CompleteRequestParams::new(reference, argument);
+                params.context = context;
+                CompleteRequest::new(params).into()
             }
         }))
     }
@@ -190,6 +203,24 @@ fn object(text: &str) -> Result<Option<JsonObject>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_other_arguments_are_the_context_of_a_completion() {
+        let completion = |argument: &str| Request::Complete {
+            reference: r#"{"type":"ref/prompt","name":"p"}"#.into(),
+            argument: argument.into(),
+        };
+        let message = |argument: &str| completion(argument).message(Inputs::default());
+        let with = message(r#"{"name":"b","value":"x","context":{"arguments":{"a":"1"}}}"#).unwrap();
+        let params = serde_json::to_value(with.unwrap()).unwrap()["params"].take();
+        assert_eq!(params["argument"], serde_json::json!({"name": "b", "value": "x"}));
+        assert_eq!(params["context"], serde_json::json!({"arguments": {"a": "1"}}));
+        let without = serde_json::to_value(message(r#"{"name":"b","value":""}"#).unwrap().unwrap()).unwrap();
+        assert_eq!(without["params"].get("context"), None);
+        for invalid in ["{}", "[]", r#"{"name":"b","value":"x","context":{"arguments":{"a":1}}}"#] {
+            assert!(message(invalid).is_err(), "{invalid}");
+        }
+    }
 
     #[test]
     fn arguments_must_be_an_object() {

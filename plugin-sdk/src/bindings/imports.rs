@@ -5349,7 +5349,12 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them.
+      /// Completes an argument of a prompt or resource template: `reference` and `argument` as the protocol has them. The member
+      /// `context` of the request, which has the values of other arguments, may be one of `argument`. Of a server that does not
+      /// complete arguments, it is an error.
+      ///
+      /// While the user types, in `commands.complete-argument`, this and `servers` are the only functions that work, and only a
+      /// server that is connected is asked.
       #[allow(async_fn_in_trait)]
       pub fn complete(server: &str,reference: &str,argument: &str,) -> Result<Json,McpError>{
         unsafe {

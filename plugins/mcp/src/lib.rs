@@ -6,6 +6,7 @@
 
 mod catalog;
 mod clean;
+mod completion;
 mod names;
 mod offer;
 mod prompts;

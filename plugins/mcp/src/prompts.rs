@@ -1,8 +1,9 @@
 //! Prompts of servers as slash commands.
 
 use crate::catalog::{self, Argument, PROMPTS, Prompt};
+use crate::completion::Completer;
 use crate::{clean, failed};
-use pinion_plugin_sdk::mcp::{self, Server};
+use pinion_plugin_sdk::mcp::{self, Server, ServerState};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json::Map;
 
@@ -18,10 +19,20 @@ pub(crate) fn commands(servers: &[Server]) -> Vec<Command> {
     }
     commands.extend(prompts.into_iter().map(|prompt| {
         let Prompt { command, server, name, description, arguments } = prompt;
+        // Typing starts no server.
+        let is_ready = server.state == ServerState::Ready;
         let (server, name) = (server.name.clone(), name.to_owned());
+        if arguments.is_empty() {
+            return Command::new(command, description, move |typed, _: &Call| run(&server, &name, &[], typed));
+        }
         let hint = hint(&arguments);
+        let completer = is_ready.then(|| Completer::new(&server, &name, &arguments));
         let made = Command::new(command, description, move |typed, _: &Call| run(&server, &name, &arguments, typed));
-        if hint.is_empty() { made } else { made.argument(hint) }
+        let made = made.argument(hint);
+        match completer {
+            Some(completer) => made.complete(move |typed| completer.complete(typed)),
+            None => made,
+        }
     }));
     commands
 }
@@ -57,34 +68,52 @@ fn run(server: &str, name: &str, arguments: &[Argument], typed: &str) -> Result<
     message(server, name, &result).map(|text| vec![Action::Submit(text)])
 }
 
-/// Reads what was typed: `name=value` for arguments by name, everything else in their order. A single argument takes all.
+/// Reads what was typed, and checks that nothing is missing.
 fn values(arguments: &[Argument], typed: &str) -> Result<Value, String> {
-    let mut values = Map::new();
-    let typed = typed.trim();
-    let words = match arguments {
-        [only] if !typed.is_empty() && !typed.starts_with(&format!("{}=", only.name)) => vec![typed.to_owned()],
-        _ => words(typed)?,
-    };
-    for word in words {
-        let named = word.split_once('=').filter(|(name, _)| arguments.iter().any(|argument| argument.name == *name));
-        let (name, value) = match named {
-            Some((name, value)) => (name.to_owned(), value.to_owned()),
-            None => {
-                let next = arguments.iter().find(|argument| !values.contains_key(&argument.name));
-                let next = next.ok_or_else(|| format!("too many arguments: `{}`", clean::line(&word, 80)))?;
-                (next.name.clone(), word)
-            }
-        };
-        values.insert(name, Value::String(value));
-    }
+    let values = read(arguments, typed)?;
     match arguments.iter().find(|argument| argument.required && !values.contains_key(&argument.name)) {
         Some(missing) => Err(format!("the argument `{}` is missing", clean::line(&missing.name, 80))),
         None => Ok(Value::Object(values)),
     }
 }
 
+/// Reads what was typed: `name=value` for arguments by name, everything else in their order. A single argument takes all.
+pub(crate) fn read(arguments: &[Argument], typed: &str) -> Result<Map<String, Value>, String> {
+    let mut values = Map::new();
+    let typed = typed.trim();
+    let words = if takes_all(arguments, typed) { vec![typed.to_owned()] } else { words(typed)? };
+    for word in words {
+        let (name, value) = assigned(arguments, &values, &word)?;
+        values.insert(name.to_owned(), Value::String(value.to_owned()));
+    }
+    Ok(values)
+}
+
+/// Returns whether a text without blanks around it is, as it is, the value of the only argument.
+pub(crate) fn takes_all(arguments: &[Argument], typed: &str) -> bool {
+    matches!(arguments, [only] if !typed.is_empty() && !typed.starts_with(&format!("{}=", only.name)))
+}
+
+/// Returns the argument that a word is for, after those that have values, and its value.
+///
+/// # Errors
+/// All arguments have values.
+pub(crate) fn assigned<'a>(
+    arguments: &'a [Argument],
+    values: &Map<String, Value>,
+    word: &'a str,
+) -> Result<(&'a str, &'a str), String> {
+    if let Some((name, value)) = word.split_once('=').filter(|(name, _)| arguments.iter().any(|a| a.name == *name)) {
+        return Ok((name, value));
+    }
+    match arguments.iter().find(|argument| !values.contains_key(&argument.name)) {
+        Some(next) => Ok((&next.name, word)),
+        None => Err(format!("too many arguments: `{}`", clean::line(word, 80))),
+    }
+}
+
 /// Splits a line into words; quotation marks keep blanks together.
-fn words(line: &str) -> Result<Vec<String>, String> {
+pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match (quote, c) {

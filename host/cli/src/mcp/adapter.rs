@@ -37,14 +37,15 @@ impl McpServers for Adapter {
         call: McpCall,
     ) -> BoxFuture<'a, Result<String, McpFailure>> {
         Box::pin(async move {
-            let McpCall { cancel, deadline, progress, services, .. } = call;
+            let McpCall { cancel, deadline, progress, services, only_connected, .. } = call;
             let _running = services.map(|services| self.calls.begin(server, services));
             let on_progress = move |Progress { message, .. }: Progress| {
                 if let Some(message) = message {
                     progress.report(message);
                 }
             };
-            let context = CallContext { cancel, deadline, on_progress: Some(Arc::new(on_progress)) };
+            let on_progress = Some(Arc::new(on_progress) as _);
+            let context = CallContext { cancel, deadline, on_progress, only_connected };
             let result = self.servers.request(server, converted(request), context).await.map_err(failure)?;
             match result.len() > MAX_RESULT {
                 true => Err(McpFailure::TooLarge(u32::try_from(MAX_RESULT).unwrap_or(u32::MAX))),

@@ -160,6 +160,9 @@ impl Connection {
         limit: Duration,
         questions: &Questions,
     ) -> Result<String, Failure> {
+        if matches!(request, Request::Complete { .. }) && !self.info().is_some_and(|info| completes(&info)) {
+            return Err(McpError::unsent(&self.server, "does not complete arguments").into());
+        }
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let _in_flight = InFlight(self);
         let mut inputs = Inputs::default();
@@ -191,6 +194,9 @@ impl Connection {
                     return Err(McpError::sent(&self.server, problem).into());
                 }
             };
+            if call.only_connected {
+                return Err(McpError::sent(&self.server, "asked for input, and nobody may be asked").into());
+            }
             if rounds == MAX_INPUT_ROUNDS {
                 let problem = format!("asked for input {MAX_INPUT_ROUNDS} times without answering the request");
                 return Err(McpError::sent(&self.server, problem).into());
@@ -358,6 +364,11 @@ impl Connection {
 /// Returns whether a server announces changes of single resources.
 pub(crate) fn announces_updates(info: &ServerPeerInfo) -> bool {
     info.capabilities.resources.as_ref().and_then(|resources| resources.subscribe) == Some(true)
+}
+
+/// Returns whether a server completes arguments of its prompts and resource templates.
+fn completes(info: &ServerPeerInfo) -> bool {
+    info.capabilities.completions.is_some()
 }
 
 /// Returns whether an error came before the request was sent.

@@ -1,5 +1,6 @@
 //! One configured server: started by its first request, restarted after it died, closed when idle.
 
+mod connected;
 mod fetch;
 mod info;
 mod keeper;
@@ -185,6 +186,9 @@ impl Server {
                 &self.config.name,
                 format!("has no enabled tool `{}`", crate::error::quoted(name)),
             ));
+        }
+        if call.only_connected {
+            return self.request_connected(request, call).await;
         }
         let mut has_retried = false;
         loop {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "clippy allows them in tests, but not in what tests share")]
 
+mod completion;
 mod fake;
 mod hostile;
 mod http;

@@ -374,3 +374,16 @@ async fn endless_requests_for_input_are_given_up() {
     assert!(error.to_string().contains("MCP server `fake` asked for input 8 times"), "{error}");
     assert_eq!(log.count("tools/call"), 9);
 }
+
+#[tokio::test(start_paused = true)]
+async fn request_that_may_ask_nobody_fails_when_input_is_wanted() {
+    let log = Log::default();
+    let noted = log.clone();
+    let friend = Arc::new(Friend::default());
+    let bench = Bench::with(stdio(), friend.clone(), move |_, io| inquisitive(io, 1, noted.clone()));
+    bench.servers.request(NAME, Request::Connect, CallContext::within(Duration::from_secs(9))).await.unwrap();
+    let call = CallContext { only_connected: true, ..CallContext::within(Duration::from_secs(9)) };
+    let error = bench.servers.request(NAME, crate::fake::call("echo"), call).await.unwrap_err();
+    assert!(error.to_string().contains("asked for input, and nobody may be asked"), "{error}");
+    assert_eq!(log.count("tools/call"), 1);
+}

@@ -207,6 +207,20 @@ impl CallAuthority {
         Err(plugin.denied(phrase, &hint))
     }
 
+    /// Like [`CallAuthority::check`], and also passes while an argument is completed, whatever the effects: for functions
+    /// that start and change nothing.
+    pub(crate) fn check_or_completes<C: Granted>(&self) -> Result<&C::Held, Denied> {
+        match C::held(C::of(&self.plugin.grants)).filter(|_| self.is_completion()) {
+            Some(held) => Ok(held),
+            None => self.check::<C>(),
+        }
+    }
+
+    /// Returns whether the call completes an argument while the user types.
+    pub(crate) fn is_completion(&self) -> bool {
+        self.caller == Caller::Completion
+    }
+
     /// Returns a refusal whose hint says how the user can grant it.
     pub(super) fn not_granted(&self, phrase: &str, line: &str) -> Denied {
         self.plugin.not_granted(phrase, line)

@@ -25,7 +25,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 impl mcp::Host for State {
     async fn servers(&mut self) -> wasmtime::Result<Vec<Server>> {
-        let Ok(grant) = self.call.authority.check::<Mcp>() else { return Ok(Vec::new()) };
+        let Ok(grant) = self.call.authority.check_or_completes::<Mcp>() else { return Ok(Vec::new()) };
         let servers = self.mcp.servers().into_iter().filter(|server| grant.allows(&server.name));
         Ok(checked::servers(servers.collect()))
     }
@@ -118,7 +118,12 @@ impl State {
         arguments: Option<&str>,
         request: McpRequest,
     ) -> wasmtime::Result<Result<String, McpError>> {
-        let grant = match self.call.authority.check::<Mcp>() {
+        let authority = &self.call.authority;
+        let granted = match request {
+            McpRequest::Complete { .. } => authority.check_or_completes::<Mcp>(),
+            _ => authority.check::<Mcp>(),
+        };
+        let grant = match granted {
             Ok(grant) => grant,
             Err(denied) => return Ok(Err(McpError::Denied(denied.to_string()))),
         };
@@ -139,6 +144,7 @@ impl State {
             progress: Arc::new(Lines { to: self.call.progress.clone(), left: AtomicUsize::new(MAX_LINES) }),
             session: self.call.session.clone(),
             services: self.call.services.clone(),
+            only_connected: self.call.authority.is_completion(),
         };
         let port = self.mcp.clone();
         let sending = port.request(&server, request, call);

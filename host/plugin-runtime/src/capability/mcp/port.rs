@@ -141,7 +141,8 @@ pub enum McpRequest {
     Complete {
         /// The prompt or template, as the protocol has it.
         reference: String,
-        /// The argument and its beginning, as the protocol has them.
+        /// The argument and its beginning, as the protocol has them, with the member `context` of the request, if there is
+        /// one.
         argument: String,
     },
 }
@@ -159,6 +160,9 @@ pub struct McpCall {
     pub session: Arc<str>,
     /// The conversation of the call, on whose behalf a server may ask the user or the model; none outside of conversations.
     pub services: Option<Services>,
+    /// True if the user types: the request goes to a server that is connected and fails otherwise; nobody is asked, and
+    /// nothing is started.
+    pub only_connected: bool,
 }
 
 /// The reason why a request has no result. Texts of servers in it are as they came.
