@@ -2,7 +2,7 @@
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::files::private::random_token;
+use crate::files::private::{random_name, random_token};
 use crate::model::key_in;
 use pinion_mcp::Redirect;
 use pinion_providers::{BrowserLogin, ProviderInfo};
@@ -30,13 +30,15 @@ impl WaitingLogin {
     /// # Errors
     /// The provider has no login for programs, its configuration is invalid, or there is no port.
     pub(crate) async fn begin(base: &Base, info: &'static ProviderInfo) -> Result<Self> {
-        let random = || random_token().map_err(|error| Failure::failed("could not begin a login").because(error));
-        let login = base.begin_login(info, SecretString::from(random()?))?.ok_or_else(|| {
+        let failed = |error| Failure::failed("could not begin a login").because(error);
+        let verifier = SecretString::from(random_token().map_err(failed)?);
+        let login = base.begin_login(info, verifier)?.ok_or_else(|| {
             Failure::usage(format!("`{}` has no login for programs", info.name))
                 .hint(format!("create a key on its website, and store it with `pinion login {}`", info.name))
         })?;
         // The path is the secret by which the redirect is known, because the vendor returns no state.
-        let redirect = Redirect::bind(None, &format!("/callback/{}", random()?)).await;
+        let path = format!("/callback/{}", random_name().map_err(failed)?);
+        let redirect = Redirect::bind(None, &path).await;
         let redirect = redirect.map_err(|error| Failure::failed("cannot listen for the login").because(error))?;
         let mut address = redirect.address.clone();
         // The vendor accepts any port of `localhost`.
