@@ -12,6 +12,7 @@
 mod address;
 mod client;
 mod credential;
+mod decode;
 mod dial;
 mod error;
 mod limits;
@@ -24,9 +25,10 @@ mod proxy;
 mod request;
 mod response;
 mod target;
+mod tls;
 
 pub use address::AddressClass;
-pub use client::{Access, Client, ClientSettings, InvalidCertificates};
+pub use client::{Access, Client, ClientSettings};
 pub use credential::{Credential, CredentialError, Credentials, Placement};
 pub use error::{Limit, SendError};
 pub use limits::Limits;
@@ -37,6 +39,7 @@ pub use proxy::{Proxy, ProxySettings};
 pub use request::{Redirects, Request};
 pub use response::Response;
 pub use target::{InvalidUrl, Scheme, Target};
+pub use tls::InvalidCertificates;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

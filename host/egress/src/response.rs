@@ -2,12 +2,12 @@
 
 use crate::client::Access;
 use crate::client::exchange::Received;
+use crate::decode::Decoder;
 use crate::error::{Failure, Limit, SendError};
 use crate::limits::Clock;
 use crate::observer::{Outcome, Report};
 use crate::target::Target;
 use bytes::{Bytes, BytesMut};
-use flate2::write::MultiGzDecoder;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt as _;
@@ -16,14 +16,10 @@ use pinion_protocol::Secrets;
 use pinion_protocol::secrets::ByteRedactor;
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Write as _;
 use tokio::task::JoinSet;
 
 /// Maximum size of a chunk: 64 KiB.
 const MAX_CHUNK: usize = 64 << 10;
-
-/// Number of compressed bytes that are decompressed at once; they become at most half a megabyte.
-const COMPRESSED: usize = 512;
 
 /// Fields that concern only the connection.
 const OF_CONNECTION: &[HeaderName] = &[
@@ -57,11 +53,6 @@ pub struct Response {
     _driver: JoinSet<()>,
 }
 
-enum Decoder {
-    Plain,
-    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -85,7 +76,7 @@ impl Response {
     ) -> Result<Self, SendError> {
         let secrets = access.credentials.secrets();
         let Received { status, mut headers, body, driver } = received;
-        let decoder = match decoder(&headers, !secrets.is_empty()) {
+        let decoder = match Decoder::of(&headers, !secrets.is_empty()) {
             Ok(decoder) => decoder,
             Err(problem) => {
                 let failure = Failure::Failed(format!("the response of `{target}` {problem}"));
@@ -95,7 +86,7 @@ impl Response {
         };
         let redactor = (!secrets.is_empty()).then(|| secrets.byte_redactor());
         OF_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
-        if let Decoder::Gzip(_) = decoder {
+        if decoder.is_gzip() {
             headers.remove(header::CONTENT_ENCODING);
             headers.remove(header::CONTENT_LENGTH);
         }
@@ -202,30 +193,13 @@ impl Response {
     }
 
     fn decode(&mut self) -> Result<(), Failure> {
-        match &mut self.decoder {
-            Decoder::Plain => {
-                let bytes = std::mem::take(&mut self.input);
-                self.add(&bytes)
-            }
-            Decoder::Gzip(decoder) => {
-                let part = self.input.split_to(self.input.len().min(COMPRESSED));
-                let done = decoder.write_all(&part);
-                let bytes = std::mem::take(decoder.get_mut());
-                done.map_err(|_| self.corrupt())?;
-                self.add(&bytes)
-            }
-        }
+        let bytes = self.decoder.next(&mut self.input).map_err(|_| self.corrupt())?;
+        self.add(&bytes)
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
-        if let Decoder::Gzip(decoder) = &mut self.decoder
-            && self.transferred > 0
-        {
-            let done = decoder.try_finish();
-            let bytes = std::mem::take(decoder.get_mut());
-            done.map_err(|_| self.corrupt())?;
-            self.add(&bytes)?;
-        }
+        let bytes = self.decoder.finish().map_err(|_| self.corrupt())?;
+        self.add(&bytes)?;
         if let Some(redactor) = &mut self.redactor {
             self.ready.extend_from_slice(&redactor.finish());
         }
@@ -269,31 +243,8 @@ impl Response {
     }
 }
 
-/// Chooses the decoder of a body, or completes "the response …" with the reason why there is none. An encoding that the
-/// client did not ask for is passed on as it is, unless secrets could be in it.
-fn decoder(headers: &HeaderMap, has_secrets: bool) -> Result<Decoder, &'static str> {
-    let list = |name| {
-        let values = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-        values
-            .map(|value| value.trim_ascii().to_ascii_lowercase())
-            .filter(|value| !value.is_empty())
-            .collect::<Vec<_>>()
-    };
-    if list(header::TRANSFER_ENCODING).iter().any(|encoding| encoding != b"chunked") {
-        return Err("has a transfer encoding other than `chunked`");
-    }
-    let encodings = list(header::CONTENT_ENCODING);
-    let encodings: Vec<&[u8]> =
-        encodings.iter().map(Vec::as_slice).filter(|encoding| *encoding != b"identity").collect();
-    match encodings.as_slice() {
-        [] => Ok(Decoder::Plain),
-        [b"gzip" | b"x-gzip"] => Ok(Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))),
-        _ if has_secrets => Err("has an encoding in which credentials would not be recognized"),
-        _ => Ok(Decoder::Plain),
-    }
-}
-
-fn redacted(headers: &HeaderMap, secrets: &Secrets) -> HeaderMap {
+/// Returns the fields of a response without secrets.
+pub(crate) fn redacted(headers: &HeaderMap, secrets: &Secrets) -> HeaderMap {
     let clean = |value: &HeaderValue| {
         let text = String::from_utf8_lossy(value.as_bytes());
         match secrets.clean_answer(&text) {

@@ -11,7 +11,6 @@
 mod connect;
 pub(crate) mod exchange;
 mod redirect;
-mod tls;
 
 use self::connect::Connector;
 use self::exchange::Received;
@@ -23,8 +22,7 @@ use crate::observer::{Observer, Report};
 use crate::policy::{Denial, Policy};
 use crate::request::{Outgoing, Redirects, Request};
 use crate::response::Response;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use crate::tls::{InvalidCertificates, Tls};
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -43,11 +41,6 @@ impl Default for ClientSettings {
         Self { certificates: Vec::new(), network: Arc::new(SystemNetwork) }
     }
 }
-
-/// The additional certificate authorities are not PEM.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the certificates are not PEM: {0}")]
-pub struct InvalidCertificates(String);
 
 /// The authority and the bounds of one request.
 #[derive(Clone)]
@@ -87,7 +80,7 @@ impl Default for Client {
     /// Creates a client for the network and the certificate authorities of this machine.
     fn default() -> Self {
         let ClientSettings { network, .. } = ClientSettings::default();
-        Self { connector: Arc::new(Connector::new(network, Vec::new())) }
+        Self { connector: Arc::new(Connector::new(network, Tls::of_system())) }
     }
 }
 
@@ -97,13 +90,8 @@ impl Client {
     /// # Errors
     /// The certificates are not PEM.
     pub fn new(settings: ClientSettings) -> Result<Self, InvalidCertificates> {
-        let pem = &settings.certificates;
-        let roots = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-        let roots = roots.map_err(|error| InvalidCertificates(error.to_string()))?;
-        if roots.is_empty() && !pem.trim_ascii().is_empty() {
-            return Err(InvalidCertificates("no certificate found".to_owned()));
-        }
-        Ok(Self { connector: Arc::new(Connector::new(settings.network, roots)) })
+        let tls = Tls::new(&settings.certificates)?;
+        Ok(Self { connector: Arc::new(Connector::new(settings.network, tls)) })
     }
 
     /// Sends a request, follows its redirects, and returns the head of the response. Dropping the future or the response
