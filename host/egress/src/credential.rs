@@ -65,6 +65,14 @@ pub struct CredentialError {
     hint: &'static str,
 }
 
+impl CredentialError {
+    /// The system has no random numbers for the placeholder of a credential.
+    pub(crate) fn no_placeholder(name: &str, error: &str) -> Self {
+        let problem = format!("no random placeholder: {error}");
+        Self { name: name.to_owned(), problem, hint: "start again" }
+    }
+}
+
 impl Credential {
     /// Creates a credential that is sent with the requests that `rules` cover.
     ///

@@ -7,7 +7,8 @@
 //! system, and keeps no cookies, no cache and no connections.
 //!
 //! A [`Proxy`] does the same for programs that speak HTTP or SOCKS to it: it checks host, port and every address against
-//! its [`Hosts`], and moves bytes that it does not see.
+//! its [`Hosts`], and moves bytes that it does not see. At the hosts of [`ProxyCredentials`] it reads the requests, and puts
+//! secrets in place of the placeholders that programs have.
 
 mod address;
 mod client;
@@ -35,7 +36,7 @@ pub use limits::Limits;
 pub use network::{Connecting, Network, Resolving, SystemNetwork};
 pub use observer::{Exchange, Observer, Outcome};
 pub use policy::{Denial, HostRule, Hosts, InvalidRule, Policy, Rule};
-pub use proxy::{Proxy, ProxySettings};
+pub use proxy::{AuthorityError, CredentialValues, Proxy, ProxyCredential, ProxyCredentials, ProxySettings};
 pub use request::{Redirects, Request};
 pub use response::Response;
 pub use target::{InvalidUrl, Scheme, Target};

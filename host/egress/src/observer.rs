@@ -26,7 +26,7 @@ pub struct Exchange {
     pub method: String,
     /// The address of the connection, if there was one.
     pub address: Option<SocketAddr>,
-    /// The handle of the credential that was sent.
+    /// The handle of the credential that was sent; of several, with commas.
     pub credential: Option<String>,
     /// The status of the response.
     pub status: Option<u16>,
@@ -50,6 +50,8 @@ pub enum Outcome {
     Denied(String),
     /// It failed; the text is the error.
     Failed(String),
+    /// A program and the proxy did not agree on TLS; the text is the reason.
+    Handshake(String),
 }
 
 /// Counts the bytes of one connection.

@@ -11,8 +11,8 @@ use std::fmt;
 /// Maximum number of redirects of a request.
 const MAX_REDIRECTS: u8 = 10;
 
-/// Fields that the client sets itself, that concern only the connection, or that make servers use another method or path
-/// than the one that was checked. `proxy-*` is forbidden, too.
+/// Fields that the client sets itself, or that concern only the connection. Those in [`CHANGING`] and `proxy-*` are
+/// forbidden, too.
 const FORBIDDEN: &[&str] = &[
     "connection",
     "content-length",
@@ -25,12 +25,11 @@ const FORBIDDEN: &[&str] = &[
     "transfer-encoding",
     "upgrade",
     "via",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-url",
-    "x-rewrite-url",
 ];
+
+/// Fields that make servers use another method or path than the one that was checked.
+const CHANGING: &[&str] =
+    &["x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"];
 
 /// A request of a plugin; nothing in it was checked.
 ///
@@ -136,9 +135,20 @@ fn headers(fields: &[(String, Vec<u8>)], limit: u64) -> Result<HeaderMap, Failur
 
 /// Returns whether plugins and credentials must not set a header.
 pub(crate) fn is_forbidden(name: &HeaderName) -> bool {
-    // Some servers read `_` as `-`.
-    let name = name.as_str().replace('_', "-");
-    FORBIDDEN.contains(&name.as_str()) || name.starts_with("proxy-")
+    changes_request(name) || {
+        let name = unified(name);
+        FORBIDDEN.contains(&name.as_str()) || name.starts_with("proxy-")
+    }
+}
+
+/// Returns whether a header makes servers use another method or path.
+pub(crate) fn changes_request(name: &HeaderName) -> bool {
+    CHANGING.contains(&unified(name).as_str())
+}
+
+/// Some servers read `_` as `-`.
+fn unified(name: &HeaderName) -> String {
+    name.as_str().replace('_', "-")
 }
 
 #[cfg(test)]
@@ -153,7 +163,12 @@ mod tests {
 
     #[test]
     fn connection_headers_and_control_characters_are_refused() {
-        for name in FORBIDDEN.iter().copied().chain(["Host", "Proxy-Authorization", "X_HTTP_Method_Override", "TE"]) {
+        for name in FORBIDDEN.iter().chain(CHANGING).copied().chain([
+            "Host",
+            "Proxy-Authorization",
+            "X_HTTP_Method_Override",
+            "TE",
+        ]) {
             let error = checked(|request| request.headers.push((name.to_owned(), b"x".to_vec()))).unwrap_err();
             assert!(error.contains("must not be set"), "{error}");
         }

@@ -149,6 +149,7 @@ impl ProgramNetwork {
             hosts: self.hosts.subscribe(),
             observer: Some(attempts.clone()),
             advice,
+            credentials: None,
         };
         let task = runtime.spawn(async move {
             let received = tokio::task::spawn_blocking(move || socket.listener()).await;

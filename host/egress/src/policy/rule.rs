@@ -131,6 +131,16 @@ impl Rule {
         self.scheme == Scheme::Https || is_local
     }
 
+    /// Returns the host of a rule for HTTPS, or the name that is above all of its hosts; none for other rules.
+    pub(crate) fn encrypted_host(&self) -> Option<TargetHost> {
+        match &self.host {
+            _ if self.scheme == Scheme::Http => None,
+            HostPattern::Any => None,
+            HostPattern::Name(name) | HostPattern::Below(name) => Some(TargetHost::Name(name.clone())),
+            HostPattern::Address(address) => Some(TargetHost::Address(*address)),
+        }
+    }
+
     /// Returns whether the rule covers every host.
     pub(crate) fn is_for_any_host(&self) -> bool {
         self.host == HostPattern::Any

@@ -9,9 +9,19 @@
 //!
 //! A connection whose host is no longer covered, after the rules changed, is closed. What a tunnel carries is not seen: a
 //! server that serves several names, such as that of a content network, is allowed with each of them.
+//!
+//! The exception are tunnels to the hosts of credentials that programs use through placeholders: there the proxy reads
+//! the requests ([`inspect`]) and puts secrets in the place of placeholders ([`credentials`]).
 
+mod authority;
+mod credentials;
+mod forward;
 mod http;
+mod inspect;
+mod mask;
 mod socks;
+
+pub use credentials::{AuthorityError, CredentialValues, ProxyCredential, ProxyCredentials};
 
 use crate::dial::dial;
 use crate::error::Failure;
@@ -20,10 +30,12 @@ use crate::metered::Metered;
 use crate::network::Network;
 use crate::observer::{Meter, Observer, Outcome, Report};
 use crate::policy::{Denial, Hosts};
-use crate::target::{InvalidUrl, Target};
+use crate::target::{InvalidUrl, Scheme, Target};
+use crate::tls::Transport;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -54,6 +66,8 @@ pub struct ProxySettings {
     pub observer: Option<Arc<dyn Observer>>,
     /// Returns how to allow what was refused, for a line that begins with `hint:`.
     pub advice: fn(&Denial) -> Option<String>,
+    /// The credentials that programs use through placeholders.
+    pub credentials: Option<Arc<ProxyCredentials>>,
 }
 
 /// Connects programs to allowed hosts.
@@ -71,8 +85,16 @@ struct Connection {
 
 /// A connection to a target, and the report that is made when it is dropped.
 struct Opened {
-    stream: Metered<TcpStream>,
+    stream: Metered<Box<dyn Transport>>,
     report: Report,
+}
+
+/// A tunnel that the rules allow.
+enum Tunnel {
+    /// Moves bytes to and from a server.
+    Opaque(Opened),
+    /// Serves the requests to this origin one by one, because credentials belong to it.
+    Inspected(Target),
 }
 
 /// A request that was not served.
@@ -160,11 +182,39 @@ impl Connection {
         }
     }
 
-    async fn connect(&self, target: &Target) -> Result<(TcpStream, std::net::SocketAddr), Failure> {
-        let hosts = self.settings.hosts.borrow().clone();
+    /// Connects to the server of `target`, with TLS if it is an origin inside of a tunnel.
+    async fn connect(&self, target: &Target) -> Result<(Box<dyn Transport>, SocketAddr), Failure> {
+        let ProxySettings { network, hosts, credentials, .. } = &self.settings;
+        let hosts = hosts.borrow().clone();
         hosts.check(target)?;
         let clock = Clock::start(CONNECT, CancellationToken::new());
-        dial(&*self.settings.network, target, |address| hosts.check_address(target, address), &clock).await
+        let check = |address| hosts.check_address(target, address);
+        let (stream, address) = dial(&**network, target, check, &clock).await?;
+        let stream: Box<dyn Transport> = match (target.scheme(), credentials) {
+            (Scheme::Https, Some(credentials)) => credentials.tls().connect(target, stream, &clock).await?,
+            _ => Box::new(stream),
+        };
+        Ok((stream, address))
+    }
+
+    /// Opens a tunnel if the rules allow it. `method` is for the report.
+    async fn tunnel(&self, method: &str, target: &Target) -> Result<Tunnel, Refusal> {
+        let credentials = self.settings.credentials.as_ref();
+        let Some(origin) = credentials.and_then(|credentials| credentials.inside(target)) else {
+            return self.open(method, target).await.map(Tunnel::Opaque);
+        };
+        // Before the rules are read, so that no change of them is missed.
+        self.set_current(Some(origin.clone()));
+        let hosts = self.settings.hosts.borrow().clone();
+        match hosts.check(&origin) {
+            Ok(()) => Ok(Tunnel::Inspected(origin)),
+            Err(denial) => {
+                let refusal = self.refusal(denial.into());
+                let mut report = Report::new(self.settings.observer.clone(), method, target);
+                report.exchange.outcome = refusal.outcome();
+                Err(refusal)
+            }
+        }
     }
 
     fn refusal(&self, failure: Failure) -> Refusal {
@@ -221,13 +271,24 @@ impl Refusal {
     }
 }
 
-/// Moves bytes in both directions until both ends have closed.
-async fn tunnel(mut program: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, mut opened: Opened) {
-    let ended = copy_bidirectional(&mut program, &mut opened.stream).await;
-    opened.report.exchange.outcome = match ended {
-        Ok(_) => Outcome::Complete,
-        Err(error) => Outcome::Failed(error.to_string()),
-    };
+impl Tunnel {
+    /// Serves the program until an end closes the tunnel.
+    async fn serve(
+        self,
+        connection: &Arc<Connection>,
+        mut program: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) {
+        match self {
+            Self::Inspected(origin) => inspect::serve(connection, &origin, program).await,
+            Self::Opaque(mut opened) => {
+                let ended = copy_bidirectional(&mut program, &mut opened.stream).await;
+                opened.report.exchange.outcome = match ended {
+                    Ok(_) => Outcome::Complete,
+                    Err(error) => Outcome::Failed(error.to_string()),
+                };
+            }
+        }
+    }
 }
 
 /// Returns when no byte has passed for a while.

@@ -1,9 +1,10 @@
 //! SOCKS5 (RFC 1928), without authentication, and only to connect.
 
-use super::{Connection, Refusal, RefusalKind, target_of, tunnel};
+use super::{Connection, Refusal, RefusalKind, target_of};
 use crate::target::Target;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -43,10 +44,13 @@ impl From<io::Error> for Failed {
     }
 }
 
-pub(super) async fn serve(connection: &Connection, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+pub(super) async fn serve(
+    connection: &Arc<Connection>,
+    mut stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) {
     let Ok(asked) = timeout(super::HEAD, handshake(&mut stream)).await else { return };
     let opened = match asked {
-        Ok(target) => connection.open(NAME, &target).await,
+        Ok(target) => connection.tunnel(NAME, &target).await,
         Err(Failed::Closed) => return,
         Err(Failed::Answered(reply)) => {
             let _ = answer(&mut stream, reply).await;
@@ -55,9 +59,9 @@ pub(super) async fn serve(connection: &Connection, mut stream: impl AsyncRead + 
         Err(Failed::Malformed(host, port, reason)) => Err(connection.malformed(NAME, &host, port, &reason)),
     };
     match opened {
-        Ok(opened) => {
+        Ok(tunnel) => {
             if answer(&mut stream, Reply::Succeeded).await.is_ok() {
-                tunnel(stream, opened).await;
+                tunnel.serve(connection, stream).await;
             }
         }
         Err(Refusal { kind, .. }) => {

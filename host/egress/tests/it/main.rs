@@ -4,6 +4,7 @@
 
 mod attacks;
 mod credentials;
+mod inspection;
 mod limits;
 mod proxy;
 mod requests;

@@ -1,6 +1,7 @@
 //! A network whose answers a test sets, and servers behind its addresses.
 
 pub(crate) mod network;
+pub(crate) mod proxy;
 pub(crate) mod server;
 
 use crate::support::network::TestNetwork;

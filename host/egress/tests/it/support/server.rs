@@ -41,6 +41,16 @@ pub(crate) fn redirect(status: u16, location: &str) -> Answer {
     answer(status, &[("location", location)], "")
 }
 
+/// Returns what encrypts with the certificate of [`Server::https`].
+pub(crate) fn acceptor() -> TlsAcceptor {
+    let certificate = CertificateDer::from_pem_slice(&pem("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&pem("server.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config.with_single_cert(vec![certificate], key).unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
 impl Server {
     pub(crate) async fn http(handler: impl Fn(&http::Request<Bytes>) -> Answer + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(handler), None).await
@@ -48,12 +58,7 @@ impl Server {
 
     /// A server with a certificate for `api.example.com`, `other.example.net` and `localhost`.
     pub(crate) async fn https(handler: impl Fn(&http::Request<Bytes>) -> Answer + Send + Sync + 'static) -> Self {
-        let certificate = CertificateDer::from_pem_slice(&pem("server.pem")).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(&pem("server.key")).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
-        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-        let config = config.with_single_cert(vec![certificate], key).unwrap();
-        Self::start(Arc::new(handler), Some(TlsAcceptor::from(Arc::new(config)))).await
+        Self::start(Arc::new(handler), Some(acceptor())).await
     }
 
     async fn start(handler: Arc<Handler>, tls: Option<TlsAcceptor>) -> Self {
