@@ -133,6 +133,8 @@ fn answer(
         if method != Method::HEAD || decoder.is_gzip() {
             head.headers.remove(CONTENT_LENGTH);
         }
+        // The words beside the status, which the server chose.
+        head.extensions.clear();
         masked = Some(Masking { decoder, mask, input: Bytes::new(), has_ended: body.is_end_stream() });
     }
     remove_fields_of_connection(&mut head.headers);

@@ -20,6 +20,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -33,6 +34,7 @@ pub(super) async fn serve(
     program: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
     let Some(credentials) = &connection.settings.credentials else { return };
+    let in_progress = InProgress::begin(&connection.handshakes);
     let accepted = match credentials.issuer().server(origin) {
         Err(error) => Err(Outcome::Failed(error)),
         Ok(config) => match timeout(super::HEAD, TlsAcceptor::from(Arc::new(config)).accept(program)).await {
@@ -51,6 +53,7 @@ pub(super) async fn serve(
             return;
         }
     };
+    drop(in_progress);
     let service = service_fn(|request| async move {
         let served = match checked(origin, &request) {
             Ok(()) => forward(connection, origin, request).await,
@@ -67,6 +70,22 @@ pub(super) async fn serve(
     builder.timer(TokioTimer::new()).header_read_timeout(super::HEAD).max_buf_size(MAX_BUFFER);
     // A program may close the connection at any time.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// Counts a handshake until it has succeeded or its failure was reported.
+struct InProgress<'a>(&'a watch::Sender<usize>);
+
+impl<'a> InProgress<'a> {
+    fn begin(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for InProgress<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
 }
 
 /// Describes the end of a handshake with a program.

@@ -74,6 +74,7 @@ pub struct ProxySettings {
 pub struct Proxy {
     settings: ProxySettings,
     connections: Arc<Semaphore>,
+    handshakes: watch::Sender<usize>,
 }
 
 /// One connection of a program.
@@ -81,6 +82,8 @@ struct Connection {
     settings: ProxySettings,
     /// The target of the request that is being served.
     current: Mutex<Option<Target>>,
+    /// The number of TLS handshakes with programs.
+    handshakes: watch::Sender<usize>,
 }
 
 /// A connection to a target, and the report that is made when it is dropped.
@@ -116,7 +119,12 @@ enum RefusalKind {
 impl Proxy {
     /// Creates a proxy that serves nobody yet.
     pub fn new(settings: ProxySettings) -> Self {
-        Self { settings, connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+        Self { settings, connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)), handshakes: watch::Sender::new(0) }
+    }
+
+    /// Returns the number of TLS handshakes with programs that are in progress. When it is 0, all that failed were reported.
+    pub fn handshakes(&self) -> watch::Receiver<usize> {
+        self.handshakes.subscribe()
     }
 
     /// Serves the connections that arrive. Dropping the future closes all of them.
@@ -127,7 +135,8 @@ impl Proxy {
             let Ok(permit) = self.connections.clone().acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let connection = Connection { settings: self.settings.clone(), current: Mutex::default() };
+                    let (settings, handshakes) = (self.settings.clone(), self.handshakes.clone());
+                    let connection = Connection { settings, current: Mutex::default(), handshakes };
                     serving.spawn(async move {
                         connection.run(stream).await;
                         drop(permit);
