@@ -3,6 +3,7 @@
 
 mod cases;
 mod command;
+mod credentials;
 mod excluded;
 mod network;
 mod rules;

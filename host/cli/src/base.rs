@@ -13,6 +13,7 @@ use crate::model::exchanges::Exchanges;
 use crate::output::{note, text};
 use crate::plugins::grants::GrantsFile;
 use crate::plugins::secrets::PluginSecrets;
+use crate::process::credentials::ProgramCredentials;
 use crate::process::network::ProgramNetwork;
 use pinion_agent::secrets::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
@@ -47,8 +48,9 @@ impl Base {
     pub(crate) fn new(paths: Paths, workspace: PathBuf, config: Config, secrets: Secrets, output: Arc<Output>) -> Self {
         let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
         let permissions = Arc::new(CallPermissions::new(&paths, &workspace, &config, &secrets));
-        let network =
-            Arc::new(ProgramNetwork::new(&config.sandbox, config.denied.hosts.clone(), permissions.audit.clone()));
+        let credentials = ProgramCredentials::new(config.credentials.clone(), plugin_secrets.clone());
+        let (denied, audit) = (config.denied.hosts.clone(), permissions.audit.clone());
+        let network = Arc::new(ProgramNetwork::new(&config.sandbox, denied, credentials, audit));
         let (exchanges, base_url, mcp) = (Exchanges::Live, None, Arc::default());
         Self {
             paths,

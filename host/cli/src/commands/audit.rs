@@ -88,6 +88,7 @@ fn row(entry: &Value) -> String {
     if field("event") == "network" {
         let what = if entry["allowed"] == true { "reached" } else { "denied" };
         let mut row = format!("{time} {what:<7} {}:{} by {}", field("host"), entry["port"], field("method"));
+        row.extend(entry["credential"].as_str().map(|credential| format!(" with {credential}")));
         row.extend(entry["why"].as_str().map(|why| format!(" — {why}")));
         return row;
     }
@@ -144,6 +145,11 @@ mod tests {
         });
         let shown = "2026-11-22T10:00:00 denied  shell/bash by rules (smart) {\"command\":\"rm -rf /\"} — rule `rm -r /` (built in)";
         assert_eq!(row(&entry), shown);
+        let entry = json!({
+            "time": "2026-11-22T10:00:00.123Z", "event": "network", "host": "forge.example", "port": 443, "method": "GET",
+            "allowed": true, "why": null, "credential": "forge",
+        });
+        assert_eq!(row(&entry), "2026-11-22T10:00:00 reached forge.example:443 by GET with forge");
         let entry = json!({
             "time": "2026-11-22T10:00:00.123Z", "event": "network", "host": "evil.example", "port": 443, "method": "CONNECT",
             "allowed": false, "why": "`evil.example:443` is not an allowed host",

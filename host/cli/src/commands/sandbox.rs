@@ -40,7 +40,13 @@ impl Sandbox {
         let [program, arguments @ ..] = self.command.as_slice() else {
             let (policy, found) = programs.policy(base.output.directory()).map_err(missing)?;
             let hosts: Vec<String> = base.network.rules().iter().map(ToString::to_string).collect();
-            let mut lines = status(&policy, &hosts, programs.support(&policy).map_err(missing)?);
+            let support = programs.support(&policy).map_err(missing)?;
+            let mut lines = status(&policy, &hosts, support);
+            let is_inserted = policy.network == Network::Proxied && support.namespaces.is_ok();
+            for credential in base.network.credentials().lines() {
+                let state = if is_inserted { "" } else { " (off: needs allowed hosts)" };
+                lines.line(text!("credential  {}{}", credential, state));
+            }
             for Place { path, pattern, .. } in &found.places {
                 lines.line(text!("excluded    {} (`{}`)", path, pattern.text()));
             }

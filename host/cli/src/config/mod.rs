@@ -7,6 +7,7 @@
 //! The file of a project stays untrusted input: it may set only the keys that [`crate::config::project`] lists, and a
 //! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
+pub(crate) mod credentials;
 pub(crate) mod denied;
 mod exclude;
 pub(crate) mod file;
@@ -20,6 +21,7 @@ pub(crate) mod tui;
 pub(crate) mod undo;
 
 use crate::args::{RunArgs, UiForm};
+use crate::config::credentials::ProgramCredential;
 use crate::config::denied::Denied;
 use crate::config::exclude::Listed;
 use crate::config::file::{Cache, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider};
@@ -97,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) permissions: PermissionSettings,
     /// Files that rules deny.
     pub(crate) denied: Denied,
+    /// The secrets that programs use through placeholders.
+    pub(crate) credentials: Vec<ProgramCredential>,
     /// The sandbox of programs.
     pub(crate) sandbox: SandboxSettings,
     /// Snapshots of the workspace; none if they are off.
@@ -146,6 +150,7 @@ impl Config {
         let denied = Denied::new(paths, workspace, &permissions, &mut notices).map_err(Failure::usage)?;
         let exclusions = exclude::finder(workspace, &user, &of_user, &listed, &denied, &mut notices)?;
         let file = typed(&merged)?;
+        let (secrets, sandbox) = (plugin_secrets::defined(user.secrets)?, file.sandbox.settings(args)?);
         let thinking = args.thinking.or(file.thinking).unwrap_or_default();
         Ok(Self {
             model: args.model.clone().or(file.model),
@@ -175,12 +180,13 @@ impl Config {
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
             user_plugins: user.plugins,
-            secrets: plugin_secrets::defined(user.secrets)?,
             project_plugins,
             process_environment: file.process.environment,
             permissions,
             denied,
-            sandbox: file.sandbox.settings(args)?,
+            credentials: credentials::listed(&sandbox.credentials, &secrets)?,
+            secrets,
+            sandbox,
             undo: file.undo.settings(),
             engine_limits: file.engine.limits,
             mcp: user.mcp,

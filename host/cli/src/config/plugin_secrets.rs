@@ -1,4 +1,4 @@
-//! The sections `[secrets.NAME]`: credentials that plugins use by name.
+//! The sections `[secrets.NAME]`: credentials that plugins use by name, and programs through placeholders.
 
 use crate::failure::{Failure, Result};
 use pinion_plugin_runtime::{SecretPlacement, SecretRequests};
@@ -26,6 +26,8 @@ pub(crate) struct FileSecret {
     user: Option<String>,
     /// Parameter of the query, instead of a header.
     query: Option<String>,
+    /// Variable with the placeholder, in programs that may use the secret; by default the one of `env`.
+    placeholder: Option<String>,
 }
 
 /// A secret that the user defined.
@@ -34,6 +36,8 @@ pub(crate) struct DefinedSecret {
     pub(crate) origin: SecretOrigin,
     /// The HTTP requests that may carry it; none when it has no hosts.
     pub(crate) requests: Option<SecretRequests>,
+    /// The variable of programs with the placeholder; none if the section names no variable.
+    pub(crate) placeholder: Option<String>,
 }
 
 /// The place of a secret's value.
@@ -58,7 +62,8 @@ pub(super) fn defined(sections: BTreeMap<String, FileSecret>) -> Result<DefinedS
     let defined = |(name, section): (String, FileSecret)| {
         check_name(&name)?;
         let (origin, requests) = (section.origin(&name)?, section.requests(&name)?);
-        Ok((name, DefinedSecret { origin, requests }))
+        let placeholder = section.placeholder.or(section.env);
+        Ok((name, DefinedSecret { origin, requests, placeholder }))
     };
     sections.into_iter().map(defined).collect()
 }

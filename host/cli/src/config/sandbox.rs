@@ -16,6 +16,8 @@ pub(crate) struct FileSandbox {
     network: Option<bool>,
     /// Hosts that programs reach although the network is off.
     hosts: Vec<HostRule>,
+    /// Names of secrets that programs use through placeholders.
+    credentials: Vec<String>,
     /// Directories that programs may write to besides the workspace.
     writable: Vec<String>,
     /// Paths that programs do not see, besides those of credentials.
@@ -36,6 +38,8 @@ pub(crate) struct SandboxSettings {
     pub(crate) network: Network,
     /// Hosts of the config and of the command line.
     pub(crate) hosts: Vec<HostRule>,
+    /// Names of secrets.
+    pub(crate) credentials: Vec<String>,
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
@@ -55,6 +59,7 @@ impl FileSandbox {
             mode: mode.unwrap_or_default(),
             network: if self.network == Some(true) { Network::On } else { Network::Off },
             hosts: self.hosts.into_iter().chain(args.net.iter().cloned()).collect(),
+            credentials: self.credentials,
             writable: absolute("writable", self.writable)?,
             hidden: absolute("hidden", self.hidden)?,
             readable: absolute("readable", self.readable)?,

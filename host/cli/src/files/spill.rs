@@ -58,6 +58,7 @@ impl Output {
         let Some(used) = self.used.get() else { return };
         // Temporary files of programs belong to this process, although their session may continue in another.
         let _ = fs::remove_dir_all(used.path.join(TEMPORARY));
+        let _ = fs::remove_file(certificates_in(&used.path));
         // A later process removes what is left.
         let _ = match used.is_temporary {
             true => fs::remove_dir_all(&used.path),
@@ -78,6 +79,11 @@ impl Output {
             sweeping.await
         });
     }
+}
+
+/// Returns the file of this process with the certificates that programs trust. Programs can read it and not write it.
+pub(crate) fn certificates_in(directory: &Path) -> PathBuf {
+    directory.join(format!("certificates-{}.pem", std::process::id()))
 }
 
 /// Removes the output of a session.

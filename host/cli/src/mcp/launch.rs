@@ -54,7 +54,10 @@ impl ServerLauncher {
         Self {
             sandbox: base.sandbox(),
             workspace: base.workspace.clone(),
-            environment: hardening::variables().into_iter().filter(|(name, _)| usual(name)).collect(),
+            environment: hardening::variables()
+                .into_iter()
+                .filter(|(name, _)| usual(name) && !base.network.credentials().hides(name))
+                .collect(),
             directories: base.paths.mcp_directories(),
             removed: base.paths.removed(),
         }

@@ -247,7 +247,7 @@ impl SandboxedPrograms {
         if policy.network == Network::Proxied {
             out_of_reach = self.hosts_are_out_of_reach(&policy);
             if out_of_reach.is_none() {
-                let environment = with_proxy(program.environment);
+                let environment = self.network.credentials().inserted(with_proxy(program.environment), scratch)?;
                 let program = Program { environment: &environment, ..program };
                 let (command, socket) = self
                     .launcher(&policy)?
@@ -258,6 +258,8 @@ impl SandboxedPrograms {
             }
             policy.network = Network::Off;
         }
+        let environment = self.network.credentials().removed(program.environment);
+        let program = Program { environment: &environment, ..program };
         Ok(Prepared { command: self.command(program, &policy)?, policy, found, proxy: None, out_of_reach })
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod confinement;
+pub(crate) mod credentials;
 pub(crate) mod hardening;
 pub(crate) mod logging;
 pub(crate) mod network;

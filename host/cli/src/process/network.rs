@@ -6,16 +6,19 @@
 use crate::approve::audit::Audit;
 use crate::config::sandbox::SandboxSettings;
 use crate::output::count;
+use crate::process::credentials::ProgramCredentials;
 use pinion_egress::{
     AddressClass, Denial, Exchange, HostRule, Hosts, Observer, Outcome, Proxy, ProxySettings, SystemNetwork,
 };
 use pinion_sandbox::{Network, PROXY_PORT, ProxySocket};
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// Rules of one session.
 const MAX_RULES: usize = 500;
@@ -23,6 +26,8 @@ const MAX_RULES: usize = 500;
 const MAX_REFUSALS: usize = 8;
 /// Attempts of one program in the audit log.
 const MAX_LOGGED: usize = 1_000;
+/// Longest wait for handshakes of a program that has ended.
+const SETTLE: Duration = Duration::from_secs(5);
 /// Ports that need not be named.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 /// Variables that name the proxy. `ALL_PROXY` has an HTTP URL, too: libraries without SOCKS fail on another one.
@@ -45,6 +50,7 @@ pub(crate) struct ProgramNetwork {
     state: Mutex<State>,
     /// The hosts that are allowed now.
     hosts: watch::Sender<Arc<Hosts>>,
+    credentials: ProgramCredentials,
     audit: Arc<Audit>,
 }
 
@@ -58,7 +64,12 @@ struct State {
 impl ProgramNetwork {
     /// Begins with the settings of the config and the command line.
     /// No host that is `denied` is reached through the proxy.
-    pub(crate) fn new(settings: &SandboxSettings, denied: Vec<HostRule>, audit: Arc<Audit>) -> Self {
+    pub(crate) fn new(
+        settings: &SandboxSettings,
+        denied: Vec<HostRule>,
+        credentials: ProgramCredentials,
+        audit: Arc<Audit>,
+    ) -> Self {
         let rules = settings.hosts.clone();
         let reach = match settings.network {
             Network::On => Reach::Everything,
@@ -66,11 +77,16 @@ impl ProgramNetwork {
             _ => Reach::AllowedHosts,
         };
         let state = State { reach, rules, denied };
-        Self { hosts: watch::Sender::new(state.hosts()), state: Mutex::new(state), audit }
+        Self { hosts: watch::Sender::new(state.hosts()), state: Mutex::new(state), credentials, audit }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the credentials that programs use through placeholders.
+    pub(crate) fn credentials(&self) -> &ProgramCredentials {
+        &self.credentials
     }
 
     pub(crate) fn reach(&self) -> Reach {
@@ -140,7 +156,7 @@ impl ProgramNetwork {
     /// Starts the proxy of one program. It ends when the result is dropped.
     ///
     /// # Errors
-    /// No runtime is there to run it.
+    /// No runtime is there to run it, or its credentials cannot be used.
     pub(crate) fn serve(&self, socket: ProxySocket) -> Result<ProgramProxy, String> {
         let runtime = Handle::try_current().map_err(|error| format!("could not start the proxy: {error}"))?;
         let attempts = Arc::new(Attempts { audit: self.audit.clone(), seen: Mutex::default() });
@@ -149,8 +165,10 @@ impl ProgramNetwork {
             hosts: self.hosts.subscribe(),
             observer: Some(attempts.clone()),
             advice,
-            credentials: None,
+            credentials: self.credentials.proxy()?,
         };
+        let proxy = Proxy::new(settings);
+        let handshakes = proxy.handshakes();
         let task = runtime.spawn(async move {
             let received = tokio::task::spawn_blocking(move || socket.listener()).await;
             let listener = received.map_err(std::io::Error::other).flatten().and_then(|listener| {
@@ -158,12 +176,12 @@ impl ProgramNetwork {
                 TcpListener::from_std(listener)
             });
             match listener {
-                Ok(listener) => Proxy::new(settings).serve(listener).await,
+                Ok(listener) => proxy.serve(listener).await,
                 // Also the end of a program that did not start, which is reported elsewhere.
                 Err(error) => tracing::debug!(%error, "a program has no proxy"),
             }
         });
-        Ok(ProgramProxy { task, attempts })
+        Ok(ProgramProxy { task, attempts, handshakes })
     }
 }
 
@@ -196,11 +214,13 @@ fn advice(denial: &Denial) -> Option<String> {
 pub(crate) struct ProgramProxy {
     task: JoinHandle<()>,
     attempts: Arc<Attempts>,
+    handshakes: watch::Receiver<usize>,
 }
 
 impl ProgramProxy {
-    /// Returns lines for the reader of the program's output: the hosts that were refused.
+    /// Returns lines for the reader of the output of a program that has ended: the hosts that were refused.
     pub(crate) fn lines(&self) -> Vec<String> {
+        self.settle();
         let seen = self.attempts.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let reasons = seen.refused.iter().map(|reason| format!("sandbox: {reason}"));
         // A reason may end with a hint in a line of its own.
@@ -210,6 +230,19 @@ impl ProgramProxy {
             lines.push("sandbox: more hosts were refused".to_owned());
         }
         lines
+    }
+}
+
+impl ProgramProxy {
+    /// Waits until the proxy has seen how the handshakes of a program ended: one that does not trust a certificate is
+    /// often gone before.
+    fn settle(&self) {
+        let mut handshakes = self.handshakes.clone();
+        let handle = Handle::try_current().ok().filter(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+        if let Some(handle) = handle.filter(|_| *handshakes.borrow() > 0) {
+            let settled = async { timeout(SETTLE, handshakes.wait_for(|count| *count == 0)).await.is_ok() };
+            let _ = tokio::task::block_in_place(|| handle.block_on(settled));
+        }
     }
 }
 
@@ -235,12 +268,14 @@ struct Seen {
 impl Observer for Attempts {
     fn exchange_ended(&self, exchange: &Exchange) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (is_allowed, why) = match &exchange.outcome {
-            Outcome::Denied(reason) => (false, Some(reason)),
-            Outcome::Failed(reason) => (true, Some(reason)),
-            _ => (true, None),
+        let (is_allowed, is_shown, why) = match &exchange.outcome {
+            Outcome::Denied(reason) => (false, true, Some(reason)),
+            // Programs say little about certificates.
+            Outcome::Handshake(reason) => (true, true, Some(reason)),
+            Outcome::Failed(reason) => (true, false, Some(reason)),
+            _ => (true, false, None),
         };
-        if let Some(reason) = why.filter(|_| !is_allowed)
+        if let Some(reason) = why.filter(|_| is_shown)
             && !seen.refused.contains(reason)
         {
             match seen.refused.len() < MAX_REFUSALS {
@@ -258,7 +293,7 @@ impl Observer for Attempts {
         self.audit.add(json!({
             "time": null, "event": "network", "host": exchange.host, "port": exchange.port, "method": exchange.method,
             "allowed": is_allowed, "why": first_line, "address": exchange.address.map(|address| address.to_string()),
-            "sent": exchange.bytes_sent, "received": exchange.bytes_received, "last_of_program": is_last,
+            "credential": exchange.credential, "sent": exchange.bytes_sent, "received": exchange.bytes_received, "last_of_program": is_last,
         }));
     }
 }
@@ -279,12 +314,19 @@ pub(crate) fn with_proxy(environment: &[(String, String)]) -> Vec<(String, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::paths::Paths;
+    use crate::plugins::secrets::PluginSecrets;
     use pinion_agent::secrets::Secrets;
+    use std::collections::BTreeMap;
 
     fn network(config: &str) -> ProgramNetwork {
         let directory = tempfile::tempdir().unwrap();
         let audit = Arc::new(Audit::new(directory.path().join("audit.jsonl"), Secrets::default()));
-        ProgramNetwork::new(&SandboxSettings::of(config, &[]), Vec::new(), audit)
+        let path = directory.path().to_owned();
+        let paths = Paths { config: path.clone(), data: path.clone(), cache: path };
+        let secrets = Arc::new(PluginSecrets::new(&paths, &BTreeMap::new(), &Secrets::default()));
+        let credentials = ProgramCredentials::new(Vec::new(), secrets);
+        ProgramNetwork::new(&SandboxSettings::of(config, &[]), Vec::new(), credentials, audit)
     }
 
     #[test]

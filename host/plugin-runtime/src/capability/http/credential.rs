@@ -1,8 +1,8 @@
 //! The credentials of requests: secrets that the plugin was granted and that the user meant for servers.
 
 use crate::capability::CallAuthority;
-use crate::capability::secrets::{SecretPlacement, SecretRequests, Secrets, SecretsGrant};
-use pinion_egress::{Credential, Credentials, InvalidRule, Placement, Rule};
+use crate::capability::secrets::{SecretRequests, Secrets, SecretsGrant};
+use pinion_egress::{Credential, Credentials};
 use pinion_protocol::text::one_line;
 use secrecy::SecretString;
 
@@ -43,14 +43,6 @@ async fn credential(grant: &SecretsGrant, name: &str) -> Result<Credential, Stri
 }
 
 fn convert(name: &str, value: SecretString, requests: SecretRequests) -> Result<Credential, String> {
-    let rules: Result<Vec<Rule>, InvalidRule> = requests.hosts.iter().map(|host| host.parse()).collect();
-    let rules = rules.map_err(|error| error.to_string())?;
-    let placement = match requests.placement {
-        SecretPlacement::Header { name, scheme } => {
-            Placement::Header { name, prefix: scheme.map_or_else(String::new, |scheme| format!("{scheme} ")) }
-        }
-        SecretPlacement::Basic { user } => Placement::Basic { user },
-        SecretPlacement::Query { parameter } => Placement::Query { parameter },
-    };
-    Credential::new(name, value, placement, rules).map_err(|error| error.to_string())
+    let rules = requests.rules().map_err(|error| error.to_string())?;
+    Credential::new(name, value, requests.placement.into(), rules).map_err(|error| error.to_string())
 }

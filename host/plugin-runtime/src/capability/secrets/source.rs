@@ -2,6 +2,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use pinion_egress::{InvalidRule, Placement, Rule};
 use secrecy::SecretString;
 use std::fmt;
 
@@ -27,6 +28,16 @@ pub struct SecretRequests {
     pub placement: SecretPlacement,
 }
 
+impl SecretRequests {
+    /// Parses the URLs as rules of requests.
+    ///
+    /// # Errors
+    /// One of them is not a rule.
+    pub fn rules(&self) -> Result<Vec<Rule>, InvalidRule> {
+        self.hosts.iter().map(|host| host.parse()).collect()
+    }
+}
+
 /// The part of an HTTP request that contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretPlacement {
@@ -47,6 +58,18 @@ pub enum SecretPlacement {
         /// The name of the parameter.
         parameter: String,
     },
+}
+
+impl From<SecretPlacement> for Placement {
+    fn from(placement: SecretPlacement) -> Self {
+        match placement {
+            SecretPlacement::Header { name, scheme } => {
+                Self::Header { name, prefix: scheme.map_or_else(String::new, |scheme| format!("{scheme} ")) }
+            }
+            SecretPlacement::Basic { user } => Self::Basic { user },
+            SecretPlacement::Query { parameter } => Self::Query { parameter },
+        }
+    }
 }
 
 /// A secret has no value. The text never contains one.
