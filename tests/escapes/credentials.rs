@@ -241,6 +241,12 @@ fn variable_of_a_secret_is_empty_where_nothing_inserts_it() {
         let status = run(&pinion, &["sandbox", "--status"]);
         assert!(status.stdout.contains("(off: needs allowed hosts)"), "{status:?}");
     }
+    forge.allowed(&pinion);
+    let echo = call("bash", json!({ "command": "echo \"<$FORGE_TOKEN$FORGE_URL>\"" }));
+    let replay = pinion.script(&[echo, say("done")]);
+    let options = ["--no-sandbox", "--approve", "all", "--output-format", "stream-json"];
+    let ended = run(&pinion, &[&["-p", "--replay", replay.to_str().unwrap()], &options[..], &["go"]].concat());
+    assert!(ended.stdout.contains("<>") && !ended.stdout.contains("pinion-credential"), "{ended:?}");
 }
 
 #[test]

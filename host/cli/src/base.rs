@@ -4,6 +4,7 @@
 //! [`crate::model`], agents in [`crate::run`].
 
 use crate::approve::permissions::CallPermissions;
+use crate::args::SandboxMode;
 use crate::config::Config;
 use crate::files::paths::Paths;
 use crate::files::private::read_or_create;
@@ -14,6 +15,7 @@ use crate::output::{note, text};
 use crate::plugins::grants::GrantsFile;
 use crate::plugins::secrets::PluginSecrets;
 use crate::process::credentials::ProgramCredentials;
+use crate::process::hardening::variables;
 use crate::process::network::ProgramNetwork;
 use pinion_agent::secrets::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
@@ -91,11 +93,19 @@ impl Base {
 
     /// Resolves a grants table for this workspace and environment.
     pub(crate) fn grants(&self, table: &GrantTable) -> Grants {
+        // In the sandbox, each program gets placeholders instead.
+        let granted = || match self.config.sandbox.mode {
+            SandboxMode::Off => {
+                let all: Vec<_> = variables().into_iter().collect();
+                self.network.credentials().removed(&all).into_iter().collect()
+            }
+            _ => variables(),
+        };
         let secrets: Arc<dyn SecretSource> = self.plugin_secrets.clone();
         table.resolve(&GrantContext {
             workspace: &self.workspace,
             usual_variables: &self.config.process_environment,
-            variables: &crate::process::hardening::variables,
+            variables: &granted,
             output: self.output.directory(),
             storage: &self.paths.plugin_storage(),
             secrets: &secrets,
