@@ -32,7 +32,15 @@ use serde_json::Value;
 /// # Errors
 /// The server cannot be reached, or returned an error. A tool that failed is a result with `isError`.
 pub fn call_tool(server: &str, name: &str, arguments: &Value) -> Result<Value, McpError> {
-    parsed(host::call_tool(server, name, &arguments.to_string(), None))
+    call_tool_with_text(server, name, &arguments.to_string())
+}
+
+/// Calls a tool like [`call_tool`], with the JSON text of an object.
+///
+/// # Errors
+/// Like [`call_tool`], and if the text is not an object.
+pub fn call_tool_with_text(server: &str, name: &str, arguments: &str) -> Result<Value, McpError> {
+    parsed(host::call_tool(server, name, arguments, None))
 }
 
 /// Gets the messages of a prompt, with an object of arguments, all of which are strings.

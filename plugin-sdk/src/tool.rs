@@ -57,10 +57,22 @@ impl Tool {
     where
         O: Into<Output>,
     {
-        let run = move |json: &str, call: &Call| {
-            let input = serde_json::from_str(json).map_err(Error::invalid_input)?;
-            run(input, call).map(Into::into)
-        };
+        Self::with_text(name, description, input_schema, move |json, call| {
+            run(serde_json::from_str(json).map_err(Error::invalid_input)?, call)
+        })
+    }
+
+    /// Creates a tool like [`Tool::with_schema`] that gets its arguments as JSON text, to pass them on unread.
+    pub fn with_text<O>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: impl Into<String>,
+        run: impl Fn(&str, &Call) -> Result<O> + 'static,
+    ) -> Self
+    where
+        O: Into<Output>,
+    {
+        let run = move |json: &str, call: &Call| run(json, call).map(Into::into);
         let schema = input_schema.into();
         Self::of(name.into(), description.into(), Box::new(move || schema.clone()), Box::new(run))
     }

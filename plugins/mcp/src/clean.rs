@@ -54,7 +54,9 @@ pub(crate) fn result(text: &str) -> String {
         '\u{e0000}'..='\u{e0fff}' => true,
         c => c.is_control(),
     };
-    if !text.contains(is_hidden) {
+    // Texts of ASCII need no look at each character.
+    let is_plain = |byte: u8| matches!(byte, b'\n' | b'\t' | b'\r' | b' '..=b'~');
+    if text.bytes().all(is_plain) || !text.contains(is_hidden) {
         return text.to_owned();
     }
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()

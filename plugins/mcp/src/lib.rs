@@ -39,7 +39,7 @@ impl Plugin for Mcp {
             return Some(tool);
         }
         let route: Route = serde_json::from_value(call.route()?).ok()?;
-        Some(Tool::with_schema(name, "", "{}", move |input, _: &Call| route.call(input)))
+        Some(Tool::with_text(name, "", "{}", move |input, _: &Call| route.call(input)))
     }
 
     fn commands() -> Vec<Command> {
@@ -76,17 +76,22 @@ struct Route {
 }
 
 impl Route {
-    fn call(&self, input: Value) -> Result<Output> {
-        match self.connect {
-            true => connect(&self.server).map(Output::from),
-            false => call_server(&self.server, &self.tool, &Fitted::arguments(&self.names, input)),
+    /// Calls the tool, or starts the server. `input` is JSON text.
+    fn call(&self, input: &str) -> Result<Output> {
+        if self.connect {
+            return connect(&self.server).map(Output::from);
         }
+        if self.names.is_empty() {
+            return call_server(&self.server, &self.tool, input);
+        }
+        let input = serde_json::from_str(input).map_err(Error::invalid_input)?;
+        call_server(&self.server, &self.tool, &Fitted::arguments(&self.names, input).to_string())
     }
 }
 
-/// Calls a tool of a server.
-fn call_server(server: &str, tool: &str, input: &Value) -> Result<Output> {
-    let result = mcp::call_tool(server, tool, input).map_err(|error| failed(server, error))?;
+/// Calls a tool of a server with arguments as JSON text.
+fn call_server(server: &str, tool: &str, input: &str) -> Result<Output> {
+    let result = mcp::call_tool_with_text(server, tool, input).map_err(|error| failed(server, error))?;
     Ok(result::of_tool(&result, &|text| mcp::keep(text)))
 }
 

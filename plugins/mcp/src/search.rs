@@ -184,7 +184,7 @@ fn call(arguments: CallArguments, _call: &Call) -> Result<Output> {
     let about =
         catalog::about(server, tool).ok_or_else(|| Error::failed("the definition of the tool cannot be read"))?;
     let input = Fitted::arguments(&about.input.renamed, Value::Object(arguments.arguments));
-    call_server(&server.name, &tool.name, &input)
+    call_server(&server.name, &tool.name, &input.to_string())
 }
 
 /// Names of tools that have an implementation of their own.
