@@ -146,7 +146,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// The depth to which calls that the call makes may be nested; 0 if it may make none.
     fn call_depth(&self) -> u32 {
-        let services = self.services.as_ref().filter(|_| self.authority.check::<Invoke>().is_ok());
+        let services = self.services.as_ref().filter(|_| self.authority.allows::<Invoke>());
         services.map_or(0, |services| services.call_depth_left())
     }
 

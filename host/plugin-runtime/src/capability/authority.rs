@@ -187,16 +187,11 @@ impl PluginAuthority {
 impl CallAuthority {
     /// Returns what an import works with, if the plugin was granted the capability and the call's tool declares its effect.
     pub(crate) fn check<C: Granted>(&self) -> Result<&C::Held, Denied> {
-        let (plugin, grant) = (&self.plugin, C::of(&self.plugin.grants));
+        let plugin = &self.plugin;
         let phrase = C::phrase(C::MOST);
-        let Some(held) = C::held(grant) else { return Err(plugin.not_granted(phrase, &C::line(C::MOST))) };
-        let is_right_caller = match self.caller {
-            Caller::Tool => true,
-            Caller::Command => C::FOR_COMMANDS,
-            Caller::Completion => C::FOR_COMPLETIONS,
-            Caller::Nobody => false,
-        };
-        if is_right_caller && C::effects(grant).is_within(self.effects) {
+        let held = C::held(C::of(&plugin.grants));
+        let Some(held) = held else { return Err(plugin.not_granted(phrase, &C::line(C::MOST))) };
+        if self.allows::<C>() {
             return Ok(held);
         }
         let hint = match (self.caller, C::FOR_COMMANDS) {
@@ -205,6 +200,18 @@ impl CallAuthority {
             (_, false) => "only calls of tools may".to_owned(),
         };
         Err(plugin.denied(phrase, &hint))
+    }
+
+    /// Returns whether [`CallAuthority::check`] passes, without the words of a refusal.
+    pub(crate) fn allows<C: Granted>(&self) -> bool {
+        let grant = C::of(&self.plugin.grants);
+        let is_right_caller = match self.caller {
+            Caller::Tool => true,
+            Caller::Command => C::FOR_COMMANDS,
+            Caller::Completion => C::FOR_COMPLETIONS,
+            Caller::Nobody => false,
+        };
+        is_right_caller && C::held(grant).is_some() && C::effects(grant).is_within(self.effects)
     }
 
     /// Like [`CallAuthority::check`], and also passes while an argument is completed, whatever the effects: for functions

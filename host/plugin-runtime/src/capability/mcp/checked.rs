@@ -130,8 +130,10 @@ pub(super) fn arguments(json: &str) -> Result<(), McpError> {
     if nesting(json) > MAX_NESTING {
         return Err(McpError::Invalid(format!("arguments that nest deeper than {MAX_NESTING} levels")));
     }
-    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json) {
-        Ok(_) => Ok(()),
+    // Read without building values: the port reads them again, in its own form.
+    match serde_json::from_str::<serde::de::IgnoredAny>(json) {
+        Ok(_) if json.trim_start().starts_with('{') => Ok(()),
+        Ok(_) => Err(McpError::Invalid("arguments that are not a JSON object".to_owned())),
         Err(problem) => Err(McpError::Invalid(format!("arguments that are not a JSON object: {problem}"))),
     }
 }

@@ -31,7 +31,8 @@ impl mcp::Host for State {
     }
 
     async fn connect(&mut self, server: String) -> wasmtime::Result<Result<(), McpError>> {
-        Ok(self.request(server, &[], None, McpRequest::Connect).await?.map(drop))
+        let checked = checked::names(&[&server]);
+        Ok(self.request(server, checked, McpRequest::Connect).await?.map(drop))
     }
 
     async fn call_tool(
@@ -41,9 +42,8 @@ impl mcp::Host for State {
         arguments: String,
         _extra: Option<String>,
     ) -> wasmtime::Result<Result<String, McpError>> {
-        let checked = (name.clone(), arguments.clone());
-        let request = McpRequest::CallTool { name, arguments };
-        self.request(server, &[&checked.0], Some(&checked.1), request).await
+        let checked = checked::names(&[&server, &name]).and_then(|()| checked::arguments(&arguments));
+        self.request(server, checked, McpRequest::CallTool { name, arguments }).await
     }
 
     async fn get_prompt(
@@ -52,9 +52,8 @@ impl mcp::Host for State {
         name: String,
         arguments: String,
     ) -> wasmtime::Result<Result<String, McpError>> {
-        let checked = (name.clone(), arguments.clone());
-        let request = McpRequest::GetPrompt { name, arguments };
-        self.request(server, &[&checked.0], Some(&checked.1), request).await
+        let checked = checked::names(&[&server, &name]).and_then(|()| checked::arguments(&arguments));
+        self.request(server, checked, McpRequest::GetPrompt { name, arguments }).await
     }
 
     async fn list_resources(
@@ -62,8 +61,8 @@ impl mcp::Host for State {
         server: String,
         cursor: Option<String>,
     ) -> wasmtime::Result<Result<String, McpError>> {
-        let checked = cursor.clone().unwrap_or_default();
-        self.request(server, &[&checked], None, McpRequest::ListResources { cursor }).await
+        let checked = checked::names(&[&server, cursor.as_deref().unwrap_or_default()]);
+        self.request(server, checked, McpRequest::ListResources { cursor }).await
     }
 
     async fn list_resource_templates(
@@ -71,13 +70,13 @@ impl mcp::Host for State {
         server: String,
         cursor: Option<String>,
     ) -> wasmtime::Result<Result<String, McpError>> {
-        let checked = cursor.clone().unwrap_or_default();
-        self.request(server, &[&checked], None, McpRequest::ListResourceTemplates { cursor }).await
+        let checked = checked::names(&[&server, cursor.as_deref().unwrap_or_default()]);
+        self.request(server, checked, McpRequest::ListResourceTemplates { cursor }).await
     }
 
     async fn read_resource(&mut self, server: String, uri: String) -> wasmtime::Result<Result<String, McpError>> {
-        let checked = uri.clone();
-        self.request(server, &[&checked], None, McpRequest::ReadResource { uri }).await
+        let checked = checked::names(&[&server, &uri]);
+        self.request(server, checked, McpRequest::ReadResource { uri }).await
     }
 
     async fn complete(
@@ -86,11 +85,10 @@ impl mcp::Host for State {
         reference: String,
         argument: String,
     ) -> wasmtime::Result<Result<String, McpError>> {
-        let checked = argument.clone();
-        if let Err(invalid) = checked::arguments(&reference) {
-            return Ok(Err(invalid));
-        }
-        self.request(server, &[], Some(&checked), McpRequest::Complete { reference, argument }).await
+        let checked = checked::names(&[&server])
+            .and_then(|()| checked::arguments(&reference))
+            .and_then(|()| checked::arguments(&argument));
+        self.request(server, checked, McpRequest::Complete { reference, argument }).await
     }
 
     async fn keep(&mut self, text: String) -> wasmtime::Result<Result<String, String>> {
@@ -110,12 +108,11 @@ impl mcp::Host for State {
 }
 
 impl State {
-    /// Checks and sends a request.
+    /// Sends a request that passed `checked`, if it is granted.
     async fn request(
         &mut self,
         server: String,
-        names: &[&str],
-        arguments: Option<&str>,
+        checked: Result<(), McpError>,
         request: McpRequest,
     ) -> wasmtime::Result<Result<String, McpError>> {
         let authority = &self.call.authority;
@@ -133,8 +130,7 @@ impl State {
             return Ok(Err(McpError::Denied(denied.to_string())));
         }
         self.account.capabilities.mcp.spend()?;
-        let checked = checked::names(&[names, &[server.as_str()]].concat());
-        if let Err(invalid) = checked.and_then(|()| arguments.map_or(Ok(()), checked::arguments)) {
+        if let Err(invalid) = checked {
             return Ok(Err(invalid));
         }
         let cancel = self.call.deadline.token().clone();
