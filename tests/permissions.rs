@@ -302,6 +302,8 @@ fn question_adds_a_rule_that_the_next_run_follows() {
     terminal.wait_for("finished");
     terminal.keys("/mode plan\r");
     terminal.wait_for("→ plan");
+    terminal.keys("#approve on\r");
+    terminal.wait_for("→ ask");
     terminal.keys("/permissions\r");
     terminal.wait_for("make check");
     let (_, seen) = terminal.exit();

@@ -19,3 +19,36 @@ pub const COMMANDS: &[UiCommand] = &[
     UiCommand { name: "plan", hint: "[task]", description: "Write a plan for a task, or turn plan mode on or off" },
     UiCommand { name: "theme", hint: "[name]", description: "Change the colours" },
 ];
+
+/// Returns the slash command that a line with `#approve` means: `on` for the mode `ask`, `off` for `all`, or the name of a mode;
+/// `None` for other lines, such as headings in Markdown.
+pub fn of_hash(line: &str) -> Option<String> {
+    let rest = line.trim().strip_prefix("#approve")?;
+    let mode = match rest.trim() {
+        "on" => "ask",
+        "off" => "all",
+        mode => mode,
+    };
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| format!("/mode {mode}").trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_approve_is_a_command_with_a_hash() {
+        for (line, command) in [
+            ("#approve", Some("/mode")),
+            (" #approve  on ", Some("/mode ask")),
+            ("#approve off", Some("/mode all")),
+            ("#approve smart", Some("/mode smart")),
+            ("# approve", None),
+            ("#approved", None),
+            ("see #approve", None),
+            ("#define X", None),
+        ] {
+            assert_eq!(of_hash(line).as_deref(), command, "{line}");
+        }
+    }
+}

@@ -173,6 +173,8 @@ impl Chat<'_> {
             self.pending.extend(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
             return Next::default();
         }
+        let of_hash = pinion_tui::of_hash(line);
+        let line = of_hash.as_deref().unwrap_or(line);
         let Some((name, arguments)) = own_commands::split(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
             return Next { submit, ..Next::default() };

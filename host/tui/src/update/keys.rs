@@ -1,5 +1,6 @@
 //! The effects of keys.
 
+use crate::commands::of_hash;
 use crate::composer::Motion;
 use crate::dialog::picker::{Choice, Pick};
 use crate::input::Request;
@@ -208,6 +209,7 @@ impl App {
         self.end_view();
         let text = self.composer.take();
         self.requests.push(Request::Remember(text.clone()));
+        let text = of_hash(&text).unwrap_or(text);
         self.vi.is_normal = false;
         if !self.own_command(&text, now) {
             self.submit(text, now);

@@ -44,6 +44,18 @@ fn enter_on_an_empty_line_steers_with_the_first_queued_message() {
 }
 
 #[test]
+fn approve_with_a_hash_is_a_command_and_never_a_message() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(submits(&ui.send("#approve on")), ["/mode ask"]);
+    ui.send("#approve off");
+    assert!(ui.screen().contains("◷ /mode all"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Enter), []);
+    ui.end(done());
+    ui.end(done());
+    assert_eq!(submits(&ui.send("# approve")), ["# approve"]);
+}
+
+#[test]
 fn queued_message_returns_to_the_editor() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
