@@ -54,7 +54,8 @@ fn assert_stopped(pinion: &Pinion, mut child: Child, stage: &str, code: i32) {
 fn signal_closes_the_session_at_every_stage() {
     let streaming = json!({ "text": "some words of an answer", "chunk": 2, "hang": true });
     let running = call("bash", json!({ "command": "trap '' INT TERM HUP; sleep 1000" }));
-    let busy: Vec<Value> = (0..200).map(|_| call("list", json!({ "path": "." }))).collect();
+    // On a busy machine it takes a hundred turns until the threads that handle a signal have run.
+    let busy: Vec<Value> = (0..5_000).map(|_| call("list", json!({ "path": "." }))).collect();
     let stages = [
         ("agent_start", vec![json!({ "text": "", "hang": true })]),
         ("message_update", vec![streaming]),
@@ -65,7 +66,7 @@ fn signal_closes_the_session_at_every_stage() {
     for (_, code) in SIGNALS {
         for (stage, replies) in &stages {
             let pinion = Pinion::default();
-            let options = ["--approve", "all", "--output-format", "stream-json", "--max-turns", "1000"];
+            let options = ["--approve", "all", "--output-format", "stream-json", "--max-turns", "10000"];
             assert_stopped(&pinion, start(scripted(&pinion, replies, &options)), stage, code);
         }
     }
