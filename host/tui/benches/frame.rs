@@ -86,10 +86,10 @@ fn main() {
             black_box(bench.frame());
         });
         let mut bench = Bench::new(items);
-        measure("a token of an answer of 600 kB", FRAMES, |number| {
+        measure("a token of an answer of 500 kB", FRAMES, |number| {
             // Twenty tokens arrive between two frames, so that the answer becomes long.
-            (0..20).for_each(|_| bench.token(" streamed "));
-            bench.token(if number.is_multiple_of(5) { " end.\n\n" } else { " token" });
+            (0..20).for_each(|_| bench.token("streamed "));
+            bench.token(if number.is_multiple_of(5) { "end.\n\n" } else { "token " });
             black_box(bench.frame());
         });
         let mut bench = Bench::new(items);
