@@ -1,5 +1,5 @@
-//! Times of frames of the UI at 200×50, with transcripts of 10,000 and 100,000 messages: from an input to the bytes for the
-//! terminal. Then the memory of a session as long as a day.
+//! The memory of a session as long as a day. Then times of frames of the UI at 200×50, with transcripts of 10,000 and 100,000
+//! messages: from an input to the bytes for the terminal.
 //!
 //! Run `cargo bench -p pinion-tui --bench frame`. Memory on Linux only.
 
@@ -70,6 +70,8 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
+    // First, because memory that was used before would be used again.
+    day();
     for items in [10_000, 100_000] {
         println!("{items} messages");
         measure("from the messages to the first frame", RESUMES, |_| {
@@ -101,7 +103,6 @@ fn main() {
             black_box(bench.frame());
         });
     }
-    day();
 }
 
 /// Times frames and prints percentiles.
