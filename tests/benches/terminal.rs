@@ -47,7 +47,7 @@ struct Shown {
     child: Child,
     keys: File,
     output: Receiver<(Instant, Vec<u8>)>,
-    /// What arrived last, in case a text is cut in two.
+    /// The end of the output, in case a text is cut in two.
     last: Vec<u8>,
     bytes: usize,
 }

@@ -11,7 +11,7 @@ use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use std::cmp::Ordering;
 
-/// What the inline form shows next.
+/// The next output of the inline form.
 #[derive(Debug)]
 pub struct InlineFrame {
     /// Rows that have become final.
@@ -34,7 +34,7 @@ pub struct Inline {
     cursor: Option<(u16, u16)>,
     /// True while the content of the region is unknown.
     is_unknown: bool,
-    /// True if the terminal wraps its rows anew when its width changes.
+    /// True if the terminal wraps its rows again when its width changes.
     wraps_again: bool,
     /// True if the terminal may have got another width before it got the last frame.
     is_late: bool,
@@ -43,7 +43,7 @@ pub struct Inline {
 
 impl Inline {
     /// Creates a region that begins in the row of the cursor, which has to be in the first column. `wraps_again` says that the
-    /// terminal wraps its rows anew when its width changes, as most do.
+    /// terminal wraps its rows again when its width changes, as most do.
     pub fn new(wraps_again: bool) -> Self {
         let front = Buffer::empty(Rect::ZERO);
         Self { front, y: 0, cursor: None, is_unknown: true, wraps_again, is_late: false, pen: Pen::default() }
@@ -60,7 +60,7 @@ impl Inline {
         self.is_unknown = true;
     }
 
-    /// Notes that the terminal may have had its new size already when it got the last frame, which it then has not wrapped anew.
+    /// Notes that the terminal may have had its new size already when it got the last frame, which it then has not wrapped again.
     pub fn was_late(&mut self) {
         self.is_late = true;
     }

@@ -14,7 +14,7 @@ const QUEUE_ROWS: usize = 4;
 const POPUP_ROWS: usize = 8;
 /// Rows of the transcript that dialogs leave.
 const LEAST_TRANSCRIPT: usize = 2;
-/// Columns of the rule above a question in the inline form. A terminal may wrap longer rows anew when its width changes, and
+/// Columns of the rule above a question in the inline form. A terminal may wrap longer rows again when its width changes, and
 /// how far the cursor is below the first row is certain only while the rows above it are short (see
 /// [`Inline`](crate::Inline)).
 const INLINE_RULE: usize = 8;

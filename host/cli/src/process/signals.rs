@@ -133,7 +133,7 @@ impl Waiting {
     }
 }
 
-/// What a UI shows on the terminal, which has to be undone before the program ends.
+/// The state in which a UI has put the terminal, which has to be undone before the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Nothing,

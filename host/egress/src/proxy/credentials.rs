@@ -46,7 +46,7 @@ pub struct ProxyCredential {
     placeholder: String,
     placement: Placement,
     rules: Vec<Rule>,
-    /// Has the placeholder in place of the secret.
+    /// The credential with the placeholder in place of the secret.
     model: Credential,
 }
 

@@ -75,7 +75,7 @@ pub(super) fn has_links(base: &Base) -> bool {
     base.config.tui.links.unwrap_or_else(|| std::env::var("TERM").is_ok_and(|term| term != "linux"))
 }
 
-/// Returns whether the terminal wraps its rows anew when its width changes. Most do; xterm, rxvt, st, the Linux console and
+/// Returns whether the terminal wraps its rows again when its width changes. Most do; xterm, rxvt, st, the Linux console and
 /// GNU screen cut them off.
 pub(super) fn wraps_again() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
