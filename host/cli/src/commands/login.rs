@@ -17,13 +17,13 @@ use std::io::{self, IsTerminal as _, Read as _, stdin};
 #[command(
     after_help = "The key is read from the terminal, which does not show it, or from stdin if that is piped. It is \
                         stored in the keyring if `secret-tool` finds one, and else in `auth.toml` (mode 0600). A key in \
-                        the environment comes first. OpenRouter gives a key to who logs in with a browser."
+                        the environment comes first. OpenRouter gives a key to those who log in with a browser."
 )]
 pub(crate) struct Login {
     /// Provider of the key [default: ask]
     #[arg(value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Log in with a browser instead of entering a key; only `openrouter` has such a login
+    /// Log in with a browser instead of entering a key, if the provider has such a login, as OpenRouter does
     #[arg(long)]
     browser: bool,
 }
