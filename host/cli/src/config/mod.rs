@@ -7,6 +7,7 @@
 //! The file of a project stays untrusted input: it may set only the keys that [`crate::config::project`] lists, and a
 //! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
+pub(crate) mod absolute_path;
 pub(crate) mod credentials;
 pub(crate) mod denied;
 mod exclude;
@@ -150,7 +151,7 @@ impl Config {
         let denied = Denied::new(paths, workspace, &permissions, &mut notices).map_err(Failure::usage)?;
         let exclusions = exclude::finder(workspace, &user, &of_user, &listed, &denied, &mut notices)?;
         let file = typed(&merged)?;
-        let (secrets, sandbox) = (plugin_secrets::defined(user.secrets)?, file.sandbox.settings(args)?);
+        let (secrets, sandbox) = (plugin_secrets::defined(user.secrets)?, file.sandbox.settings(args));
         let thinking = args.thinking.or(file.thinking).unwrap_or_default();
         Ok(Self {
             model: args.model.clone().or(file.model),

@@ -1,8 +1,7 @@
 //! The section `[sandbox]`: the operating system's protection around programs.
 
 use crate::args::{RunArgs, SandboxMode};
-use crate::failure::{Failure, Result};
-use crate::files::paths;
+use crate::config::absolute_path::AbsolutePath;
 use pinion_egress::HostRule;
 use pinion_sandbox::Network;
 use serde::Deserialize;
@@ -19,11 +18,11 @@ pub(crate) struct FileSandbox {
     /// Names of secrets that programs use through placeholders.
     credentials: Vec<String>,
     /// Directories that programs may write to besides the workspace.
-    writable: Vec<String>,
+    writable: Vec<AbsolutePath>,
     /// Paths that programs do not see, besides those of credentials.
-    hidden: Vec<String>,
+    hidden: Vec<AbsolutePath>,
     /// Paths of credentials that programs see all the same.
-    readable: Vec<String>,
+    readable: Vec<AbsolutePath>,
     /// Processes of one program at a time.
     max_processes: Option<u64>,
     /// MiB of memory of one program with all that it starts.
@@ -50,43 +49,28 @@ pub(crate) struct SandboxSettings {
 
 impl FileSandbox {
     /// Converts the section.
-    ///
-    /// # Errors
-    /// A path is relative.
-    pub(super) fn settings(self, args: &RunArgs) -> Result<SandboxSettings> {
+    pub(super) fn settings(self, args: &RunArgs) -> SandboxSettings {
         let mode = if args.no_sandbox { Some(SandboxMode::Off) } else { args.sandbox.or(self.mode) };
-        Ok(SandboxSettings {
+        let paths = |listed: Vec<AbsolutePath>| listed.into_iter().map(|path| path.0).collect();
+        SandboxSettings {
             mode: mode.unwrap_or_default(),
             network: if self.network == Some(true) { Network::On } else { Network::Off },
             hosts: self.hosts.into_iter().chain(args.net.iter().cloned()).collect(),
             credentials: self.credentials,
-            writable: absolute("writable", self.writable)?,
-            hidden: absolute("hidden", self.hidden)?,
-            readable: absolute("readable", self.readable)?,
+            writable: paths(self.writable),
+            hidden: paths(self.hidden),
+            readable: paths(self.readable),
             max_processes: self.max_processes,
             max_memory: self.max_memory.map(|mib| mib.saturating_mul(1024 * 1024)),
-        })
+        }
     }
-}
-
-/// Converts paths, in which `~` is the home directory.
-fn absolute(key: &str, listed: Vec<String>) -> Result<Vec<PathBuf>> {
-    let convert = |path: String| {
-        let absolute = match path.strip_prefix("~/") {
-            Some(below_home) => paths::home().map(|home| home.join(below_home)),
-            None => Some(PathBuf::from(&path)).filter(|path| path.is_absolute()),
-        };
-        let failed = || Failure::usage(format!("`{path}` in `{key}` of `[sandbox]` is not an absolute path"));
-        absolute.ok_or_else(|| failed().hint("begin it with `/` or `~/`"))
-    };
-    listed.into_iter().map(convert).collect()
 }
 
 #[cfg(test)]
 impl SandboxSettings {
     /// Reads the section from a text.
     pub(crate) fn of(text: &str, args: &[&str]) -> Self {
-        toml::from_str::<FileSandbox>(text).unwrap().settings(&RunArgs::of(args)).unwrap()
+        toml::from_str::<FileSandbox>(text).unwrap().settings(&RunArgs::of(args))
     }
 }
 
@@ -94,35 +78,31 @@ impl SandboxSettings {
 mod tests {
     use super::*;
 
-    fn settings(text: &str, args: &[&str]) -> Result<SandboxSettings> {
-        toml::from_str::<FileSandbox>(text).unwrap().settings(&RunArgs::of(args))
-    }
-
     #[test]
     fn options_override_the_mode_of_the_config() {
-        assert_eq!(settings("", &[]).unwrap().mode, SandboxMode::Require);
-        assert_eq!(settings("mode = \"off\"", &["--sandbox", "best-effort"]).unwrap().mode, SandboxMode::BestEffort);
-        assert_eq!(settings("mode = \"require\"", &["--no-sandbox"]).unwrap().mode, SandboxMode::Off);
+        assert_eq!(SandboxSettings::of("", &[]).mode, SandboxMode::Require);
+        assert_eq!(SandboxSettings::of("mode = \"off\"", &["--sandbox", "best-effort"]).mode, SandboxMode::BestEffort);
+        assert_eq!(SandboxSettings::of("mode = \"require\"", &["--no-sandbox"]).mode, SandboxMode::Off);
     }
 
     #[test]
     fn network_is_off_unless_the_config_allows_it() {
-        assert_eq!(settings("", &[]).unwrap().network, Network::Off);
-        assert_eq!(settings("network = true", &[]).unwrap().network, Network::On);
+        assert_eq!(SandboxSettings::of("", &[]).network, Network::Off);
+        assert_eq!(SandboxSettings::of("network = true", &[]).network, Network::On);
     }
 
     #[test]
     fn hosts_of_config_and_command_line_add_up() {
-        let found = settings("hosts = [\"crates.io\"]", &["--net", "*.npmjs.org:443"]).unwrap().hosts;
+        let found = SandboxSettings::of("hosts = [\"crates.io\"]", &["--net", "*.npmjs.org:443"]).hosts;
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["crates.io", "*.npmjs.org:443"]);
         let error = toml::from_str::<FileSandbox>("hosts = [\"https://crates.io\"]").unwrap_err().to_string();
         assert!(error.contains("hint: write the host alone"), "{error}");
     }
 
     #[test]
-    fn relative_paths_are_refused_with_the_key() {
-        let error = settings("writable = [\"target\"]", &[]).unwrap_err().to_string();
-        assert!(error.contains("`target` in `writable`"), "{error}");
-        assert!(settings("readable = [\"~/x\", \"/y\"]", &[]).is_ok());
+    fn relative_paths_are_refused() {
+        let error = toml::from_str::<FileSandbox>("writable = [\"target\"]").unwrap_err().to_string();
+        assert!(error.contains("`target` is not an absolute path"), "{error}");
+        assert!(!SandboxSettings::of("readable = [\"~/x\", \"/y\"]", &[]).readable.is_empty());
     }
 }
