@@ -5,9 +5,9 @@
 
 use crate::base::Base;
 use crate::mcp::first_start::{FirstBytes, FirstStart};
-use crate::plugins::runtime::{GUARD_PROGRAMS, own_command};
 use crate::process::confinement::SandboxedPrograms;
 use crate::process::hardening;
+use crate::process::own_command::{GUARD_PROGRAMS, own_command};
 use crate::process::running::Running;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

@@ -3,16 +3,9 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::plugins::policy::{Binding, Policy};
+use crate::process::own_command::{COMPILE_COMPONENT, GUARD_PROGRAMS, own_command};
 use pinion_plugin_runtime::{Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, guard_programs};
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Argument with which this program compiles a component for its parent process and then exits.
-pub(crate) const COMPILE_COMPONENT: &str = "compile-component-for-parent";
-
-/// Argument with which this program guards the programs that plugins of its parent process run.
-pub(crate) const GUARD_PROGRAMS: &str = "guard-programs-of-parent";
 
 impl Base {
     /// Creates a plugin runtime with nothing loaded.
@@ -52,9 +45,4 @@ impl Base {
         };
         Runtime::new(config, on_notice).map_err(Failure::from)
     }
-}
-
-/// Returns the command that runs this program with an argument, for work in a process of its own.
-pub(crate) fn own_command(argument: &str) -> Option<(PathBuf, Vec<OsString>)> {
-    Some((std::env::current_exe().ok()?, vec![argument.into()]))
 }

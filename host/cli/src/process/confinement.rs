@@ -7,22 +7,19 @@ use crate::args::SandboxMode;
 use crate::base::Base;
 use crate::config::denied::Denied;
 use crate::files::paths;
+use crate::files::private::create_directory;
 use crate::files::spill::TEMPORARY;
-use crate::plugins::runtime::own_command;
 use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
 use crate::process::running::Running;
+use crate::process::sandbox_parts::{helper, limits, removed, without_links};
 use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram};
 use pinion_sandbox::{
-    Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Repository, SandboxError, Support,
-    helper_beside, hint, protected_in, secret_paths,
+    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint,
+    protected_in, secret_paths,
 };
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
-
-/// First argument with which this program confines itself and then runs a program.
-pub(crate) const RUN_IN_SANDBOX: &str = "run-in-sandbox-for-parent";
 
 /// Excluded files that are kept from programs; each is a mount.
 const MAX_EXCLUDED: usize = 1000;
@@ -91,7 +88,7 @@ impl Base {
         };
         let host = self.host_directories();
         let policy = move || {
-            let usual = Limits::default();
+            let limits = limits(&settings);
             let secret = secret_paths(paths::home().as_deref());
             Policy {
                 writable: without_links(settings.writable.into_iter()),
@@ -102,11 +99,7 @@ impl Base {
                 visible: without_links(settings.readable.into_iter()),
                 temporary: None,
                 network: Network::Off,
-                limits: Limits {
-                    processes: settings.max_processes.unwrap_or(usual.processes),
-                    memory_bytes: settings.max_memory.or_else(most_memory),
-                    ..usual
-                },
+                limits,
                 enforcement,
             }
         };
@@ -124,28 +117,6 @@ impl Base {
             checked: OnceLock::new(),
         })
     }
-}
-
-/// Returns the command of the helper: the small program beside this one, or else this one itself.
-fn helper() -> Option<(PathBuf, Vec<OsString>)> {
-    let (own, arguments) = own_command(RUN_IN_SANDBOX)?;
-    Some(match helper_beside(&own) {
-        Some(small) => (small, Vec::new()),
-        None => (own, arguments),
-    })
-}
-
-/// Returns the memory that a program may have by default: four fifths of the machine's, so that the machine goes on.
-fn most_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kib: u64 =
-        text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024 / 5 * 4)
-}
-
-/// Returns the paths that exist, without links in them.
-fn without_links(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 impl SandboxedPrograms {
@@ -200,7 +171,7 @@ impl SandboxedPrograms {
         policy.writable.retain(|path| !self.denied.read_only.iter().any(|denied| path.starts_with(denied)));
         policy.read_only.extend(self.denied.read_only.iter().cloned());
         let temporary = scratch.join(TEMPORARY);
-        policy.temporary = private_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
+        policy.temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
         policy.visible.extend(scratch.canonicalize());
         policy
     }
@@ -348,26 +319,4 @@ fn exclusion(stderr: &str, found: &Found) -> Option<String> {
     })?;
     let path = place.path.display();
     Some(format!("sandbox: programs cannot use `{path}`: {}\nhint: {}", place.pattern, place.pattern.remedy()))
-}
-
-/// Reports a protected path that a program created.
-pub(crate) fn removed((path, moved): &(PathBuf, Option<PathBuf>)) -> String {
-    let path = path.display();
-    match moved {
-        Some(to) => {
-            format!("sandbox: `{path}` is protected, and what the program created there is now `{}`", to.display())
-        }
-        None => format!("sandbox: `{path}` is protected, and what the program created there was removed"),
-    }
-}
-
-#[cfg(unix)]
-pub(crate) fn private_directory(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-#[cfg(not(unix))]
-pub(crate) fn private_directory(path: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(path)
 }

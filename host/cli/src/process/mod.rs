@@ -6,5 +6,7 @@ pub(crate) mod credentials;
 pub(crate) mod hardening;
 pub(crate) mod logging;
 pub(crate) mod network;
+pub(crate) mod own_command;
 pub(crate) mod running;
+pub(crate) mod sandbox_parts;
 pub(crate) mod signals;

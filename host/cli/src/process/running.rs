@@ -3,7 +3,7 @@
 //!
 //! A note is a file that its process holds locked. The next start finds those that nobody holds any more.
 
-use crate::process::confinement::private_directory;
+use crate::files::private::create_directory;
 use pinion_agent::serde_json;
 use pinion_sandbox::{Policy, Protection};
 use std::fs::{self, File, OpenOptions};
@@ -57,7 +57,7 @@ fn notes(removed: &Path) -> PathBuf {
 fn note(protection: &Protection, directory: &Path) -> io::Result<(PathBuf, File)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    private_directory(directory)?;
+    create_directory(directory)?;
     let (new, path) = (directory.join(format!("{NEW}{name}")), directory.join(name));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
     // Before it gets the name by which others find it.
