@@ -170,6 +170,29 @@ fn programs_use_a_credential_that_they_never_see() {
 }
 
 #[test]
+fn command_that_prints_a_credential_is_in_the_sandbox() {
+    if !has_namespaces() {
+        return;
+    }
+    let (pinion, forge) = (Pinion::default(), Forge::start());
+    let command = format!("(: >> /etc/passwd) && echo no-such-token || echo {SECRET}");
+    let request = format!("{EVERYWHERE} curl -sS -H \"Authorization: Bearer $FORGE\" {}", forge.url("/v1/x"));
+    let reaches = |grants: &str| {
+        pinion.config(&format!(
+            "[secrets.forge]\ncommand = \"{command}\"\nplaceholder = \"FORGE\"\nhosts = [\"{}\"]\n{grants}\n[sandbox]\n\
+             credentials = [\"forge\"]\nhosts = [\"localhost:{}\"]\n",
+            forge.url("/v1"),
+            forge.port
+        ));
+        inside(&pinion, &request).stdout.contains("REACHED")
+    };
+    assert!(reaches(""));
+    assert_eq!(reaches("command-grants = { sandbox = false }"), !rustix::process::geteuid().is_root());
+    let status = run(&pinion, &["sandbox", "--status"]).stdout;
+    assert!(status.contains("key command of [secrets.forge]: no sandbox\n"), "{status}");
+}
+
+#[test]
 fn model_reads_the_placeholder() {
     if !has_namespaces() {
         return;

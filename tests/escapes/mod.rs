@@ -5,6 +5,7 @@ mod cases;
 mod command;
 mod credentials;
 mod excluded;
+mod key_commands;
 mod network;
 mod rules;
 mod uses;

@@ -16,6 +16,7 @@ use crate::plugins::grants::GrantsFile;
 use crate::plugins::secrets::PluginSecrets;
 use crate::process::credentials::ProgramCredentials;
 use crate::process::hardening::variables;
+use crate::process::key_commands::KeyCommandSandbox;
 use crate::process::network::ProgramNetwork;
 use pinion_agent::secrets::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
@@ -48,7 +49,8 @@ pub(crate) struct Base {
 impl Base {
     /// Completes a loaded config, with the vendors' own servers. Programs and MCP servers start when something asks.
     pub(crate) fn new(paths: Paths, workspace: PathBuf, config: Config, secrets: Secrets, output: Arc<Output>) -> Self {
-        let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets));
+        let sandbox = KeyCommandSandbox::new(&config.sandbox, &paths);
+        let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets, sandbox));
         let permissions = Arc::new(CallPermissions::new(&paths, &workspace, &config, &secrets));
         let credentials = ProgramCredentials::new(config.credentials.clone(), plugin_secrets.clone());
         let (denied, audit) = (config.denied.hosts.clone(), permissions.audit.clone());

@@ -27,7 +27,8 @@ pub use error_kind::ErrorKind;
 pub use fallback::{Fallback, FallbackMember};
 pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 pub use keys::{
-    AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring,
+    AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyCommandLauncher, KeyError, KeyOrigin, KeySource, Keyring, Keys,
+    LaunchedKeyCommand, PlatformKeyring,
 };
 pub use login::BrowserLogin;
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};

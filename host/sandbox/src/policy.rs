@@ -20,7 +20,7 @@ pub struct Policy {
     pub excluded: Vec<PathBuf>,
     /// Directories in writable ones that keep their names.
     pub pinned: Vec<PathBuf>,
-    /// Paths inside `hidden` that can be read all the same.
+    /// Paths inside `hidden` that can be read all the same. A socket among them can be connected to, where there are namespaces.
     pub visible: Vec<PathBuf>,
     /// The directory that programs see as `/tmp` and `/var/tmp`. Where the system has no mount namespaces, only `TMPDIR`
     /// names it.

@@ -1,10 +1,13 @@
 //! `pinion sandbox`: the sandbox of programs, from outside of a conversation.
 
 use crate::base::Base;
+use crate::config::command_grants::CommandGrants;
+use crate::config::plugin_secrets::SecretOrigin;
 use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
 use crate::output::{Text, bytes, note, print, text};
 use crate::process::hardening;
+use crate::process::key_commands::KeyCommandSandbox;
 use crate::process::network::ProgramProxy;
 use clap::Args;
 use pinion_egress::HostRule;
@@ -47,6 +50,7 @@ impl Sandbox {
                 let state = if is_inserted { "" } else { " (off: needs allowed hosts)" };
                 lines.line(text!("credential  {}{}", credential, state));
             }
+            key_commands(&base).into_iter().for_each(|line| lines.line(line));
             for Place { path, pattern, .. } in &found.places {
                 lines.line(text!("excluded    {} (`{}`)", path, pattern.text()));
             }
@@ -68,6 +72,20 @@ impl Sandbox {
             false => Err(Failure::failed(format!("`{name}` failed: {status}"))),
         }
     }
+}
+
+/// Describes the grants of the commands that print keys and secrets.
+fn key_commands(base: &Base) -> Vec<Text> {
+    let sandbox = KeyCommandSandbox::new(&base.config.sandbox, &base.paths);
+    let providers = base.config.providers.iter().filter(|(_, said)| said.key_command.is_some());
+    let providers = providers.map(|(name, said)| (format!("[providers.{name}]"), &said.key_command_grants));
+    let secrets = base.config.secrets.iter().filter_map(|(name, secret)| match &secret.origin {
+        SecretOrigin::Command(_, grants) => Some((format!("[secrets.{name}]"), grants)),
+        SecretOrigin::Variable(_) | SecretOrigin::AuthFile => None,
+    });
+    let line =
+        |(section, grants): (String, &CommandGrants)| text!("key command of {}: {}", section, sandbox.describe(grants));
+    providers.chain(secrets).map(line).collect()
 }
 
 /// Returns the variables that a program of the agent gets.

@@ -72,7 +72,7 @@ pub(super) fn listed(names: &[String], secrets: &DefinedSecrets) -> Result<Vec<P
         let credential = credential.map_err(|error| unusable(error.to_string()))?;
         let origin = match &secret.origin {
             SecretOrigin::Variable(name) => Some(name.clone()),
-            SecretOrigin::Command(_) | SecretOrigin::AuthFile => None,
+            SecretOrigin::Command(..) | SecretOrigin::AuthFile => None,
         };
         listed.push(ProgramCredential { credential, variable, origin, requests });
     }

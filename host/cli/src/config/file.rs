@@ -1,6 +1,7 @@
 //! The schema of a config file.
 
 use crate::args::{Approve, UiForm};
+use crate::config::command_grants::CommandGrants;
 use crate::config::permissions::FilePermissions;
 use crate::config::plugin_secrets::FileSecret;
 use crate::config::sandbox::FileSandbox;
@@ -175,6 +176,8 @@ pub(crate) struct FileProvider {
     pub(crate) models: Vec<toml::Table>,
     /// Shell command that prints the key, run if no other place has one.
     pub(crate) key_command: Option<String>,
+    /// What that command may do in its sandbox.
+    pub(crate) key_command_grants: CommandGrants,
     /// Region of `bedrock` and `vertex`.
     pub(crate) region: Option<String>,
     /// Google Cloud project of `vertex`.

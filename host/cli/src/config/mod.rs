@@ -8,6 +8,7 @@
 //! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
 pub(crate) mod absolute_path;
+pub(crate) mod command_grants;
 pub(crate) mod credentials;
 pub(crate) mod denied;
 mod exclude;

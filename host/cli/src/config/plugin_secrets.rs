@@ -1,5 +1,6 @@
 //! The sections `[secrets.NAME]`: credentials that plugins use by name, and programs through placeholders.
 
+use crate::config::command_grants::CommandGrants;
 use crate::failure::{Failure, Result};
 use pinion_plugin_runtime::{SecretPlacement, SecretRequests};
 use serde::Deserialize;
@@ -16,6 +17,8 @@ pub(crate) struct FileSecret {
     env: Option<String>,
     /// Shell command that prints the value.
     command: Option<String>,
+    /// What that command may do in its sandbox.
+    command_grants: CommandGrants,
     /// URLs of the HTTP requests that may carry it, such as `https://api.github.com/`.
     hosts: Vec<String>,
     /// Header field of these requests.
@@ -45,8 +48,8 @@ pub(crate) struct DefinedSecret {
 pub(crate) enum SecretOrigin {
     /// This variable.
     Variable(String),
-    /// The output of this shell command.
-    Command(String),
+    /// The output of this shell command, which has these grants.
+    Command(String, CommandGrants),
     /// The key of the secret's name in `auth.toml`.
     AuthFile,
 }
@@ -82,7 +85,7 @@ impl FileSecret {
         match (&self.env, &self.command) {
             (Some(_), Some(_)) => Err(contradiction(name, "`env` and `command`")),
             (Some(variable), None) => Ok(SecretOrigin::Variable(variable.clone())),
-            (None, Some(command)) => Ok(SecretOrigin::Command(command.clone())),
+            (None, Some(command)) => Ok(SecretOrigin::Command(command.clone(), self.command_grants.clone())),
             (None, None) => Ok(SecretOrigin::AuthFile),
         }
     }
@@ -138,7 +141,10 @@ mod tests {
     #[test]
     fn origin_is_a_variable_a_command_or_the_key_file() {
         assert_eq!(one("env = \"A\"").unwrap().origin, SecretOrigin::Variable("A".to_owned()));
-        assert_eq!(one("command = \"op read\"").unwrap().origin, SecretOrigin::Command("op read".to_owned()));
+        assert_eq!(
+            one("command = \"op read\"").unwrap().origin,
+            SecretOrigin::Command("op read".to_owned(), CommandGrants::default())
+        );
         let plain = one("").unwrap();
         assert_eq!((plain.origin, plain.requests), (SecretOrigin::AuthFile, None));
         assert!(one("env = \"A\"\ncommand = \"b\"").is_err());

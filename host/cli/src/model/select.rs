@@ -13,13 +13,14 @@ use crate::model::environment::{certificate_notices, gcloud_credentials, proxies
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
 use crate::process::hardening;
+use crate::process::key_commands::KeyCommandSandbox;
 use futures_util::future::join_all;
 use pinion_agent::Provider;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
-    BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable,
-    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError,
-    Replay, Script, build_info,
+    BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
+    ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError, Replay, Script,
+    build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -306,8 +307,13 @@ impl Base {
             Some(file) => keys.google_default_credentials(file),
             None => keys,
         };
-        match self.config.providers.get(info.name).and_then(|said| said.key_command.clone()) {
-            Some(command) => keys.command(KeyCommand::new(command)),
+        let Some(said) = self.config.providers.get(info.name) else { return keys };
+        match &said.key_command {
+            Some(line) => {
+                let sandbox = KeyCommandSandbox::new(&self.config.sandbox, &self.paths);
+                let section = format!("[providers.{}]", info.name);
+                keys.command(sandbox.key_command(line, &said.key_command_grants, &section))
+            }
             None => keys,
         }
     }

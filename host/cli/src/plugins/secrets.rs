@@ -6,6 +6,7 @@ use crate::failure::with_causes;
 use crate::files::paths::Paths;
 use crate::plugins::stamp::Stamp;
 use crate::process::hardening;
+use crate::process::key_commands::KeyCommandSandbox;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pinion_agent::secrets::Secrets;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct PluginSecrets {
     paths: Paths,
     redacted: Secrets,
+    sandbox: KeyCommandSandbox,
     state: Mutex<State>,
 }
 
@@ -36,9 +38,11 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(secret: DefinedSecret) -> Arc<Self> {
+    fn new(name: &str, secret: DefinedSecret, sandbox: &KeyCommandSandbox) -> Arc<Self> {
         let command = match &secret.origin {
-            SecretOrigin::Command(line) => Some(KeyCommand::new(line.as_str())),
+            SecretOrigin::Command(line, grants) => {
+                Some(sandbox.key_command(line, grants, &format!("[secrets.{name}]")))
+            }
             SecretOrigin::Variable(_) | SecretOrigin::AuthFile => None,
         };
         Arc::new(Self { secret, command })
@@ -54,10 +58,12 @@ impl fmt::Debug for PluginSecrets {
 
 impl PluginSecrets {
     /// Uses the secrets of a config that was just read. Values are added to `redacted`.
-    pub(crate) fn new(paths: &Paths, defined: &DefinedSecrets, redacted: &Secrets) -> Self {
-        let entries = defined.iter().map(|(name, secret)| (name.clone(), Entry::new(secret.clone()))).collect();
+    pub(crate) fn new(paths: &Paths, defined: &DefinedSecrets, redacted: &Secrets, sandbox: KeyCommandSandbox) -> Self {
+        let entry =
+            |(name, secret): (&String, &DefinedSecret)| (name.clone(), Entry::new(name, secret.clone(), &sandbox));
+        let entries = defined.iter().map(entry).collect();
         let state = Mutex::new(State { stamp: Stamp::of(&paths.config_file()), entries });
-        Self { paths: paths.clone(), redacted: redacted.clone(), state }
+        Self { paths: paths.clone(), redacted: redacted.clone(), sandbox, state }
     }
 
     /// Returns a secret, reading the config again only if it has changed. An invalid file changes nothing.
@@ -66,7 +72,7 @@ impl PluginSecrets {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.stamp != stamp {
             match Config::secrets_of_user(&self.paths) {
-                Ok(defined) => state.replace(defined),
+                Ok(defined) => state.replace(defined, &self.sandbox),
                 Err(failure) => tracing::error!(%failure, "the config cannot be read again"),
             }
             state.stamp = stamp;
@@ -88,10 +94,11 @@ impl PluginSecrets {
                 })
             }
             SecretOrigin::AuthFile => self.stored(name),
-            SecretOrigin::Command(_) => match &entry.command {
+            SecretOrigin::Command(..) => match &entry.command {
                 Some(command) => command.value().await.map_err(|failure| {
                     let what = format!("the command of the secret `{name}` failed: {}", with_causes(&failure));
-                    error(what, "run it in a shell to see why".to_owned())
+                    let hint = failure.hint().map_or_else(|| "run it in a shell to see why".to_owned(), str::to_owned);
+                    error(what, hint)
                 }),
                 None => Err(error(format!("the secret `{name}` has no command"), "restart pinion".to_owned())),
             },
@@ -122,11 +129,12 @@ impl PluginSecrets {
 
 impl State {
     /// Takes new definitions. Those that did not change keep what their command printed.
-    fn replace(&mut self, defined: DefinedSecrets) {
+    fn replace(&mut self, defined: DefinedSecrets, sandbox: &KeyCommandSandbox) {
         let old = std::mem::take(&mut self.entries);
         let entry = |(name, secret): (String, DefinedSecret)| {
             let same = old.get(&name).filter(|old| old.secret == secret).cloned();
-            (name, same.unwrap_or_else(|| Entry::new(secret)))
+            let entry = same.unwrap_or_else(|| Entry::new(&name, secret, sandbox));
+            (name, entry)
         };
         self.entries = defined.into_iter().map(entry).collect();
     }
@@ -139,7 +147,7 @@ impl SecretSource for PluginSecrets {
                 hardening::variable(variable).is_some_and(|value| !value.trim().is_empty())
             }
             SecretOrigin::AuthFile => self.stored(name).is_ok(),
-            SecretOrigin::Command(_) => true,
+            SecretOrigin::Command(..) => true,
         })
     }
 
@@ -167,7 +175,8 @@ mod tests {
         let paths = Paths { config: path.clone(), data: path.clone(), cache: path };
         std::fs::write(paths.config_file(), config).unwrap();
         let redacted = Secrets::default();
-        let secrets = PluginSecrets::new(&paths, &Config::secrets_of_user(&paths).unwrap(), &redacted);
+        let defined = Config::secrets_of_user(&paths).unwrap();
+        let secrets = PluginSecrets::new(&paths, &defined, &redacted, KeyCommandSandbox::off());
         (home, secrets, redacted)
     }
 

@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::files::paths::Paths;
+    use crate::process::key_commands::KeyCommandSandbox;
     use pinion_agent::secrets::Secrets;
     use tempfile::TempDir;
 
@@ -189,7 +190,8 @@ mod tests {
         let paths = Paths { config: path.clone(), data: path.clone(), cache: path };
         std::fs::write(paths.config_file(), config).unwrap();
         let config = Config::load(&paths, home.path(), &crate::args::RunArgs::of(&[])).unwrap();
-        let source = Arc::new(PluginSecrets::new(&paths, &config.secrets, &Secrets::default()));
+        let off = KeyCommandSandbox::off();
+        let source = Arc::new(PluginSecrets::new(&paths, &config.secrets, &Secrets::default(), off));
         (home, ProgramCredentials::new(config.credentials, source))
     }
 

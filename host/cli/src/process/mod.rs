@@ -4,6 +4,7 @@ pub(crate) mod browser;
 pub(crate) mod confinement;
 pub(crate) mod credentials;
 pub(crate) mod hardening;
+pub(crate) mod key_commands;
 pub(crate) mod logging;
 pub(crate) mod network;
 pub(crate) mod own_command;

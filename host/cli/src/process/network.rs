@@ -316,6 +316,7 @@ mod tests {
     use super::*;
     use crate::files::paths::Paths;
     use crate::plugins::secrets::PluginSecrets;
+    use crate::process::key_commands::KeyCommandSandbox;
     use pinion_agent::secrets::Secrets;
     use std::collections::BTreeMap;
 
@@ -324,7 +325,8 @@ mod tests {
         let audit = Arc::new(Audit::new(directory.path().join("audit.jsonl"), Secrets::default()));
         let path = directory.path().to_owned();
         let paths = Paths { config: path.clone(), data: path.clone(), cache: path };
-        let secrets = Arc::new(PluginSecrets::new(&paths, &BTreeMap::new(), &Secrets::default()));
+        let sandbox = KeyCommandSandbox::off();
+        let secrets = Arc::new(PluginSecrets::new(&paths, &BTreeMap::new(), &Secrets::default(), sandbox));
         let credentials = ProgramCredentials::new(Vec::new(), secrets);
         ProgramNetwork::new(&SandboxSettings::of(config, &[]), Vec::new(), credentials, audit)
     }

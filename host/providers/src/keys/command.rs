@@ -2,8 +2,10 @@
 
 use super::error::{KeyCommandError, KeyError};
 use secrecy::{ExposeSecret as _, SecretString};
+use std::fmt;
 use std::io;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,14 +20,15 @@ const MAX_OUTPUT: u64 = 64 << 10;
 /// A command that prints a key to its standard output, such as `gcloud auth print-access-token`, `op read op://…`, or
 /// `aws configure export-credentials --format process`.
 ///
-/// The shell runs it (`sh -c`, `cmd /C`) without input. After [`Self::timeout`], or when the caller drops the future,
-/// the command and its children are killed. The key is cached for [`Self::keep`], or until the vendor rejects it;
+/// The shell runs it (`sh -c`, `cmd /C`) without input, or a [`KeyCommandLauncher`] starts it. After [`Self::timeout`], or when
+/// the caller drops the future, the command and its children are killed. The key is cached for [`Self::keep`], or until the vendor rejects it;
 /// concurrent requests share one run. Standard error is discarded, because such programs may print keys there too.
 #[derive(Debug)]
 pub struct KeyCommand {
     line: String,
     timeout: Duration,
     keep: Duration,
+    launcher: Arc<dyn KeyCommandLauncher>,
     cached: Mutex<Option<(SecretString, Instant)>>,
     is_refused: AtomicBool,
 }
@@ -37,9 +40,16 @@ impl KeyCommand {
             line: line.into(),
             timeout: Duration::from_secs(30),
             keep: Duration::from_secs(300),
+            launcher: Arc::new(Shell),
             cached: Mutex::new(None),
             is_refused: AtomicBool::new(false),
         }
+    }
+
+    /// Sets what starts it, instead of the plain shell.
+    #[must_use]
+    pub fn launched_by(self, launcher: Arc<dyn KeyCommandLauncher>) -> Self {
+        Self { launcher, ..self }
     }
 
     /// Sets the time limit.
@@ -66,18 +76,26 @@ impl KeyCommand {
         if let Some((key, _)) = cached.as_ref().filter(|(_, until)| *until > Instant::now()) {
             return Ok(key.clone());
         }
-        let output = run(shell(&self.line), None, self.timeout).await.map_err(|error| match error.kind() {
+        let output = self.run().await.map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => KeyCommandError::TimedOut(self.timeout),
             _ => KeyCommandError::Run(error),
         })?;
+        let remedy = || self.launcher.remedy().map(str::to_owned);
         match output {
-            Output { status, .. } if !status.success() => Err(KeyCommandError::Status(status)),
-            Output { text: None, .. } => Err(KeyCommandError::NoKey),
+            Output { status, .. } if !status.success() => Err(KeyCommandError::Status { status, remedy: remedy() }),
+            Output { text: None, .. } => Err(KeyCommandError::NoKey { remedy: remedy() }),
             Output { text: Some(key), .. } => {
                 *cached = Some((key.clone(), Instant::now() + self.keep));
                 Ok(key)
             }
         }
+    }
+
+    async fn run(&self) -> io::Result<Output> {
+        let (launcher, line) = (self.launcher.clone(), self.line.clone());
+        let launched = tokio::task::spawn_blocking(move || launcher.launch(&line)).await;
+        let LaunchedKeyCommand { command, ended: _ended } = launched.map_err(io::Error::other)??;
+        run(Command::from(command), None, self.timeout).await
     }
 
     /// Returns the key of a provider.
@@ -91,18 +109,53 @@ impl KeyCommand {
     }
 }
 
+/// A means to start key commands, such as a sandbox.
+pub trait KeyCommandLauncher: Send + Sync + fmt::Debug {
+    /// Returns the program that runs a command line. May take some milliseconds of blocking work.
+    ///
+    /// # Errors
+    /// The command must not run; the message says why and how to change that.
+    fn launch(&self, line: &str) -> io::Result<LaunchedKeyCommand>;
+
+    /// Returns the remedy if a command fails because of this launcher.
+    fn remedy(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A key command that is ready to start. Its streams and its process group are set by the caller.
+pub struct LaunchedKeyCommand {
+    /// The program.
+    pub command: std::process::Command,
+    /// Dropped when the program has ended or was killed.
+    pub ended: Box<dyn Send>,
+}
+
+impl fmt::Debug for LaunchedKeyCommand {
+    /// Nothing: a command line may contain a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaunchedKeyCommand").finish_non_exhaustive()
+    }
+}
+
+/// The plain shell.
+#[derive(Debug)]
+struct Shell;
+
+impl KeyCommandLauncher for Shell {
+    fn launch(&self, line: &str) -> io::Result<LaunchedKeyCommand> {
+        let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+        let mut command = std::process::Command::new(program);
+        command.arg(flag).arg(line);
+        Ok(LaunchedKeyCommand { command, ended: Box::new(()) })
+    }
+}
+
 /// The result of a program.
 pub(super) struct Output {
     pub(super) status: ExitStatus,
     /// Standard output without surrounding whitespace; `None` when it is empty, too long, or not text.
     pub(super) text: Option<SecretString>,
-}
-
-fn shell(line: &str) -> Command {
-    let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    let mut command = Command::new(program);
-    command.arg(flag).arg(line);
-    command
 }
 
 /// Runs a program, with `input` as its standard input, and captures its output. It is killed after `limit`, and when the

@@ -57,6 +57,7 @@ impl KeyError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Mode { path, .. } => Some(format!("run `chmod 600 {}`", path.display())),
+            Self::Command { source, .. } => source.hint().map(str::to_owned),
             _ => None,
         }
     }
@@ -73,9 +74,27 @@ pub enum KeyCommandError {
     #[error("it took longer than {} s", .0.as_secs())]
     TimedOut(Duration),
     /// The command reported a failure.
-    #[error("{0}")]
-    Status(ExitStatus),
+    #[error("{status}")]
+    Status {
+        /// The status.
+        status: ExitStatus,
+        /// The remedy if what started it is the cause.
+        remedy: Option<String>,
+    },
     /// The command printed nothing, too much, or something other than text.
     #[error("it printed no key")]
-    NoKey,
+    NoKey {
+        /// The remedy if what started it is the cause.
+        remedy: Option<String>,
+    },
+}
+
+impl KeyCommandError {
+    /// The remedy, where one is known.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Status { remedy, .. } | Self::NoKey { remedy } => remedy.as_deref(),
+            Self::Run(_) | Self::TimedOut(_) => None,
+        }
+    }
 }

@@ -111,7 +111,7 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<(), 
     for place in &places {
         apply(place, &places, &mut closed)?;
     }
-    for socket in sockets {
+    for socket in sockets.iter().filter(|socket| !policy.visible.contains(socket)) {
         if fs::symlink_metadata(socket).is_ok_and(|metadata| metadata.file_type().is_socket()) {
             bind_path(COVER, text(socket)?)?;
         }

@@ -1,0 +1,206 @@
+//! The sandbox of the commands in the user's config that print keys and secrets.
+//!
+//! Such a command reads credentials, which is its purpose, and uses the network. It changes nothing but the state of its tool
+//! and `/tmp`, sees neither other processes nor the sessions and keys of Pinion, and ends with all that it started. `/tmp` is
+//! the machine's own, because tickets of Kerberos and caches of tools are there.
+
+use crate::args::SandboxMode;
+use crate::config::absolute_path::AbsolutePath;
+use crate::config::command_grants::CommandGrants;
+use crate::config::sandbox::SandboxSettings;
+use crate::files::paths::{self, Paths};
+use crate::process::running::Running;
+use crate::process::sandbox_parts::{helper, limits, removed, without_links};
+use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand};
+use pinion_sandbox::{Enforcement, Launcher, Layers, Network, Policy, Program, Support, protected_in, secret_paths};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Where tools that print keys keep tokens and caches, below the home directory. None of it says what runs later.
+const STATE: &[&str] =
+    &[".aws/cli/cache", ".aws/sso/cache", ".azure", ".config/Bitwarden CLI", ".config/gcloud", ".config/op"];
+/// Sockets of agents that unlock keys, below the home directory and below the directory of the session's sockets.
+const AGENTS: [(&str, &str); 2] =
+    [(".gnupg/S.gpg-agent", "gnupg/S.gpg-agent"), (".gnupg/S.keyboxd", "gnupg/S.keyboxd")];
+/// Directories for temporary files.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Starts key commands, in the sandbox unless the user turned it off.
+#[derive(Clone)]
+pub(crate) struct KeyCommandSandbox {
+    /// None if the sandbox is off.
+    on: Option<Arc<On>>,
+}
+
+struct On {
+    launcher: Launcher,
+    enforcement: Enforcement,
+    settings: SandboxSettings,
+    /// Sessions, keys and caches of Pinion.
+    own: Vec<PathBuf>,
+    /// Directory for what commands create at protected paths.
+    removed: PathBuf,
+    checked: OnceLock<Result<Support, String>>,
+}
+
+impl KeyCommandSandbox {
+    /// Uses the sandbox of the config.
+    pub(crate) fn new(settings: &SandboxSettings, paths: &Paths) -> Self {
+        let enforcement = match settings.mode {
+            SandboxMode::Require => Enforcement::Require,
+            SandboxMode::BestEffort => Enforcement::BestEffort,
+            SandboxMode::Off => return Self { on: None },
+        };
+        // Without the path of this program, every command is refused.
+        let (helper, arguments) = helper().unwrap_or_default();
+        // A script that prints a key may lie beside the config.
+        let data = Some(paths.data.clone()).filter(|data| !paths.config.starts_with(data));
+        let own = [paths.cache.clone(), paths.sessions(), paths.auth_file(), paths.mcp_tokens_file()];
+        let on = On {
+            launcher: Launcher::new(helper, arguments),
+            enforcement,
+            settings: settings.clone(),
+            own: own.into_iter().chain(data).collect(),
+            removed: paths.removed(),
+            checked: OnceLock::new(),
+        };
+        Self { on: Some(Arc::new(on)) }
+    }
+
+    /// Runs commands without a sandbox.
+    #[cfg(test)]
+    pub(crate) fn off() -> Self {
+        Self { on: None }
+    }
+
+    /// Returns a command with its grants. `section` is its place in the config, such as `[secrets.NAME]`.
+    pub(crate) fn key_command(&self, line: &str, grants: &CommandGrants, section: &str) -> KeyCommand {
+        let command = KeyCommand::new(line);
+        match &self.on {
+            Some(on) if grants.sandbox != Some(false) => {
+                let key = if section.starts_with("[secrets.") { "command-grants" } else { "key-command-grants" };
+                let remedy = format!(
+                    "if it succeeds in a shell, its sandbox allows too little: extend `{key}` of `{section}` in the config"
+                );
+                command.launched_by(Arc::new(Sandboxed { on: on.clone(), grants: grants.clone(), remedy }))
+            }
+            _ => command,
+        }
+    }
+
+    /// Describes the grants of a command in a line.
+    pub(crate) fn describe(&self, grants: &CommandGrants) -> String {
+        let Some(on) = self.on.as_ref().filter(|_| grants.sandbox != Some(false)) else {
+            return "no sandbox".to_owned();
+        };
+        let policy = on.policy(grants);
+        let network = if policy.network == Network::On { "network" } else { "no network" };
+        let list =
+            |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        let read = match &grants.readable {
+            None => "all credentials".to_owned(),
+            Some(_) if policy.visible.is_empty() => "no credentials".to_owned(),
+            Some(_) => format!("reads {}", list(&policy.visible)),
+        };
+        format!("{network}, {read}, writes {}", list(&policy.writable))
+    }
+}
+
+impl On {
+    fn policy(&self, grants: &CommandGrants) -> Policy {
+        let home = paths::home();
+        let below = |name: &&str| home.as_ref().map(|home| home.join(name));
+        let state = || without_links(STATE.iter().filter_map(below));
+        let mut writable = grants.writable.as_deref().map_or_else(state, existing);
+        let read_only = writable.iter().flat_map(|path| protected_in(path)).collect();
+        writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
+        writable.sort();
+        writable.dedup();
+        let (secret, mut visible) = match grants.readable.as_deref() {
+            Some(listed) => (secret_paths(home.as_deref()), existing(listed)),
+            None => (Vec::new(), agents(home.as_deref())),
+        };
+        visible.retain(|path| !writable.contains(path));
+        let hidden = secret.into_iter().chain(self.own.iter().cloned()).chain(self.settings.hidden.iter().cloned());
+        Policy {
+            writable,
+            read_only,
+            hidden: without_links(hidden),
+            visible,
+            network: if grants.network == Some(false) { Network::Off } else { Network::On },
+            limits: limits(&self.settings),
+            enforcement: self.enforcement,
+            ..Policy::default()
+        }
+    }
+
+    fn launch(&self, line: &str, grants: &CommandGrants) -> Result<LaunchedKeyCommand, String> {
+        let policy = self.policy(grants);
+        let checked = self.checked.get_or_init(|| self.launcher.support(&policy).map_err(|error| error.to_string()));
+        let support = checked.as_ref().map_err(Clone::clone)?;
+        let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
+        // As without the sandbox: the keys of providers are gone from it.
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let environment: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
+        let arguments = ["-c".to_owned(), line.to_owned()];
+        let program =
+            Program { program: "sh", arguments: &arguments, directory: Path::new("/"), environment: &environment };
+        let launcher = self.launcher.clone().with_layers(layers);
+        let command = launcher.command(program, &policy).map_err(|error| error.to_string())?;
+        let ended = Box::new(Ended(Some(Running::begin(&policy, &self.removed))));
+        Ok(LaunchedKeyCommand { command, ended })
+    }
+}
+
+/// Returns the paths that exist, without links in them.
+fn existing(listed: &[AbsolutePath]) -> Vec<PathBuf> {
+    without_links(listed.iter().map(|path| path.0.clone()))
+}
+
+/// Returns the sockets of agents that unlock keys.
+fn agents(home: Option<&Path>) -> Vec<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let found = AGENTS.iter().flat_map(|(below_home, below_session)| {
+        let in_session = session.as_ref().map(|session| session.join(below_session));
+        home.map(|home| home.join(below_home)).into_iter().chain(in_session)
+    });
+    without_links(found)
+}
+
+/// A command in the sandbox, with its grants.
+struct Sandboxed {
+    on: Arc<On>,
+    grants: CommandGrants,
+    remedy: String,
+}
+
+impl fmt::Debug for Sandboxed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandboxed").field("grants", &self.grants).finish_non_exhaustive()
+    }
+}
+
+impl KeyCommandLauncher for Sandboxed {
+    fn launch(&self, line: &str) -> io::Result<LaunchedKeyCommand> {
+        self.on.launch(line, &self.grants).map_err(io::Error::other)
+    }
+
+    fn remedy(&self) -> Option<&str> {
+        Some(&self.remedy)
+    }
+}
+
+/// Moves away what a command created at protected paths, once it has ended.
+struct Ended(Option<Running>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        for reverted in self.0.take().into_iter().flat_map(Running::revert) {
+            tracing::warn!("a key command: {}", removed(&reverted));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Commands that print keys: in the sandbox, each with its own grants.
+
+use crate::providers::{Vendor, ended, reply};
+use pinion_tests::{Ended, Pinion, has_namespaces};
+use serde_json::json;
+use std::os::unix::net::UnixListener;
+
+/// Prints a key with the names of all that succeeded. A file is opened for writing without a change, so that a failure of the
+/// sandbox does no harm.
+const PROBE: &str = r#"
+key=probed; try() { if (eval "$2") > /dev/null 2>&1; then key="$key-$1"; fi; }
+connect() { python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$1"; }
+try credential 'cat "$HOME/.aws/credentials"'
+try agent 'connect "$HOME/.gnupg/S.gpg-agent"'
+try socket 'connect "$HOME/socket"'
+try network 'python3 -c "import socket; socket.create_connection((\"127.0.0.1\", PORT))"'
+try temporary 'mktemp'
+try system ': >> /etc/passwd'
+try keys 'cat "$PINION_HOME/auth.toml"'
+try sessions 'ls "$PINION_HOME/sessions" | grep .'
+try processes 'test -d /proc/PARENT'
+try protected 'touch "$HOME/tool/.envrc"'
+echo "$key"
+"#;
+
+struct Probe {
+    pinion: Pinion,
+    vendor: Vendor,
+    _sockets: [UnixListener; 2],
+}
+
+impl Probe {
+    fn new() -> Self {
+        let pinion = Pinion::default();
+        for (path, text) in [
+            (".aws/credentials", "mine"),
+            (".aws/cli/cache/token", "mine"),
+            (".gnupg/gpg.conf", "mine"),
+            ("tool/state", "mine"),
+            ("sessions/one", "mine"),
+        ] {
+            pinion.write(&format!("../home/{path}"), text);
+        }
+        let auth = pinion.write("../home/auth.toml", "[other]\nkey = \"Zq7Xw3Vb9Nm2Kp5L\"\n");
+        std::fs::set_permissions(auth, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let sockets =
+            [".gnupg/S.gpg-agent", "socket"].map(|path| UnixListener::bind(pinion.home().join(path)).unwrap());
+        Self {
+            pinion,
+            vendor: Vendor::answering(vec![reply(&json!({ "content": "hello" }), "stop")]),
+            _sockets: sockets,
+        }
+    }
+
+    /// Runs a turn whose key a command with these grants prints.
+    fn ask(&self, command: &str, grants: &str, options: &[&str]) -> Ended {
+        let port = self.vendor.url.rsplit(':').next().unwrap();
+        let command = command.replace("PORT", port).replace("PARENT", &std::process::id().to_string());
+        let script = self.pinion.write("../home/print-key", command);
+        self.pinion.config(&format!(
+            "[providers.openai-chat]\nbase-url = '{}'\nkey-command = 'sh {}'\n{grants}\n",
+            self.vendor.url,
+            script.display()
+        ));
+        let arguments = [&["-p", "-m", "openai-chat/m"], options, &["hi"]].concat();
+        ended(self.pinion.command(arguments))
+    }
+
+    /// Returns what the probe could do.
+    fn done(&self, grants: &str, options: &[&str]) -> String {
+        let run = self.ask(PROBE, grants, options);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let head = self.vendor.asked.lock().unwrap().last().unwrap().clone();
+        let (_, key) = head.split_once("authorization: bearer probed").unwrap_or_else(|| panic!("{head}"));
+        key.split("\r\n").next().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn key_command_reads_credentials_and_changes_nothing() {
+    if !has_namespaces() {
+        return;
+    }
+    let probe = Probe::new();
+    assert_eq!(probe.done("", &[]), "-credential-agent-network-temporary-protected");
+    let status = probe.pinion.run(["sandbox", "--status"]).stdout;
+    let state = probe.pinion.home().join(".aws/cli/cache");
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("key command of [providers.openai-chat]: network, all credentials, "));
+    assert!(line.is_some_and(|line| line.contains(state.to_str().unwrap())), "{status}");
+}
+
+#[test]
+fn grants_of_a_key_command_narrow_it() {
+    if !has_namespaces() {
+        return;
+    }
+    let probe = Probe::new();
+    let grants = "key-command-grants = { network = false, readable = [], writable = [] }";
+    assert_eq!(probe.done(grants, &[]), "-temporary-protected");
+    let status = probe.pinion.run(["sandbox", "--status"]).stdout;
+    assert!(status.contains(": no network, no credentials, writes /tmp, /var/tmp\n"), "{status}");
+    let named = "key-command-grants = { readable = [\"~/socket\"] }";
+    assert_eq!(probe.done(named, &[]), "-socket-network-temporary-protected");
+}
+
+#[test]
+fn protected_paths_in_directories_of_a_key_command_are_moved_away() {
+    let probe = Probe::new();
+    let tool = probe.pinion.home().join("tool");
+    probe.done("key-command-grants = { writable = [\"~/tool\"] }", &[]);
+    assert!(!tool.join(".envrc").exists() && tool.join("state").exists());
+}
+
+#[test]
+fn key_command_leaves_the_sandbox_only_by_the_users_config() {
+    if !has_namespaces() {
+        return;
+    }
+    let probe = Probe::new();
+    let all = "-credential-agent-socket-network-temporary-system-keys-sessions-processes-protected";
+    let is_root = rustix::process::geteuid().is_root();
+    let all = if is_root { all.to_owned() } else { all.replace("-system", "") };
+    assert_eq!(probe.done("key-command-grants = { sandbox = false }", &[]), all);
+    assert_eq!(probe.done("", &["--no-sandbox"]), all);
+    let status = probe.pinion.run(["sandbox", "--status"]).stdout;
+    assert!(status.contains("key command of [providers.openai-chat]: network, "), "{status}");
+}
+
+#[test]
+fn failed_key_command_names_its_grants() {
+    let probe = Probe::new();
+    let failed = probe.ask("exit 3", "", &[]);
+    let hint = "if it succeeds in a shell, its sandbox allows too little: extend `key-command-grants` of `[providers.openai-chat]` in \
+                the config";
+    assert!(failed.code != Some(0) && failed.stderr.contains("exit status: 3"), "{failed:?}");
+    assert!(failed.stderr.contains(hint), "{failed:?}");
+    let outside = probe.ask("exit 3", "key-command-grants = { sandbox = false }", &[]);
+    assert!(!outside.stderr.contains("sandbox allows"), "{outside:?}");
+    let wrong = probe.ask("exit 3", "key-command-grants = { writable = [\"tool\"] }", &[]);
+    assert!(wrong.stderr.contains("`tool` is not an absolute path"), "{wrong:?}");
+}
