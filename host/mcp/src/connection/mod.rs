@@ -262,11 +262,15 @@ impl Connection {
             let handle = self.peer.send_request_with_option(message, PeerRequestOptions::no_options()).await;
             (place, handle)
         };
+        if call.deadline <= Instant::now() {
+            return Err(self.late(method, false).into());
+        }
+        // A place is nearly always free, and needs no timer then.
         let (_place, handle) = tokio::select! {
             biased;
             () = call.cancel.cancelled() => return Err(McpError::Cancelled { request_sent: false }.into()),
-            () = sleep_until(call.deadline) => return Err(self.late(method, false).into()),
             sent = sending => sent,
+            () = sleep_until(call.deadline) => return Err(self.late(method, false).into()),
         };
         let handle = handle.map_err(|error| self.failure(error, false))?;
         let progress = Arc::new(Notify::new());

@@ -4,6 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, ready};
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
@@ -11,24 +13,20 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::sync::{Mutex, mpsc};
-use tokio::task::AbortHandle;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::fault::Fault;
 use crate::error::quoted;
 use crate::limits::{MAX_MESSAGE, MAX_STRAY_LINES};
 
-/// Messages that are read ahead.
-const READ_AHEAD: usize = 16;
-
 type Writer = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
 
 /// The transport over two pipes.
 pub(crate) struct Pipe {
-    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+    /// None once the output has ended, broke the protocol, or is not read any more.
+    reader: Option<Lines>,
     writer: Writer,
-    reader: AbortHandle,
     /// A `server/discover` request that is not answered, and when it counts as not understood.
     discovery: Option<(RequestId, Instant)>,
     discovery_wait: Duration,
@@ -38,23 +36,28 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Starts to read. A message that breaks the protocol ends the connection and becomes its fault.
+    /// Uses two pipes. A message that breaks the protocol ends the connection and becomes its fault.
     pub(crate) fn new(
         stdin: Box<dyn AsyncWrite + Send + Unpin>,
         stdout: Box<dyn AsyncRead + Send + Unpin>,
         fault: Fault,
         discovery_wait: Duration,
     ) -> Self {
-        let (sender, incoming) = mpsc::channel(READ_AHEAD);
-        let reader = tokio::spawn(read(stdout, sender, fault.clone())).abort_handle();
+        let reader = Lines { reader: BufReader::with_capacity(64 << 10, stdout), line: Vec::new(), stray: 0 };
         let writer = Arc::new(Mutex::new(Some(stdin)));
-        Self { incoming, writer, reader, discovery: None, discovery_wait, fault, given_up: None }
+        Self { reader: Some(reader), writer, discovery: None, discovery_wait, fault, given_up: None }
     }
-}
 
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        self.reader.abort();
+    /// Reads the next message; none at the end. A caller that stops waiting loses nothing.
+    async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
+        let fault = match self.reader.as_mut()?.next().await {
+            Ok(Some(message)) => return Some(message),
+            Ok(None) => None,
+            Err(fault) => Some(fault),
+        };
+        self.reader = None;
+        fault.into_iter().for_each(|fault| self.fault.set(fault));
+        None
     }
 }
 
@@ -68,24 +71,28 @@ impl Transport<RoleClient> for Pipe {
             self.discovery = Some((request.id.clone(), Instant::now() + self.discovery_wait));
         }
         let writer = self.writer.clone();
-        async move {
+        let mut writing = Box::pin(async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
             let mut writer = writer.lock().await;
             let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             writer.write_all(&line).await?;
             writer.flush().await
+        });
+        // The caller hands the future to a task of its own. Most pipes have room, so that the server need not wait for that.
+        match (&mut writing).now_or_never() {
+            Some(written) => Either::Left(ready(written)),
+            None => Either::Right(writing),
         }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let message = match &self.discovery {
-                None => self.incoming.recv().await,
+            let message = match self.discovery.clone() {
+                None => self.next().await,
                 Some((id, deadline)) => tokio::select! {
-                    message = self.incoming.recv() => message,
-                    () = tokio::time::sleep_until(*deadline) => {
-                        let id = id.clone();
+                    message = self.next() => message,
+                    () = tokio::time::sleep_until(deadline) => {
                         self.discovery = None;
                         self.given_up = Some(id.clone());
                         self.fault.set_deaf();
@@ -110,7 +117,7 @@ impl Transport<RoleClient> for Pipe {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.reader.abort();
+        self.reader = None;
         // A server ends when its input does. A write that hangs holds the lock; it is dropped with its task.
         if let Ok(mut writer) = self.writer.try_lock() {
             *writer = None;
@@ -127,60 +134,75 @@ fn answers(sent: &RequestId, received: &RequestId) -> bool {
     }
 }
 
-async fn read(stdout: Box<dyn AsyncRead + Send + Unpin>, sender: mpsc::Sender<ServerJsonRpcMessage>, fault: Fault) {
-    let mut reader = BufReader::with_capacity(64 << 10, stdout);
-    let mut line = Vec::new();
-    let mut stray = 0;
-    loop {
-        line.clear();
-        match read_line(&mut reader, &mut line).await {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => return fault.set(format!("broke off its output: {error}")),
-        }
-        let text = line.trim_ascii();
-        if text.is_empty() {
-            continue;
-        }
-        match parse(text) {
-            Ok(message) => {
-                if sender.send(message).await.is_err() {
-                    return;
-                }
-            }
-            Err(Unreadable::Stray) => {
-                stray += 1;
-                if stray == 1 {
-                    tracing::debug!(
-                        "a line on standard output is no message: {}",
-                        quoted(&String::from_utf8_lossy(text))
-                    );
-                }
-                if stray > MAX_STRAY_LINES {
-                    return fault.set(format!("wrote more than {MAX_STRAY_LINES} lines that are no messages"));
-                }
-            }
-            Err(Unreadable::Broken(problem)) => return fault.set(problem),
-        }
-    }
+/// The output of a server.
+struct Lines {
+    reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    /// The line that is not complete.
+    line: Vec<u8>,
+    /// Lines so far that were no messages.
+    stray: usize,
 }
 
-/// Reads a line of at most [`MAX_MESSAGE`] bytes. Returns false at the end.
-async fn read_line(reader: &mut BufReader<Box<dyn AsyncRead + Send + Unpin>>, line: &mut Vec<u8>) -> io::Result<bool> {
-    loop {
-        let available = reader.fill_buf().await?;
-        if available.is_empty() {
-            return Ok(false);
+impl Lines {
+    /// Reads the next message; none at the end. A caller that stops waiting loses nothing.
+    ///
+    /// # Errors
+    /// The output breaks off or breaks the protocol; with the fault of the server.
+    async fn next(&mut self) -> Result<Option<ServerJsonRpcMessage>, String> {
+        loop {
+            match self.read_line().await {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(format!("broke off its output: {error}")),
+            }
+            let message = self.message();
+            self.line.clear();
+            if let Some(message) = message? {
+                return Ok(Some(message));
+            }
         }
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(available.len(), |end| end + 1);
-        if line.len() + taken > MAX_MESSAGE {
-            return Err(io::Error::other(format!("a message has more than {MAX_MESSAGE} bytes")));
+    }
+
+    /// Reads a line of at most [`MAX_MESSAGE`] bytes. Returns false at the end.
+    async fn read_line(&mut self) -> io::Result<bool> {
+        loop {
+            let available = self.reader.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(false);
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |end| end + 1);
+            if self.line.len() + taken > MAX_MESSAGE {
+                return Err(io::Error::other(format!("a message has more than {MAX_MESSAGE} bytes")));
+            }
+            self.line.extend_from_slice(&available[..taken]);
+            self.reader.consume(taken);
+            if end.is_some() {
+                return Ok(true);
+            }
         }
-        line.extend_from_slice(&available[..taken]);
-        reader.consume(taken);
-        if end.is_some() {
-            return Ok(true);
+    }
+
+    /// Parses the line; none if it is no message.
+    fn message(&mut self) -> Result<Option<ServerJsonRpcMessage>, String> {
+        let text = self.line.trim_ascii();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        match parse(text) {
+            Ok(message) => Ok(Some(message)),
+            Err(Unreadable::Broken(problem)) => Err(problem),
+            Err(Unreadable::Stray) => {
+                self.stray += 1;
+                if self.stray == 1 {
+                    let text = quoted(&String::from_utf8_lossy(text));
+                    tracing::debug!("a line on standard output is no message: {text}");
+                }
+                match self.stray > MAX_STRAY_LINES {
+                    true => Err(format!("wrote more than {MAX_STRAY_LINES} lines that are no messages")),
+                    false => Ok(None),
+                }
+            }
         }
     }
 }
