@@ -38,6 +38,7 @@
 mod access;
 mod delete;
 mod directory;
+mod ending;
 mod error;
 mod export;
 mod files;
@@ -71,6 +72,7 @@ mod tree;
 mod tree_kill_tests;
 
 pub use directory::{Listing, Scope, SessionDirectory};
+pub use ending::last_messages;
 pub use error::{BadLine, BadLines, SessionError, SessionErrorKind, Subject};
 pub use export::{ExportFormat, RenderError, export, render, render_branch};
 pub use files::project_slug;

@@ -1,0 +1,112 @@
+//! The end of a long session, for a first look while the whole is read.
+
+use crate::error::SessionError;
+use crate::format::{self, Entry, Kind, Payload};
+use crate::index::Index;
+use pinion_protocol::Message;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads the messages of the current branch that are in the last `bytes` of a session's file, from the first prompt among them
+/// on. They are not repaired: calls may lack results. Returns none for a file that is no longer than that, and for an end
+/// without such messages. Takes no lock and changes nothing.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn last_messages(path: &Path, bytes: u64) -> Result<Option<Vec<Arc<Message>>>, SessionError> {
+    let failed = SessionError::io("read", path);
+    let Ok(mut file) = File::open(path) else { return Ok(None) };
+    let length = match file.metadata() {
+        Ok(found) if found.is_file() && found.len() > bytes => found.len(),
+        _ => return Ok(None),
+    };
+    let mut end = Vec::new();
+    let read = file.seek(SeekFrom::Start(length - bytes)).and_then(|_| file.take(bytes).read_to_end(&mut end));
+    read.map_err(failed)?;
+    // The first line is cut off.
+    let Some(first) = end.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+    let lines = &end[first + 1..];
+    let Ok(index) = Index::read(path, lines) else { return Ok(None) };
+    let message = |node: &crate::index::Node| {
+        let (begin, length) = (usize::try_from(node.offset).ok()?, usize::try_from(node.length).ok()?);
+        match format::decode_entry(lines.get(begin..begin + length)?, Kind::Message).ok()? {
+            Entry { payload: Payload::Message(message), .. } => Some(Arc::new(message)),
+            _ => None,
+        }
+    };
+    let nodes = index.branch(index.position());
+    let messages: Vec<_> = nodes.iter().filter(|node| node.kind == Kind::Message).filter_map(message).collect();
+    let prompt = messages.iter().position(|message| matches!(**message, Message::User(_)));
+    Ok(prompt.map(|prompt| messages[prompt..].to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use crate::testing::{assistant, user, workspace, write_session};
+    use crate::transcript::Transcript;
+    use pinion_protocol::Content;
+
+    fn text(message: &Message) -> String {
+        match message {
+            Message::User(message) => message.content.iter().filter_map(Content::as_text).collect(),
+            Message::Assistant(message) => message.content.iter().filter_map(Content::as_text).collect(),
+            _ => String::new(),
+        }
+    }
+
+    fn session(directory: &Path, count: usize) -> std::path::PathBuf {
+        let pair = |n: usize| [user(&format!("ask {n}")), Arc::new(assistant(vec![Content::text(format!("say {n}"))]))];
+        write_session(directory, &(0..count).flat_map(pair).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn end_of_a_long_session_begins_with_a_prompt() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = session(directory.path(), 100);
+        let length = std::fs::metadata(&path).unwrap().len();
+        let all: Vec<String> = (0..100).flat_map(|n| [format!("ask {n}"), format!("say {n}")]).collect();
+        // Wherever the first line is cut off.
+        for bytes in 2_000..2_500 {
+            let messages = last_messages(&path, bytes).unwrap().unwrap();
+            let texts: Vec<String> = messages.iter().map(|message| text(message)).collect();
+            assert!(texts.len() >= 4 && texts[0].starts_with("ask ") && all.ends_with(&texts), "{bytes}: {texts:?}");
+        }
+        assert_eq!(last_messages(&path, length).unwrap(), None);
+        assert_eq!(last_messages(&path, 40).unwrap(), None);
+        assert_eq!(last_messages(&directory.path().join("none"), 40).unwrap(), None);
+        assert_eq!(last_messages(directory.path(), 40).unwrap(), None);
+    }
+
+    #[test]
+    fn messages_that_the_conversation_left_are_not_at_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = session(directory.path(), 100);
+        let opened = crate::recovery::open_to_continue(&path, workspace()).unwrap();
+        let nodes: Vec<_> = Transcript::open(&path).unwrap().branch().map(|entry| entry.unwrap().id).collect();
+        opened.session.go_back(Some(nodes[195])).unwrap();
+        opened.session.append_message(&user("instead")).unwrap();
+        drop::<Session>(opened.session);
+        let messages = last_messages(&path, 4_000).unwrap().unwrap();
+        let texts: Vec<String> = messages.iter().map(|message| text(message)).collect();
+        assert!(texts.ends_with(&["ask 97".to_owned(), "say 97".to_owned(), "instead".to_owned()]), "{texts:?}");
+    }
+
+    #[test]
+    fn broken_and_torn_lines_are_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = session(directory.path(), 100);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.truncate(bytes.len() - 10);
+        let at = bytes.len() - 1_000;
+        bytes[at..at + 20].fill(b'x');
+        std::fs::write(&path, bytes).unwrap();
+        let messages = last_messages(&path, 4_000).unwrap().unwrap();
+        assert_eq!(text(messages.last().unwrap()), "ask 99");
+        std::fs::write(&path, "x\n".repeat(4_000)).unwrap();
+        assert_eq!(last_messages(&path, 4_000).unwrap(), None);
+    }
+}
