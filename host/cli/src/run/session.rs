@@ -44,17 +44,12 @@ impl OpenSession {
         if let Some(path) = &args.session {
             return Self::at(&base.workspace.join(path), &base.workspace);
         }
-        if args.continue_last || args.resume.as_deref() == Some("") {
-            let latest = directory.latest(&base.workspace).map_err(Failure::from)?;
-            let latest = latest.ok_or_else(|| Failure::usage("no session to continue in this directory"))?;
-            return Self::resumed(&latest.path, &base.workspace);
-        }
         if let Some(id) = &args.fork {
             let source = directory.find(id).map_err(Failure::from)?;
             return Self::resumed(&fork(base, &source, None)?, &base.workspace);
         }
-        match &args.resume {
-            Some(id) => Self::resumed(&directory.find(id).map_err(Failure::from)?, &base.workspace),
+        match continued(base, args)? {
+            Some(path) => Self::resumed(&path, &base.workspace),
             None => Ok(Self::kept(directory.begin(&base.workspace))),
         }
     }
@@ -127,6 +122,25 @@ impl OpenSession {
         match owner_hint(session.path()) {
             Some(owner) => failure.hint(format!("{owner}; or {ELSEWHERE}")),
             None => failure.or_hint(ELSEWHERE),
+        }
+    }
+}
+
+/// Returns the file of the session to continue; none if the options begin another.
+///
+/// # Errors
+/// There is no such session.
+pub(crate) fn continued(base: &Base, args: &RunArgs) -> Result<Option<PathBuf>> {
+    if let Some(path) = &args.session {
+        return Ok(Some(base.workspace.join(path)));
+    }
+    let directory = SessionDirectory::new(base.paths.sessions());
+    match args.resume.as_deref() {
+        Some(id) if !id.is_empty() => directory.find(id).map(Some).map_err(Failure::from),
+        None if !args.continue_last => Ok(None),
+        _ => {
+            let latest = directory.latest(&base.workspace).map_err(Failure::from)?;
+            Ok(Some(latest.ok_or_else(|| Failure::usage("no session to continue in this directory"))?.path))
         }
     }
 }

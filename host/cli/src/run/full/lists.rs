@@ -159,6 +159,13 @@ fn files(workspace: &Path, exclusions: &Finder) -> io::Result<Vec<String>> {
     Ok(files)
 }
 
+/// Returns the workspace as people write it, below `~` if it is there.
+pub(super) fn directory(base: &Base) -> String {
+    let home = crate::files::paths::home();
+    let below_home = home.and_then(|home| base.workspace.strip_prefix(home).ok());
+    below_home.map_or_else(|| base.workspace.display().to_string(), |rest| format!("~/{}", rest.display()))
+}
+
 /// Returns the branch of the repository that the workspace is in.
 pub(super) fn branch(base: &Base) -> Option<String> {
     let repository = Repository::around(&base.workspace, crate::files::paths::home().as_deref()).ok()?;

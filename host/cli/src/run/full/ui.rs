@@ -10,10 +10,11 @@ use crate::process::signals::{self, Ending};
 use crate::run::aside;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
-use crate::run::full::canvas::{Canvas, unusable};
+use crate::run::full::canvas::Canvas;
 use crate::run::full::editor::Editing;
-use crate::run::full::keyboard::{self, Batch, Next, begun, keys_or_end};
+use crate::run::full::keyboard::{Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
+use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
@@ -23,7 +24,7 @@ use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal;
-use pinion_tui::{App, Facts, Input, Pick, Request, Settings, Tone};
+use pinion_tui::{App, Facts, Input, Pick, Request, Tone};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -94,15 +95,13 @@ pub(super) struct Ui {
 }
 
 impl Ui {
-    /// Takes the terminal.
-    pub(super) fn open(to: Connections, settings: Settings) -> Result<Self> {
-        let (deliver, batches) = mpsc::channel(1);
-        let keys = settings.keys.clone();
-        let (started, light) = (Instant::now(), Light::new(to.said.clone()));
-        let canvas = Canvas::open(&to.base, settings.is_inline)?;
+    /// Connects the UI with its conversation.
+    pub(super) fn open(to: Connections, opening: Opening) -> Self {
+        let light = Light::new(to.said.clone());
+        let Opening { app, canvas, batches, started } = opening;
         let mut ui = Self {
             to,
-            app: App::new(settings),
+            app,
             canvas,
             batches,
             open: None,
@@ -116,11 +115,12 @@ impl Ui {
             completing: None,
             next_frame: started,
         };
-        keyboard::start(keys, deliver).map_err(unusable)?;
         ui.input(Input::History(keep::history(&ui.to.base)));
         ui.input(Input::Insert(keep::draft(&ui.to.base)));
         ui.refresh();
-        Ok(ui)
+        // The first frame shows the session, not an empty screen.
+        ui.said();
+        ui
     }
 
     /// Returns the terminal, with the conversation on its main screen.
@@ -450,10 +450,6 @@ impl Ui {
     /// Updates the status line and the commands.
     fn refresh(&mut self) {
         let (estimate, totals) = (self.to.agent.context_estimate(), self.to.agent.totals());
-        let home = crate::files::paths::home();
-        let workspace = &self.to.base.workspace;
-        let below_home =
-            home.and_then(|home| workspace.strip_prefix(home).ok().map(|rest| format!("~/{}", rest.display())));
         let approval = self.to.agent.config().ports.approval.mode().name();
         self.input(Input::Facts(Facts {
             model: self.to.info.model(),
@@ -464,7 +460,7 @@ impl Ui {
             cost: totals.spend.cost.map(|cost| cost.total()),
             network: self.to.base.network.summary(),
             branch: lists::branch(&self.to.base),
-            directory: below_home.unwrap_or_else(|| workspace.display().to_string()),
+            directory: lists::directory(&self.to.base),
             input: totals.spend.usage.context(),
             cached: totals.spend.usage.cache_read,
             session: short_id(&self.to.agent.config().policy.options.session_id.unwrap_or_default()).to_owned(),

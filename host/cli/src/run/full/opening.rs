@@ -1,0 +1,70 @@
+//! The UI while its conversation is put together.
+//!
+//! Most sessions are read in no time, and the UI opens when they are there. Of a long one, its end is shown at once. What is
+//! typed meanwhile waits in the terminal.
+
+use crate::args::RunArgs;
+use crate::base::Base;
+use crate::failure::Result;
+use crate::run::full::canvas::{Canvas, unusable};
+use crate::run::full::keyboard::{self, Batch};
+use crate::run::full::lists;
+use crate::run::session::continued;
+use pinion_agent::{Message, compaction};
+use pinion_session_store::last_messages;
+use pinion_tui::{App, Facts, Input, Settings, Tone};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Bytes at the end of a session that are shown first. A session that is not four times as long opens as quickly.
+const END: u64 = 256 << 10;
+
+/// The terminal, and the UI that has no conversation yet.
+pub(super) struct Opening {
+    pub(super) app: App,
+    pub(super) canvas: Canvas,
+    pub(super) batches: mpsc::Receiver<Batch>,
+    pub(super) started: Instant,
+}
+
+impl Opening {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// The terminal cannot be used.
+    pub(super) fn new(base: &Base, settings: Settings) -> Result<Self> {
+        let (deliver, batches) = mpsc::channel(1);
+        let keys = settings.keys.clone();
+        let canvas = Canvas::open(base, settings.is_inline)?;
+        keyboard::start(keys, deliver).map_err(unusable)?;
+        Ok(Self { app: App::new(settings), canvas, batches, started: Instant::now() })
+    }
+
+    /// Takes the terminal and shows the end of the session to continue, if that is a long one. The inline form prints what it
+    /// shows, and has to wait for the beginning.
+    ///
+    /// # Errors
+    /// The terminal cannot be used.
+    pub(super) fn of_long_session(base: &Base, args: &RunArgs, settings: &Settings) -> Result<Option<Self>> {
+        let Some(end) = end_of_session(base, args).filter(|_| !settings.is_inline) else { return Ok(None) };
+        let mut opening = Self::new(base, settings.clone())?;
+        let clean = |message: Arc<Message>| Arc::new(base.secrets.clean_message(Arc::unwrap_or_clone(message)));
+        let end = compaction::view(end).into_iter().map(clean).collect();
+        let (branch, directory) = (lists::branch(base), lists::directory(base));
+        let facts = Facts { branch, directory, ..Facts::default() };
+        let note = Input::Note(Tone::Plain, "reading the rest of the session …".to_owned());
+        for input in [Input::Facts(facts), Input::Session(end), note] {
+            opening.app.handle(input, opening.started.elapsed());
+        }
+        opening.canvas.draw(&mut opening.app, opening.started.elapsed())?;
+        Ok(Some(opening))
+    }
+}
+
+/// Returns the last messages of the session to continue, if that is a long one. The start of the conversation reports errors.
+fn end_of_session(base: &Base, args: &RunArgs) -> Option<Vec<Arc<Message>>> {
+    let path = continued(base, args).ok()??;
+    let is_long = std::fs::metadata(&path).is_ok_and(|found| found.len() > 4 * END);
+    last_messages(&path, END).ok()?.filter(|_| is_long)
+}
