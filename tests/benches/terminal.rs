@@ -1,4 +1,4 @@
-//! What a person at a terminal waits for, with the real command: the first frame, the first frame of a long session, and a
+//! What a person at a terminal waits for, with the real command: the first frame, that of a long session and its first key, and a
 //! typed key while an answer streams; then the processor time of streaming and of waiting.
 //!
 //! Run `cargo build --release --bins`, then `cargo bench -p pinion-tests --bench terminal`; `PINION_BIN` names another build.
@@ -162,21 +162,26 @@ fn resume() {
     drop(session);
     let command = pinion.default_command(["-c", "--replay", script.to_str().unwrap()]);
     let last = format!("message {}", ENTRIES - 1);
-    let (mut times, mut reads) = (Vec::new(), Vec::new());
+    let [mut times, mut reads, mut keys] = <[Vec<Duration>; 3]>::default();
     for round in 0..=RESUMES {
         let started = Instant::now();
         std::hint::black_box(std::fs::read(&file).unwrap());
         let read = started.elapsed();
         let started = Instant::now();
-        let shown = Shown::start(&command).wait_for(&last);
+        let mut terminal = Shown::start(&command);
+        let shown = terminal.wait_for(&last);
+        terminal.type_keys("~");
+        let answered = terminal.wait_for("~");
         if round > 0 {
             reads.push(read);
             times.push(shown - started);
+            keys.push(answered - started);
         }
     }
     let megabytes = std::fs::metadata(&file).unwrap().len() as f64 / 1e6;
     print(&format!("reading the file of {ENTRIES} entries, {megabytes:.0} MB"), reads);
     print(&format!("first frame of a session of {ENTRIES} entries"), times);
+    print("its first key on the screen", keys);
 }
 
 fn reply(text: String) -> Message {
