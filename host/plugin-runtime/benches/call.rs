@@ -22,6 +22,18 @@ fn tokio() -> Tokio {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
+/// Returns the time that `n` calls take, each after a pause in which the processor may sleep.
+fn after_pauses<T>(n: u64, mut call: impl FnMut() -> T) -> Duration {
+    let mut spent = Duration::ZERO;
+    for _ in 0..n {
+        std::thread::sleep(Duration::from_millis(1));
+        let started = Instant::now();
+        std::hint::black_box(call());
+        spent += started.elapsed();
+    }
+    spent
+}
+
 fn one_call(c: &mut Criterion) {
     let tokio = tokio();
     let message = "x".repeat(1000);
@@ -32,22 +44,19 @@ fn one_call(c: &mut Criterion) {
         b.iter(|| tokio.block_on(plugins.call("echo", arguments.clone())));
     });
     group.bench_function("through the runtime, after a pause of 1 ms", |b| {
-        b.iter_custom(|n| {
-            let mut spent = Duration::ZERO;
-            for _ in 0..n {
-                std::thread::sleep(Duration::from_millis(1));
-                let started = Instant::now();
-                tokio.block_on(plugins.call("echo", arguments.clone()));
-                spent += started.elapsed();
-            }
-            spent
-        });
+        b.iter_custom(|n| after_pauses(n, || tokio.block_on(plugins.call("echo", arguments.clone()))));
     });
     let bare = Arc::new(bare::Bare::new(&guest("echo"), plugins.workspace()));
     let arguments = arguments.to_string();
     // Calls run there, because guests may block.
     group.bench_function("bare wasmtime on a thread that may block, drop elsewhere", |b| {
         b.iter(|| tokio.block_on(bare.clone().call_on_blocking_thread(arguments.clone())));
+    });
+    group.bench_function("bare wasmtime on such a thread, after a pause of 1 ms", |b| {
+        b.iter_custom(|n| after_pauses(n, || tokio.block_on(bare.clone().call_on_blocking_thread(arguments.clone()))));
+    });
+    group.bench_function("bare wasmtime here, after a pause of 1 ms", |b| {
+        b.iter_custom(|n| after_pauses(n, || tokio.block_on(bare.call(&arguments))));
     });
     group.bench_function("bare wasmtime, drop included", |b| b.iter(|| tokio.block_on(bare.call(&arguments))));
     group.bench_function("bare wasmtime, drop elsewhere", |b| {
