@@ -363,6 +363,18 @@ fn reloaded_plugin_is_announced() {
     assert!(text(&client.call("greet", json!({}))).contains("version two"));
 }
 
+#[test]
+fn call_right_after_a_save_gets_the_new_version() {
+    let pinion = Pinion::default();
+    let file = pinion.write("greet.wasm", std::fs::read(guest("greet_one")).unwrap());
+    let mut client = Client::initialized(&pinion, &["--approve", "all", "--plugin", file.to_str().unwrap()], json!({}));
+    for (version, said) in [("greet_two", "version two"), ("greet_one", "version one"), ("greet_two", "version two")] {
+        let new = pinion.write("new", std::fs::read(guest(version)).unwrap());
+        std::fs::rename(new, &file).unwrap();
+        assert!(text(&client.call("greet", json!({}))).contains(said), "{version}");
+    }
+}
+
 /// A server over HTTP.
 struct Http {
     child: Child,

@@ -16,7 +16,9 @@ use crate::run::rows::account;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::schema::Schemas;
-use pinion_agent::tool::{ToolError, ToolInvocation, ToolReply};
+use pinion_agent::serde_json::Value;
+use pinion_agent::services::Services;
+use pinion_agent::tool::{ToolError, ToolInvocation, ToolProgress, ToolReply};
 use pinion_agent::{ToolDefinition, ToolExecutor};
 use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, PromptCall, PromptPart, own_content};
 use pinion_plugin_runtime::{Action, NoInfo, Notice, NoticeEvent, Runtime, Source, Watch};
@@ -24,7 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
+/// Maximum number of versions that replace a tool while it is called.
+const MAX_RELOADS: usize = 3;
 /// Time between two looks at tools that change while their plugin runs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -187,14 +192,37 @@ impl OfferedTools {
 }
 
 impl Inner {
+    /// Calls a tool. A client calls it by its name, so that a version that replaces it meanwhile gets the call, under the same rules.
     async fn call(&self, call: OfferedCall) -> ToolReply {
-        let OfferedCall { tool, arguments, token, progress, services } = call;
+        let OfferedCall { mut tool, arguments, token, progress, services } = call;
+        let mut reloads = 0;
+        loop {
+            let reply = self.call_version(&tool, &arguments, &token, &*progress, &services).await;
+            if !matches!(reply.result, Err(ToolError::Changed { .. })) || reloads == MAX_RELOADS {
+                return reply;
+            }
+            reloads += 1;
+            match self.tools.definitions().into_iter().find(|current| current.name == tool.name) {
+                Some(current) => tool = current,
+                None => return reply,
+            }
+        }
+    }
+
+    async fn call_version(
+        &self,
+        tool: &Arc<ToolDefinition>,
+        arguments: &Value,
+        token: &CancellationToken,
+        progress: &dyn ToolProgress,
+        services: &Services,
+    ) -> ToolReply {
         let name = tool.name.clone();
         if self.mode.asks(tool.authority) {
             let reason = "it needs approval, and nobody can be asked\nhint: `pinion mcp serve --approve all` allows it";
             return Err(ToolError::Denied { tool: name, reason: reason.to_owned() }).into();
         }
-        let arguments = match self.schemas.check(&tool, &arguments).await {
+        let arguments = match self.schemas.check(tool, arguments).await {
             Ok(arguments) => arguments.into_owned(),
             Err(message) => return Err(ToolError::InvalidArguments { tool: name, message }).into(),
         };
@@ -202,11 +230,11 @@ impl Inner {
         let invocation = ToolInvocation {
             call_id: format!("mcp-{number}"),
             session_id: self.session.clone(),
-            token,
-            services: Some(services),
-            ..ToolInvocation::alone(tool, arguments)
+            token: token.clone(),
+            services: Some(services.clone()),
+            ..ToolInvocation::alone(tool.clone(), arguments)
         };
-        let reply = self.tools.call(invocation, &*progress).await;
+        let reply = self.tools.call(invocation, progress).await;
         if let Some(ledger) = &reply.ledger {
             tracing::info!(tool = name, ledger = %account(ledger).as_str(), "served a call");
         }
