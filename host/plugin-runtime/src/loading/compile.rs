@@ -4,10 +4,10 @@
 //! [`crate::loading::compiler`]. Without one, only components of moderate [`Weight`] are compiled, on a thread.
 
 use crate::errors::load::LoadError;
-use crate::loading::blocking;
 use crate::loading::compiler::{Compiled, Compiler};
 use crate::loading::functions;
 use crate::loading::weight::Weight;
+use crate::loading::{alone, blocking};
 use crate::shared::Shared;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn in_process(
 ) -> Result<Component, LoadError> {
     let permit = shared.permits.compiling().await;
     let shared = shared.clone();
-    blocking(move || {
+    alone(move || {
         // The thread holds the permit until it ends, even when nobody waits for it.
         let _permit = permit;
         if !is_built_in && !Weight::of(&bytes).is_moderate() {

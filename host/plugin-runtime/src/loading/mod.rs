@@ -25,6 +25,7 @@ pub(crate) mod weight;
 pub(crate) mod wording;
 
 use crate::errors::load::LoadError;
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 /// Runs a step of loading on a thread that may block.
@@ -32,4 +33,45 @@ pub(crate) async fn blocking<T: Send + 'static>(
     step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
     spawn_blocking(step).await.unwrap_or_else(|error| Err(LoadError::link("a step of loading did not end", error)))
+}
+
+/// Runs a step that takes long on a thread of its own, for which the end of the program does not wait.
+pub(crate) async fn alone<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    let (sender, done) = oneshot::channel();
+    // Fails when nobody waits any more.
+    let run = move || drop(sender.send(step()));
+    let thread = std::thread::Builder::new().name("pinion-compile".to_owned()).spawn(run);
+    let refused = "could not start a thread within the limits on processes (ulimit -u) and memory (ulimit -v)";
+    thread.map_err(|error| LoadError::link(refused, error))?;
+    done.await.unwrap_or_else(|error| Err(LoadError::link("a step of loading did not end", error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[test]
+    fn end_of_the_runtime_does_not_wait_for_a_long_step() {
+        let (release, waiting) = std::sync::mpsc::channel::<()>();
+        let (ended, end) = std::sync::mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+        let step = move || {
+            let _ = waiting.recv();
+            ended.send(()).unwrap();
+            Ok(())
+        };
+        assert!(runtime.block_on(async { alone(step).now_or_never().is_none() }));
+        drop(runtime);
+        release.send(()).unwrap();
+        end.recv().unwrap();
+    }
+
+    #[tokio::test]
+    async fn step_that_panics_is_an_error() {
+        let failed = alone(|| -> Result<(), LoadError> { panic!("no") }).await;
+        assert!(failed.unwrap_err().to_string().contains("did not end"));
+    }
 }
