@@ -351,6 +351,23 @@ fn fork_is_listed_below_its_origin_and_renamed_without_the_mark() {
 }
 
 #[test]
+fn mouse_is_reported_only_if_the_user_wants_it_and_until_the_end() {
+    const ON: &str = "\x1b[?1000h\x1b[?1006h";
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("done")]);
+    let command = pinion.default_command(["--replay", script.to_str().unwrap(), "--no-session", "go"]);
+    let terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("done");
+    assert!(!terminal.exit().1.contains("[?1000h"));
+    pinion.config("[tui]\nmouse = true\n");
+    let terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("done");
+    let (status, seen) = terminal.exit();
+    assert_eq!(status, Some(0));
+    assert!(seen.contains(ON) && seen.rfind("\x1b[?1000l") > seen.rfind(ON), "{seen}");
+}
+
+#[test]
 fn messages_of_a_resumed_session_are_redacted() {
     const SECRET: &str = "Yt6Re1Wq0Po9Iu8Lk7Jh";
     let pinion = Pinion::default();

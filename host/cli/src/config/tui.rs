@@ -18,6 +18,8 @@ pub(crate) struct FileTui {
     pub(crate) status: Option<Vec<String>>,
     /// The editor has the keys of vi.
     pub(crate) vi: bool,
+    /// The wheel scrolls, and a click folds or unfolds.
+    pub(crate) mouse: bool,
     /// Draws no moving marks.
     pub(crate) reduced_motion: bool,
 }

@@ -223,11 +223,7 @@ impl Transcript {
 
     /// Selects the item before or after the selected one among those that can be unfolded.
     pub(crate) fn select(&mut self, is_down: bool, height: usize, now: Duration) {
-        let is_foldable = |at: &usize| match &self.entries[*at].item {
-            Item::Call(_) | Item::Agent(_) | Item::Thinking(_) => true,
-            Item::User(text) => render::is_long(text),
-            _ => false,
-        };
+        let is_foldable = |at: &usize| self.is_foldable(*at);
         let from = self.selected;
         self.selected = match is_down {
             true => (from.map_or(0, |at| at + 1)..self.len()).find(is_foldable).or(from),
@@ -235,6 +231,15 @@ impl Transcript {
         };
         if let Some(at) = self.selected {
             self.reveal(at, height, now);
+        }
+    }
+
+    /// Returns whether an item can be folded and unfolded.
+    pub(crate) fn is_foldable(&self, at: usize) -> bool {
+        match self.entries.get(at).map(|entry| &entry.item) {
+            Some(Item::Call(_) | Item::Agent(_) | Item::Thinking(_)) => true,
+            Some(Item::User(text)) => render::is_long(text),
+            _ => false,
         }
     }
 
@@ -248,7 +253,14 @@ impl Transcript {
 
     /// Folds or unfolds the selected item.
     pub(crate) fn toggle(&mut self) {
-        if let Some(entry) = self.selected.and_then(|at| self.entries.get_mut(at)) {
+        if let Some(at) = self.selected {
+            self.toggle_at(at);
+        }
+    }
+
+    /// Folds or unfolds an item.
+    pub(crate) fn toggle_at(&mut self, at: usize) {
+        if let Some(entry) = self.entries.get_mut(at) {
             let default = self.look.is_unfolded || matches!(&entry.item, Item::Call(call) if call.is_own);
             entry.is_unfolded = Some(!entry.is_unfolded.unwrap_or(default));
             entry.rows = None;

@@ -76,7 +76,7 @@ impl Transcript {
     }
 
     /// Moves the window so that an item is in it.
-    pub(super) fn reveal(&mut self, item: usize, height: usize, now: Duration) {
+    pub(crate) fn reveal(&mut self, item: usize, height: usize, now: Duration) {
         let shown: Vec<usize> = self.visible(height, now).into_iter().map(|(at, _)| at).collect();
         if !shown.contains(&item) {
             self.show(item);

@@ -7,6 +7,7 @@ mod commands;
 mod completion;
 mod keys;
 mod modes;
+mod mouse;
 mod plan;
 mod vi;
 
@@ -316,6 +317,7 @@ impl App {
         match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, now),
             TerminalEvent::Paste(text) => self.paste(text, now),
+            TerminalEvent::Mouse(mouse) => self.mouse(*mouse, now),
             TerminalEvent::FocusGained => self.is_focused = true,
             TerminalEvent::FocusLost => self.is_focused = false,
             _ => {}

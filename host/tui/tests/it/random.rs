@@ -1,7 +1,9 @@
 //! Random inputs: nothing panics, the cursor stays on the screen, and only text and our own sequences are written.
 
 use crate::ui::{Ui, agent_start, assistant, done, end_of, tool_result};
-use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{
+    Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 use pinion_protocol::{Authority, Content, Delta, EventKind, Message, RunEnd, Thinking, ToolCall, TurnTrigger};
 use pinion_tui::{Choice, Inline, Input, Pick, Screen, Tone};
 use proptest::prelude::*;
@@ -11,6 +13,7 @@ use serde_json::json;
 pub(crate) enum Step {
     Key(KeyCode, KeyModifiers),
     Paste(String),
+    Mouse(MouseEventKind, u16),
     Event(&'static str, u8, String),
     Input(u8, String),
     Wait(u64),
@@ -48,9 +51,16 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         KeyModifiers::ALT,
         KeyModifiers::SHIFT,
     ]);
+    let mouse = prop::sample::select(vec![
+        MouseEventKind::ScrollUp,
+        MouseEventKind::ScrollDown,
+        MouseEventKind::Down(MouseButton::Left),
+        MouseEventKind::Moved,
+    ]);
     let step = prop_oneof![
         6 => (code, modifiers).prop_map(|(code, modifiers)| Step::Key(code, modifiers)),
         1 => hostile().prop_map(Step::Paste),
+        1 => (mouse, 0_u16..50).prop_map(|(kind, row)| Step::Mouse(kind, row)),
         6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..12, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
         3 => (0_u8..9, hostile()).prop_map(|(kind, text)| Step::Input(kind, text)),
         1 => (0_u64..2_000).prop_map(Step::Wait),
@@ -89,6 +99,10 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
             drop(ui.input(Input::Terminal(TerminalEvent::Key(KeyEvent::new(code, modifiers)))))
         }
         Step::Paste(text) => drop(ui.paste(&text)),
+        Step::Mouse(kind, row) => {
+            let event = MouseEvent { kind, column: row, row, modifiers: KeyModifiers::NONE };
+            drop(ui.input(Input::Terminal(TerminalEvent::Mouse(event))))
+        }
         Step::Event(run, number, text) => drop(ui.event_of(run, kind(number, &text))),
         Step::Input(0, text) => drop(ui.input(Input::Note(Tone::Warning, text))),
         Step::Input(1, text) => drop(ui.input(Input::Page(text))),

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Attention;
 use crate::process::signals::{self, Shown};
 use crate::run::full::settings::{has_links, wraps_again};
-use pinion_tui::terminal::{self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, RawMode};
+use pinion_tui::terminal::{self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, RawMode};
 use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup};
 use std::io;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub(super) struct Canvas {
     buffer: Buffer,
     /// The live region of the inline form.
     inline: Option<Inline>,
+    /// The terminal reports the mouse while the UI has the whole screen.
+    has_mouse: bool,
     /// True while the inline form shows the whole conversation on the alternate screen.
     is_viewing: bool,
     /// Time at which the inline form drew last.
@@ -39,8 +41,16 @@ impl Canvas {
             false => (screen.without_links(), inline.map(Inline::without_links)),
         };
         let (terminal, buffer) = (Attention::take(), Buffer::empty(Rect::ZERO));
-        let mut canvas =
-            Self { terminal, screen, buffer, inline, is_viewing: false, drawn_at: Duration::ZERO, raw: None };
+        let mut canvas = Self {
+            terminal,
+            screen,
+            buffer,
+            inline,
+            has_mouse: base.config.tui.mouse,
+            is_viewing: false,
+            drawn_at: Duration::ZERO,
+            raw: None,
+        };
         canvas.enter()?;
         Ok(canvas)
     }
@@ -65,7 +75,8 @@ impl Canvas {
                 ENTER
             }
         };
-        self.terminal.frame(enter.as_bytes()).map_err(unusable)
+        let mouse = if self.has_mouse && self.inline.is_none() { MOUSE } else { "" };
+        self.terminal.frame([enter, mouse].concat().as_bytes()).map_err(unusable)
     }
 
     /// Returns the terminal as it was.
