@@ -17,11 +17,12 @@ use std::sync::Arc;
 /// The file cannot be read.
 pub fn last_messages(path: &Path, bytes: u64) -> Result<Option<Vec<Arc<Message>>>, SessionError> {
     let failed = SessionError::io("read", path);
-    let Ok(mut file) = File::open(path) else { return Ok(None) };
-    let length = match file.metadata() {
+    // Opening a pipe can block without end.
+    let length = match path.metadata() {
         Ok(found) if found.is_file() && found.len() > bytes => found.len(),
         _ => return Ok(None),
     };
+    let Ok(mut file) = File::open(path) else { return Ok(None) };
     let mut end = Vec::new();
     let read = file.seek(SeekFrom::Start(length - bytes)).and_then(|_| file.take(bytes).read_to_end(&mut end));
     read.map_err(failed)?;
@@ -93,6 +94,15 @@ mod tests {
         let messages = last_messages(&path, 4_000).unwrap().unwrap();
         let texts: Vec<String> = messages.iter().map(|message| text(message)).collect();
         assert!(texts.ends_with(&["ask 97".to_owned(), "say 97".to_owned(), "instead".to_owned()]), "{texts:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn pipe_in_the_place_of_a_session_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(last_messages(&pipe, 40).unwrap(), None);
     }
 
     #[test]

@@ -65,6 +65,6 @@ impl Opening {
 /// Returns the last messages of the session to continue, if that is a long one. The start of the conversation reports errors.
 fn end_of_session(base: &Base, args: &RunArgs) -> Option<Vec<Arc<Message>>> {
     let path = continued(base, args).ok()??;
-    let is_long = std::fs::metadata(&path).is_ok_and(|found| found.len() > 4 * END);
-    last_messages(&path, END).ok()?.filter(|_| is_long)
+    let is_long = path.metadata().is_ok_and(|found| found.len() > 4 * END);
+    if is_long { last_messages(&path, END).ok()? } else { None }
 }
