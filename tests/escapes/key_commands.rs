@@ -19,6 +19,7 @@ try system ': >> /etc/passwd'
 try keys 'cat "$PINION_HOME/auth.toml"'
 try sessions 'ls "$PINION_HOME/sessions" | grep .'
 try processes 'test -d /proc/PARENT'
+try code 'touch "$HOME/.azure/cliextensions/new"'
 try protected 'touch "$HOME/tool/.envrc"'
 echo "$key"
 "#;
@@ -35,6 +36,7 @@ impl Probe {
         for (path, text) in [
             (".aws/credentials", "mine"),
             (".aws/cli/cache/token", "mine"),
+            (".azure/cliextensions/one", "mine"),
             (".gnupg/gpg.conf", "mine"),
             ("tool/state", "mine"),
             ("sessions/one", "mine"),
@@ -102,7 +104,10 @@ fn grants_of_a_key_command_narrow_it() {
     let status = probe.pinion.run(["sandbox", "--status"]).stdout;
     assert!(status.contains(": no network, no credentials, writes /tmp, /var/tmp\n"), "{status}");
     let named = "key-command-grants = { readable = [\"~/socket\"] }";
+    let state = "mkdir \"$HOME/.azure/tokens\" && echo probed-state";
     assert_eq!(probe.done(named, &[]), "-socket-network-temporary-protected");
+    assert_eq!(probe.ask(state, named, &[]).code, Some(0));
+    assert!(probe.pinion.home().join(".azure/tokens").exists());
 }
 
 #[test]
@@ -119,7 +124,7 @@ fn key_command_leaves_the_sandbox_only_by_the_users_config() {
         return;
     }
     let probe = Probe::new();
-    let all = "-credential-agent-socket-network-temporary-system-keys-sessions-processes-protected";
+    let all = "-credential-agent-socket-network-temporary-system-keys-sessions-processes-code-protected";
     let is_root = rustix::process::geteuid().is_root();
     let all = if is_root { all.to_owned() } else { all.replace("-system", "") };
     assert_eq!(probe.done("key-command-grants = { sandbox = false }", &[]), all);

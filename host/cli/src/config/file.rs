@@ -176,7 +176,7 @@ pub(crate) struct FileProvider {
     pub(crate) models: Vec<toml::Table>,
     /// Shell command that prints the key, run if no other place has one.
     pub(crate) key_command: Option<String>,
-    /// What that command may do in its sandbox.
+    /// Grants of that command in its sandbox.
     pub(crate) key_command_grants: CommandGrants,
     /// Region of `bedrock` and `vertex`.
     pub(crate) region: Option<String>,

@@ -17,7 +17,7 @@ pub(crate) struct FileSecret {
     env: Option<String>,
     /// Shell command that prints the value.
     command: Option<String>,
-    /// What that command may do in its sandbox.
+    /// Grants of that command in its sandbox.
     command_grants: CommandGrants,
     /// URLs of the HTTP requests that may carry it, such as `https://api.github.com/`.
     hosts: Vec<String>,

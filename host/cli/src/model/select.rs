@@ -311,8 +311,8 @@ impl Base {
         match &said.key_command {
             Some(line) => {
                 let sandbox = KeyCommandSandbox::new(&self.config.sandbox, &self.paths);
-                let section = format!("[providers.{}]", info.name);
-                keys.command(sandbox.key_command(line, &said.key_command_grants, &section))
+                let setting = format!("`key-command-grants` of `[providers.{}]`", info.name);
+                keys.command(sandbox.key_command(line, &said.key_command_grants, &setting))
             }
             None => keys,
         }

@@ -41,7 +41,7 @@ impl Entry {
     fn new(name: &str, secret: DefinedSecret, sandbox: &KeyCommandSandbox) -> Arc<Self> {
         let command = match &secret.origin {
             SecretOrigin::Command(line, grants) => {
-                Some(sandbox.key_command(line, grants, &format!("[secrets.{name}]")))
+                Some(sandbox.key_command(line, grants, &format!("`command-grants` of `[secrets.{name}]`")))
             }
             SecretOrigin::Variable(_) | SecretOrigin::AuthFile => None,
         };

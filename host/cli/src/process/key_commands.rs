@@ -18,9 +18,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Where tools that print keys keep tokens and caches, below the home directory. None of it says what runs later.
+/// Directories with the tokens and caches of tools that print keys, below the home directory.
 const STATE: &[&str] =
     &[".aws/cli/cache", ".aws/sso/cache", ".azure", ".config/Bitwarden CLI", ".config/gcloud", ".config/op"];
+/// Code of these tools, which stays read-only: it runs later, outside of the sandbox.
+const CODE: &[&str] = &[".azure/cliextensions", ".config/gcloud/virtenv"];
 /// Sockets of agents that unlock keys, below the home directory and below the directory of the session's sockets.
 const AGENTS: [(&str, &str); 2] =
     [(".gnupg/S.gpg-agent", "gnupg/S.gpg-agent"), (".gnupg/S.keyboxd", "gnupg/S.keyboxd")];
@@ -75,15 +77,13 @@ impl KeyCommandSandbox {
         Self { on: None }
     }
 
-    /// Returns a command with its grants. `section` is its place in the config, such as `[secrets.NAME]`.
-    pub(crate) fn key_command(&self, line: &str, grants: &CommandGrants, section: &str) -> KeyCommand {
+    /// Returns a command with its grants. `setting` names them in the config, for the error of a command that fails.
+    pub(crate) fn key_command(&self, line: &str, grants: &CommandGrants, setting: &str) -> KeyCommand {
         let command = KeyCommand::new(line);
         match &self.on {
             Some(on) if grants.sandbox != Some(false) => {
-                let key = if section.starts_with("[secrets.") { "command-grants" } else { "key-command-grants" };
-                let remedy = format!(
-                    "if it succeeds in a shell, its sandbox allows too little: extend `{key}` of `{section}` in the config"
-                );
+                let remedy =
+                    format!("if it succeeds in a shell, its sandbox allows too little: extend {setting} in the config");
                 command.launched_by(Arc::new(Sandboxed { on: on.clone(), grants: grants.clone(), remedy }))
             }
             _ => command,
@@ -114,7 +114,8 @@ impl On {
         let below = |name: &&str| home.as_ref().map(|home| home.join(name));
         let state = || without_links(STATE.iter().filter_map(below));
         let mut writable = grants.writable.as_deref().map_or_else(state, existing);
-        let read_only = writable.iter().flat_map(|path| protected_in(path)).collect();
+        let code = CODE.iter().filter_map(below);
+        let read_only = writable.iter().flat_map(|path| protected_in(path)).chain(without_links(code)).collect();
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();
@@ -124,10 +125,13 @@ impl On {
         };
         visible.retain(|path| !writable.contains(path));
         let hidden = secret.into_iter().chain(self.own.iter().cloned()).chain(self.settings.hidden.iter().cloned());
+        let mut hidden = without_links(hidden);
+        // A tool reads its own state, whatever else is closed.
+        hidden.retain(|path| !writable.contains(path));
         Policy {
             writable,
             read_only,
-            hidden: without_links(hidden),
+            hidden,
             visible,
             network: if grants.network == Some(false) { Network::Off } else { Network::On },
             limits: limits(&self.settings),
