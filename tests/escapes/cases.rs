@@ -106,6 +106,9 @@ pub(super) const PROTECTED: &[Case] = &[
     case("write to the directory that hooksPath names", "echo x > .githooks/post-commit && echo ESCAPED"),
     case("write to an editor's settings", "echo x > .vscode/tasks.json && echo ESCAPED"),
     case("rename an editor's settings", "mv .vscode v && echo ESCAPED"),
+    case("write to a protected file among writable credentials", "echo x >> $HOME/.state/.envrc && echo ESCAPED"),
+    case("rename a protected file among writable credentials", "mv $HOME/.state/.envrc $HOME/.state/x && echo ESCAPED"),
+    case("rename a writable directory of credentials", "mv $HOME/.state $HOME/s && echo ESCAPED"),
     case(
         "write in another case",
         "echo x > .GIT/hooks/post-commit && echo ESCAPED; echo x > .VSCode/tasks.json && echo ESCAPED",
@@ -139,6 +142,9 @@ pub(super) const PROTECTED: &[Case] = &[
 ];
 
 pub(super) const SECRETS: &[Case] = &[
+    case("read what is hidden in a writable directory", "cat $HOME/.state/inner/file"),
+    case("read what is excluded in a writable directory of a hidden one", "cat $HOME/.config/pinion/handed-out/.env"),
+    case("read what is protected in a hidden directory", "cat $HOME/.config/pinion/hooks/file"),
     case("read a key", "cat $HOME/.ssh/id && echo ESCAPED"),
     case("list keys", "ls $HOME/.ssh | grep id && echo ESCAPED"),
     case("read a key through /proc/self/root", "cat /proc/self/root$HOME/.ssh/id"),

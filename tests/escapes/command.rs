@@ -185,3 +185,30 @@ fn best_effort_does_without_landlock_and_require_does_not() {
     let support = launcher.support(&policy).unwrap();
     assert!(support.landlock.is_none() && support.seccomp, "{support:?}");
 }
+
+#[test]
+fn own_directory_is_never_writable() {
+    let pinion = Pinion::default();
+    let home = pinion.home();
+    pinion.config(&format!("[sandbox]\nwritable = [\"{}\"]\n", home.display()));
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", &format!("echo x >> {}/config.toml", home.display())]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let mut command = pinion.command(["sandbox", "--", "true"]);
+    let output = command.current_dir(home).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("holds credentials or Pinion's own files"), "{error}");
+}
+
+#[test]
+fn rule_that_denies_closes_what_the_config_opens() {
+    let pinion = Pinion::default();
+    let secret = pinion.write("../credentials/file", "TOP-SECRET");
+    let directory = secret.parent().unwrap().display();
+    let opened = format!("[sandbox]\nreadable = [\"{directory}\"]\nwritable = [\"{directory}\"]\n");
+    let read = format!("cat {}", secret.display());
+    pinion.config(&opened);
+    assert!(pinion.run(["sandbox", "--", "sh", "-c", &read]).stdout.contains("TOP-SECRET"));
+    pinion.config(&format!("{opened}[permissions]\ndeny = [\"read:{directory}\"]\n"));
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", &read]);
+    assert!(ran.code == Some(1) && ran.stdout.is_empty(), "{ran:?}");
+}

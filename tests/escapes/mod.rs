@@ -93,6 +93,8 @@ fn attempts_succeed_without_a_sandbox() {
         "move a key among the keys of tests",
         "connect to a server of the machine",
         "create the file commondir",
+        "write to a protected file among writable credentials",
+        "read what is excluded in a writable directory of a hidden one",
     ] {
         let all = [WRITES, PROTECTED, EXCLUDED, SECRETS, NETWORK];
         let case = all.iter().flat_map(|cases| cases.iter()).find(|case| case.name == name).unwrap();

@@ -24,6 +24,11 @@ const USES: &[(&str, bool, &str)] = &[
         true,
         "echo a > keys/n && mv keys/n config/m && mkdir keys/deep/x && mv src config/src",
     ),
+    (
+        "write in directories that are open although they are hidden",
+        false,
+        "for d in .state .config/pinion/handed-out; do grep -q mine $HOME/$d/file && echo a > $HOME/$d/file; done",
+    ),
     ("read protected paths", false, "cat .git/config .vscode/tasks.json .git/hooks/pre-commit > /dev/null"),
     ("write temporary files", false, "f=$(mktemp) && echo a > $f && grep -q a $f && test -w $TMPDIR"),
     ("write temporary files at the usual place", true, "echo a > /tmp/a && echo a > /var/tmp/b && ls /tmp/a"),

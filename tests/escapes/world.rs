@@ -79,6 +79,12 @@ impl World {
             ("home/.netrc", SECRET),
             ("home/.config/pinion/auth.toml", SECRET),
             ("home/.config/pinion/sessions/one", SECRET),
+            ("home/.config/pinion/hooks/file", SECRET),
+            ("home/.config/pinion/handed-out/file", "mine"),
+            ("home/.config/pinion/handed-out/.env", SECRET),
+            ("home/.state/file", "mine"),
+            ("home/.state/.envrc", "# mine"),
+            ("home/.state/inner/file", SECRET),
             ("work/.git/HEAD", "ref: refs/heads/main\n"),
             ("work/.git/config", "[core]\n\trepositoryformatversion = 0\n\thooksPath = .githooks\n"),
             ("work/.git/hooks/pre-commit", "# mine"),
@@ -155,15 +161,24 @@ impl World {
         (excluded, ["work/keys", "work/keys/deep"].map(|path| self.root.join(path)).into())
     }
 
+    /// Returns the directories that are writable although they are hidden themselves, or lie in a hidden one.
+    fn open_in_hidden(&self) -> [PathBuf; 2] {
+        [self.root.join("home/.state"), self.root.join("home/.config/pinion/handed-out")]
+    }
+
     fn policy(&self) -> Policy {
         let work = self.root.join("work");
-        let (excluded, pinned) = self.excluded();
+        let (mut excluded, pinned) = self.excluded();
+        let hidden = [".ssh", ".netrc", ".config/pinion", ".state", ".state/inner"];
+        let [state, handed_out] = self.open_in_hidden();
+        excluded.push(handed_out.join(".env"));
+        let in_hidden = self.root.join("home/.config/pinion/hooks");
         Policy {
             excluded,
             pinned,
-            read_only: protected_in(&work),
-            writable: vec![work],
-            hidden: [".ssh", ".netrc", ".config/pinion"].iter().map(|path| self.root.join("home").join(path)).collect(),
+            read_only: [&work, &state].iter().flat_map(|path| protected_in(path)).chain([in_hidden]).collect(),
+            writable: vec![work, state, handed_out],
+            hidden: hidden.iter().map(|path| self.root.join("home").join(path)).collect(),
             // `/tmp`, in which the tests work, is private.
             visible: vec![self.root.clone()],
             temporary: Some(self.root.join("home/.config/pinion/scratch/tmp")),
@@ -296,7 +311,11 @@ impl World {
         each(&self.root, &mut |path| {
             let is_free = path.starts_with(&work) && !protected.iter().any(|protected| path.starts_with(protected));
             let is_own = path.starts_with(self.root.join("home/.config/pinion/scratch"));
-            if is_free || is_own {
+            let is_open = self.open_in_hidden().iter().any(|open| {
+                path.starts_with(open)
+                    && ![".envrc", ".env", "inner"].iter().any(|name| path.starts_with(open.join(name)))
+            });
+            if is_free || is_own || is_open {
                 return;
             }
             let metadata = fs::symlink_metadata(path).unwrap();

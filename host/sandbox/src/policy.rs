@@ -1,11 +1,14 @@
 //! The places, networks and resources that a program may use.
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// A policy. Everything can be read except `hidden`, and nothing can be written except `writable`.
 ///
-/// Paths are absolute and without links. A path that does not exist is skipped, so that one policy fits all calls.
+/// Paths are absolute and without links. A path that does not exist is skipped, so that one policy fits all calls. Of paths
+/// inside each other, the inner one decides; of lists with the same path, the first of `excluded`, `writable`, `visible` and
+/// `hidden`. What is read-only stays so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Directories in which programs write.
@@ -31,6 +34,46 @@ pub struct Policy {
     pub limits: Limits,
     /// The consequence of a missing layer.
     pub enforcement: Enforcement,
+}
+
+/// A program's view of a path and of everything beneath, up to paths with views of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    Hidden,
+    Visible,
+    Writable,
+    Excluded,
+}
+
+/// The paths with views of their own, outer ones first.
+pub(crate) struct Views<'a>(BTreeMap<&'a Path, View>);
+
+impl Policy {
+    pub(crate) fn views(&self) -> Views<'_> {
+        let lists = [
+            (&self.hidden, View::Hidden),
+            (&self.visible, View::Visible),
+            (&self.writable, View::Writable),
+            (&self.excluded, View::Excluded),
+        ];
+        Views(lists.iter().flat_map(|(list, view)| list.iter().map(|path| (path.as_path(), *view))).collect())
+    }
+}
+
+impl Views<'_> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, View)> {
+        self.0.iter().map(|(path, view)| (*path, *view))
+    }
+
+    /// Returns the view of a path: its own, or that of the nearest directory around it that has one.
+    pub(crate) fn of(&self, path: &Path) -> Option<View> {
+        path.ancestors().find_map(|path| self.0.get(path).copied())
+    }
+
+    /// Returns whether programs cannot read a path.
+    pub(crate) fn hide(&self, path: &Path) -> bool {
+        matches!(self.of(path), Some(View::Hidden | View::Excluded))
+    }
 }
 
 /// Access to networks.
@@ -90,5 +133,36 @@ pub struct Layers {
 impl Default for Layers {
     fn default() -> Self {
         Self { namespaces: true, landlock: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inner_paths_decide_and_same_paths_have_an_order() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
+        let policy = Policy {
+            hidden: paths(&["/h", "/w/h", "/both", "/seen"]),
+            visible: paths(&["/h/v", "/both", "/seen"]),
+            writable: paths(&["/w", "/h/w", "/both", "/excluded"]),
+            excluded: paths(&["/h/w/.env", "/excluded"]),
+            ..Policy::default()
+        };
+        let views = policy.views();
+        for (path, view) in [
+            ("/", None),
+            ("/h/x", Some(View::Hidden)),
+            ("/h/v/x", Some(View::Visible)),
+            ("/h/w/x", Some(View::Writable)),
+            ("/h/w/.env", Some(View::Excluded)),
+            ("/w/h/x", Some(View::Hidden)),
+            ("/both", Some(View::Writable)),
+            ("/seen", Some(View::Visible)),
+            ("/excluded", Some(View::Excluded)),
+        ] {
+            assert_eq!(views.of(Path::new(path)), view, "{path}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The profile for `sandbox-exec` on macOS.
 
-use crate::policy::{Network, Policy};
+use crate::policy::{Network, Policy, View};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,17 @@ pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
         rule(&mut text, "allow file-write*", "literal", Path::new(device))?;
     }
     text.push_str("(allow file-write* (regex #\"^/dev/ttys[0-9]+$\"))\n");
-    for path in policy.writable.iter().chain(&policy.temporary) {
-        rule(&mut text, "allow file-write*", "subpath", path)?;
+    for (path, view) in policy.views().iter() {
+        let action = match view {
+            View::Hidden => "deny file-read* file-write*",
+            View::Visible => "allow file-read*",
+            View::Writable => "allow file-read* file-write*",
+            View::Excluded => "deny file-read-data file-write*",
+        };
+        rule(&mut text, action, "subpath", path)?;
+    }
+    if let Some(path) = &policy.temporary {
+        rule(&mut text, "allow file-read* file-write*", "subpath", path)?;
     }
     for path in &policy.read_only {
         rule(&mut text, "deny file-write*", "subpath", path)?;
@@ -28,15 +37,6 @@ pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
                 rule(&mut text, "deny file-write-unlink", "literal", around)?;
             }
         }
-    }
-    for path in &policy.hidden {
-        rule(&mut text, "deny file-read* file-write*", "subpath", path)?;
-    }
-    for path in &policy.visible {
-        rule(&mut text, "allow file-read*", "subpath", path)?;
-    }
-    for path in &policy.excluded {
-        rule(&mut text, "deny file-read-data file-write*", "subpath", path)?;
     }
     for path in &policy.pinned {
         rule(&mut text, "deny file-write-unlink", "literal", path)?;
@@ -80,8 +80,11 @@ mod tests {
     fn profile_denies_in_an_order_in_which_denials_win() {
         let text = profile(&policy()).unwrap();
         let at = |line: &str| text.find(line).unwrap_or_else(|| panic!("{line} is missing in {text}"));
-        assert!(at("(deny file-write*)\n") < at("(allow file-write* (subpath \"/w\"))"));
-        assert!(at("(allow file-write* (subpath \"/w\"))") < at("(deny file-write* (subpath \"/w/.git/hooks\"))"));
+        assert!(at("(deny file-write*)\n") < at("(allow file-read* file-write* (subpath \"/w\"))"));
+        assert!(
+            at("(allow file-read* file-write* (subpath \"/w\"))")
+                < at("(deny file-write* (subpath \"/w/.git/hooks\"))")
+        );
         at("(deny file-write-unlink (literal \"/w/.git\"))");
         assert!(!text.contains("(deny file-write-unlink (literal \"/w\"))"));
         assert!(

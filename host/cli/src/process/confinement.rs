@@ -90,10 +90,14 @@ impl Base {
         let policy = move || {
             let limits = limits(&settings);
             let secret = secret_paths(paths::home().as_deref());
+            let own = without_links(host.private.into_iter());
+            let mut writable = without_links(settings.writable.into_iter());
+            // Credentials can be handed out, the host's own files cannot.
+            writable.retain(|path| !own.iter().any(|own| path.starts_with(own)));
             Policy {
-                writable: without_links(settings.writable.into_iter()),
+                writable,
                 read_only: Vec::new(),
-                hidden: without_links(secret.into_iter().chain(host.private).chain(settings.hidden)),
+                hidden: without_links(secret.into_iter().chain(settings.hidden)).into_iter().chain(own).collect(),
                 excluded: Vec::new(),
                 pinned: Vec::new(),
                 visible: without_links(settings.readable.into_iter()),
@@ -129,6 +133,13 @@ impl SandboxedPrograms {
         let mut policy = self.policy_of_paths(scratch);
         if let Some(problem) = &self.denied.problem {
             return Err(format!("no program can start: {problem}"));
+        }
+        if self.policy.hidden.contains(&self.workspace) && !self.policy.writable.contains(&self.workspace) {
+            return Err(format!(
+                "no program can start: the workspace `{}` holds credentials or Pinion's own files, which programs cannot \
+                 see\nhint: start Pinion in another directory",
+                self.workspace.display()
+            ));
         }
         let found = self.exclusions.look().map_err(|error| {
             format!("no sandbox: {error}\nhint: turn exclusions off with `exclude-defaults = false` in the config")
@@ -168,7 +179,11 @@ impl SandboxedPrograms {
             policy.writable.push(repository);
         }
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
-        policy.writable.retain(|path| !self.denied.read_only.iter().any(|denied| path.starts_with(denied)));
+        let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
+        policy.visible.retain(|path| !is_denied(path));
+        policy
+            .writable
+            .retain(|path| !is_denied(path) && !self.denied.read_only.iter().any(|denied| path.starts_with(denied)));
         policy.read_only.extend(self.denied.read_only.iter().cloned());
         let temporary = scratch.join(TEMPORARY);
         policy.temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();

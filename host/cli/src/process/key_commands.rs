@@ -119,19 +119,16 @@ impl On {
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();
-        let (secret, mut visible) = match grants.readable.as_deref() {
+        let (secret, visible) = match grants.readable.as_deref() {
             Some(listed) => (secret_paths(home.as_deref()), existing(listed)),
             None => (Vec::new(), agents(home.as_deref())),
         };
-        visible.retain(|path| !writable.contains(path));
+        // A tool reads and writes its own state, whatever else is closed.
         let hidden = secret.into_iter().chain(self.own.iter().cloned()).chain(self.settings.hidden.iter().cloned());
-        let mut hidden = without_links(hidden);
-        // A tool reads its own state, whatever else is closed.
-        hidden.retain(|path| !writable.contains(path));
         Policy {
             writable,
             read_only,
-            hidden,
+            hidden: without_links(hidden),
             visible,
             network: if grants.network == Some(false) { Network::Off } else { Network::On },
             limits: limits(&self.settings),

@@ -39,7 +39,7 @@ pub(super) fn behind_mounts(policy: &Policy) -> Grants {
 /// # Errors
 /// A directory around a hidden path cannot be listed, or has too many entries.
 pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
-    let mut entries = 0;
+    let (mut entries, views) = (0, policy.views());
     // Devices are the user's terminals, and for root its disks.
     let mut hidden: Vec<&Path> = policy.hidden.iter().map(PathBuf::as_path).chain([Path::new("/dev")]).collect();
     let mut grants = Grants { devices: DEVICES.iter().map(PathBuf::from).collect(), ..Grants::default() };
@@ -53,20 +53,21 @@ pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
         hidden.extend(policy.excluded.iter().map(PathBuf::as_path));
     }
     around(Path::new("/"), &hidden, &mut grants.read, &mut entries)?;
-    for visible in &policy.visible {
+    for visible in policy.visible.iter().filter(|path| !views.hide(path)) {
         let inside: Vec<&Path> = hidden.iter().filter(|path| !visible.starts_with(path)).copied().collect();
         around(visible, &inside, &mut grants.read, &mut entries)?;
+    }
+    for read_only in policy.read_only.iter().filter(|path| path.exists() && !views.hide(path)) {
+        let inside: Vec<&Path> = hidden.iter().filter(|path| !read_only.starts_with(path)).copied().collect();
+        around(read_only, &inside, &mut grants.read, &mut entries)?;
     }
     if policy.enforcement == Enforcement::Require {
         hidden.extend(policy.read_only.iter().map(PathBuf::as_path));
     }
-    for writable in policy.writable.iter().chain(&policy.temporary) {
+    for writable in policy.writable.iter().filter(|path| !views.hide(path)).chain(&policy.temporary) {
         // A directory of the host that it hands out is writable although it lies in a hidden one.
         let inside: Vec<&Path> = hidden.iter().filter(|path| !writable.starts_with(path)).copied().collect();
         around(writable, &inside, &mut grants.write, &mut entries)?;
-    }
-    for read_only in policy.read_only.iter().filter(|path| path.exists()) {
-        grants.read.push(read_only.clone());
     }
     Ok(grants)
 }

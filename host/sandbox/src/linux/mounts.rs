@@ -6,12 +6,12 @@
 
 use crate::error::SandboxError;
 use crate::linux::sys::{MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes};
-use crate::policy::Policy;
+use crate::policy::{Policy, View};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -38,8 +38,8 @@ const RUN_PARTS: [&str; 6] = [
 /// Bound sockets that are covered at most.
 const MAX_SOCKETS: usize = 4096;
 
-/// A change of the tree. The order is that of changes at the same place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A change of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Hide,
     Write,
@@ -122,53 +122,56 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<(), 
     change("/dev", MountAttributes { set: READ_ONLY, ..MountAttributes::default() })
 }
 
-/// Returns the changes that the policy asks for, outer places first. Paths that do not exist are left out.
+/// Returns the changes that the policy asks for, one at a path and outer ones first. Paths that do not exist are left out.
 fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
+    let views = policy.views();
+    let mut changes = BTreeMap::new();
+    for (path, view) in views.iter() {
+        let change = match view {
+            // It is gone with the directory around it.
+            View::Hidden | View::Excluded if path.parent().is_some_and(|around| views.hide(around)) => continue,
+            View::Hidden | View::Excluded => Change::Hide,
+            View::Visible => Change::Read,
+            View::Writable => Change::Write,
+        };
+        changes.insert(path, change);
+    }
+    // What is hidden cannot be written, and must not come into view.
+    let read_only = policy.read_only.iter().filter(|path| !views.hide(path));
+    changes.extend(read_only.map(|path| (path.as_path(), Change::Read)));
+    let pinned = pinned(policy);
+    for path in pinned.iter().filter(|path| views.of(path) == Some(View::Writable)) {
+        changes.entry(path).or_insert(Change::Pin);
+    }
     let mut places = Vec::new();
-    let mut add = |paths: &[PathBuf], change: Change| -> Result<(), SandboxError> {
-        for path in paths {
-            if let Some(original) = opened(path)? {
-                places.push(Place { path: path.clone(), change, original });
-            }
-        }
-        Ok(())
-    };
-    add(&policy.hidden, Change::Hide)?;
-    add(&policy.writable, Change::Write)?;
-    add(&policy.visible, Change::Read)?;
-    add(&policy.read_only, Change::Read)?;
-    add(&policy.excluded, Change::Hide)?;
-    add(&pinned(policy), Change::Pin)?;
-    places.sort_by_key(|place| (place.path.components().count(), place.change));
+    for (path, change) in changes {
+        places.extend(opened(path)?.map(|original| Place { path: path.to_owned(), change, original }));
+    }
     Ok(places)
 }
 
 /// Returns the directories between writable directories and the read-only and hidden paths in them.
-fn pinned(policy: &Policy) -> Vec<PathBuf> {
+fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
+    // Not the path itself, which is no directory around itself.
+    let root = |path: &Path| {
+        let around = policy.writable.iter().filter(|root| path != *root && path.starts_with(root));
+        around.max_by_key(|root| root.as_os_str().len())
+    };
     let mut pinned = BTreeSet::new();
     for path in policy.read_only.iter().chain(&policy.hidden) {
-        let Some(root) =
-            policy.writable.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len())
-        else {
-            continue;
-        };
-        pinned.extend(path.ancestors().skip(1).take_while(|ancestor| ancestor != root).map(Path::to_owned));
+        if let Some(root) = root(path) {
+            pinned.extend(path.ancestors().skip(1).take_while(|ancestor| ancestor != root).map(Path::to_owned));
+        }
     }
+    pinned.extend(policy.pinned.iter().filter(|path| root(path).is_some()).cloned());
     // A directory that is not writable keeps its name anyway, and must not become writable.
-    let is_writable = |path: &&PathBuf| {
-        policy.writable.iter().any(|root| path.starts_with(root) && *path != root)
-            && !policy.read_only.iter().any(|root| path.starts_with(root))
-    };
-    pinned.extend(policy.pinned.iter().filter(is_writable).cloned());
-    // A place that is read-only or hidden itself is mounted anyway.
-    pinned.into_iter().filter(|path| !policy.read_only.contains(path) && !policy.hidden.contains(path)).collect()
+    pinned.retain(|path| !policy.read_only.iter().any(|root| path.starts_with(root)));
+    pinned
 }
 
 fn apply(place: &Place, places: &[Place], closed: &mut Vec<PathBuf>) -> Result<(), SandboxError> {
     let path = text(&place.path)?;
-    let is_in_hidden = |place: &Place| closed.iter().any(|closed| place.path.starts_with(closed));
     match place.change {
-        Change::Hide if is_in_hidden(place) => Ok(()),
         Change::Hide if place.path.is_dir() => {
             let holds = |other: &Place| other.change != Change::Hide && other.path.starts_with(&place.path);
             let mode = if places.iter().any(holds) { "mode=755,size=1m" } else { "mode=000,size=4k" };
