@@ -52,6 +52,7 @@ mod sessions;
 mod skills;
 mod structure;
 #[cfg(target_os = "linux")]
+mod themes;
 mod tmux;
 #[cfg(target_os = "linux")]
 mod undo;

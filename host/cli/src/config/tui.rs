@@ -12,7 +12,7 @@ pub(crate) struct FileTui {
     pub(crate) notify_after_seconds: Option<u64>,
     /// Writes addresses as links that terminals open.
     pub(crate) links: Option<bool>,
-    /// Name of the theme: `terminal`, `dark`, `light`, `plain`, or a file `themes/NAME.toml` beside the config.
+    /// Name of the theme: `auto`, `terminal`, `dark`, `light`, `plain`, or a file `themes/NAME.toml` beside the config.
     pub(crate) theme: Option<String>,
     /// Parts of the status line, in order.
     pub(crate) status: Option<Vec<String>>,

@@ -1,9 +1,12 @@
 //! Styles by role.
 //!
-//! The default theme uses the sixteen colours of the terminal, so that it fits the terminal's own theme, dark or light.
+//! By default they suit the background of the terminal. Of one that does not tell it, the sixteen colours are used, which fit
+//! the terminal's own theme.
 
+mod background;
 mod colour;
 
+pub use self::background::{ASK_FOR_BACKGROUND, Answers, Background};
 pub use self::colour::Depth;
 
 use crate::highlight::Part;
@@ -97,6 +100,15 @@ impl Theme {
             "light" => Some(Self::palette(LIGHT)),
             "plain" => Some(Self::plain()),
             _ => None,
+        }
+    }
+
+    /// Returns the theme for a background; for an unknown one, that with the terminal's own colours.
+    pub fn automatic(background: Option<Background>) -> Self {
+        match background {
+            Some(Background::Dark) => Self::palette(DARK),
+            Some(Background::Light) => Self::palette(LIGHT),
+            None => Self::colours(),
         }
     }
 

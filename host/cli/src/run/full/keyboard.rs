@@ -6,7 +6,7 @@
 
 use crate::process::signals;
 use crossterm::event::Event;
-use pinion_tui::{KeyMap, terminal};
+use pinion_tui::{Answers, Background, KeyMap, terminal};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
@@ -21,12 +21,16 @@ const BUSY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Maximum time between two Ctrl-C.
 const TWICE: Duration = Duration::from_secs(3);
+/// Time within which an answer of the terminal that has begun arrives.
+const ANSWERED: Duration = Duration::from_millis(100);
 /// Events that are read while the UI is busy.
 const MAX_WAITING: usize = 4096;
 
 /// Events of the terminal. Nothing more is read until it is dropped, unless the UI is busy.
 pub(super) struct Batch {
     pub(super) events: VecDeque<Event>,
+    /// The background that the terminal has answered with.
+    pub(super) background: Option<Background>,
     lent: Sender<()>,
 }
 
@@ -70,7 +74,7 @@ pub(super) async fn keys_or_end<S, T>(step: impl Future<Output = S>, work: impl 
 /// The system refuses a thread.
 pub(super) fn start(keys: KeyMap, deliver: mpsc::Sender<Batch>) -> io::Result<()> {
     // The receiver learns from the end of the channel that the terminal is lost.
-    let read = move || drop(Keyboard { keys, first: None, second: None }.run(&deliver));
+    let read = move || drop(Keyboard::new(keys).run(&deliver));
     std::thread::Builder::new().name("pinion-keys".to_owned()).spawn(read)?;
     Ok(())
 }
@@ -81,18 +85,25 @@ struct Keyboard {
     first: Option<Instant>,
     /// Time of the second of two Ctrl-C, until the UI has handled it.
     second: Option<Instant>,
+    answers: Answers,
+    background: Option<Background>,
 }
 
 impl Keyboard {
+    fn new(keys: KeyMap) -> Self {
+        Self { keys, first: None, second: None, answers: Answers::default(), background: None }
+    }
+
     fn run(mut self, deliver: &mpsc::Sender<Batch>) -> io::Result<()> {
         let mut waiting = VecDeque::new();
         loop {
             if waiting.is_empty() {
                 self.second = None;
-                self.add(&mut waiting, terminal::read_inputs()?);
+                self.read(&mut waiting)?;
             }
             let (lent, answers) = channel();
-            if deliver.blocking_send(Batch { events: std::mem::take(&mut waiting), lent }).is_err() {
+            let (events, background) = (std::mem::take(&mut waiting), self.background.take());
+            if deliver.blocking_send(Batch { events, background, lent }).is_err() {
                 return Ok(());
             }
             loop {
@@ -112,8 +123,27 @@ impl Keyboard {
         }
     }
 
+    /// Waits until the terminal sends something that is not the beginning of an answer alone.
+    fn read(&mut self, waiting: &mut VecDeque<Event>) -> io::Result<()> {
+        while waiting.is_empty() && self.background.is_none() {
+            if !self.answers.is_waiting() {
+                self.add(waiting, terminal::read_inputs()?);
+                continue;
+            }
+            match terminal::read_inputs_within(ANSWERED)? {
+                none if none.is_empty() => self.answers.give_up(waiting),
+                events => self.add(waiting, events),
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, waiting: &mut VecDeque<Event>, events: Vec<Event>) {
+        let mut passed = Vec::new();
         for event in events {
+            self.background = self.answers.take(event, &mut passed).or(self.background);
+        }
+        for event in passed {
             if let Event::Key(key) = event {
                 let now = Instant::now();
                 let first = self.first.take().filter(|first| now.duration_since(*first) <= TWICE);

@@ -73,7 +73,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let opening = opening.map_or_else(|| Opening::new(base, settings), Ok)?;
     let mut ui = Ui::open(connections, opening);
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;
-    ui.close();
+    ui.close().await;
     chat.ready.runtime.deliver_events().await;
     let saved = chat.ready.session.sync().and(base.exchanges.finish());
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {

@@ -8,11 +8,67 @@ use crate::failure::{Failure, Result};
 use crate::files::private::read_settings;
 use crate::names::nearest;
 use crate::output::terminal::Style;
-use pinion_tui::{Choice, Depth, Theme};
+use pinion_tui::{ASK_FOR_BACKGROUND, Background, Choice, Depth, Theme};
 use std::path::PathBuf;
+use std::time::Duration;
+use tokio::time::Instant;
 
-/// The theme that uses the terminal's own colours.
-const DEFAULT: &str = "terminal";
+/// The theme that a file changes if it names none.
+const BASE: &str = "terminal";
+/// The theme that follows the background of the terminal.
+const AUTOMATIC: &str = "auto";
+
+/// Time within which terminals answer, also over SSH.
+const ANSWERED: Duration = Duration::from_millis(200);
+
+/// The choice of a theme.
+pub(super) struct Look {
+    is_automatic: bool,
+    background: Option<Background>,
+    /// Time of a question to the terminal that it has not answered.
+    asked: Option<Instant>,
+}
+
+impl Look {
+    /// Returns the choice of the config.
+    pub(super) fn configured(base: &Base) -> Self {
+        let is_automatic = Style::of_stdout() == Style::Colour && name(base) == AUTOMATIC;
+        Self { is_automatic, background: background(), asked: None }
+    }
+
+    /// Returns the question for the background, if the theme follows it, to be written to the terminal. The Linux console does
+    /// not know it, and few colours make no palette.
+    pub(super) fn question(&mut self) -> &'static str {
+        let has_answer = depth() > Depth::Sixteen && std::env::var("TERM").is_ok_and(|term| term != "linux");
+        if !self.is_automatic || !has_answer {
+            return "";
+        }
+        self.asked = Some(Instant::now());
+        ASK_FOR_BACKGROUND
+    }
+
+    /// Returns the time until which an answer is likely to arrive, if one is missing.
+    pub(super) fn answer_until(&self) -> Option<Instant> {
+        self.asked.map(|asked| asked + ANSWERED)
+    }
+
+    /// Loads the theme that the user has chosen.
+    ///
+    /// # Errors
+    /// There is no such theme, or its file is invalid.
+    pub(super) fn choose(&mut self, base: &Base, name: &str) -> Result<Theme> {
+        let theme = named(base, name, self.background)?;
+        self.is_automatic = name == AUTOMATIC;
+        Ok(theme)
+    }
+
+    /// Notes the background of the terminal. Returns the theme for it, if that is another one.
+    pub(super) fn learn(&mut self, background: Background) -> Option<Theme> {
+        self.asked = None;
+        let is_new = self.background.replace(background) != Some(background);
+        (is_new && self.is_automatic).then(|| automatic(Some(background)))
+    }
+}
 
 /// Returns the theme that the config names, or none of its colours on a terminal without them.
 ///
@@ -21,15 +77,28 @@ const DEFAULT: &str = "terminal";
 pub(super) fn configured(base: &Base) -> Result<Theme> {
     match Style::of_stdout() {
         Style::Plain => Ok(Theme::plain()),
-        Style::Colour => named(base, base.config.tui.theme.as_deref().unwrap_or(DEFAULT)),
+        Style::Colour => named(base, name(base), background()),
     }
 }
 
+fn name(base: &Base) -> &str {
+    base.config.tui.theme.as_deref().unwrap_or(AUTOMATIC)
+}
+
+/// Returns the background that the environment names, until the terminal answers.
+fn background() -> Option<Background> {
+    Background::of_variable(&std::env::var("COLORFGBG").ok()?)
+}
+
+fn automatic(background: Option<Background>) -> Theme {
+    Theme::automatic(background.filter(|_| depth() > Depth::Sixteen)).reduced(depth())
+}
+
 /// Loads a theme, in the colours that the terminal can show.
-///
-/// # Errors
-/// There is no such theme, or its file is invalid.
-pub(super) fn named(base: &Base, name: &str) -> Result<Theme> {
+fn named(base: &Base, name: &str, background: Option<Background>) -> Result<Theme> {
+    if name == AUTOMATIC {
+        return Ok(automatic(background));
+    }
     let theme = match Theme::named(name) {
         Some(theme) => theme,
         None => file(base, name)?,
@@ -58,7 +127,7 @@ fn file(base: &Base, name: &str) -> Result<Theme> {
     let text = read_settings(&path).map_err(|error| failed(error.to_string()))?.ok_or_else(unknown)?;
     let roles: toml::Table = toml::from_str(&text).map_err(|error| failed(error.to_string()))?;
     let value = |role: &str| roles.get(role).map(|value| value.as_str().unwrap_or_default());
-    let base_name = value("base").unwrap_or(DEFAULT);
+    let base_name = value("base").unwrap_or(BASE);
     let mut theme = Theme::named(base_name).ok_or_else(|| failed(format!("no theme `{base_name}` as `base`")))?;
     for role in roles.keys().filter(|role| *role != "base") {
         theme.set(role, value(role).unwrap_or_default()).map_err(|problem| {
@@ -75,6 +144,7 @@ fn file(base: &Base, name: &str) -> Result<Theme> {
 /// Lists all themes.
 pub(super) fn list(base: &Base) -> Vec<Choice> {
     let about = ["the terminal's own colours", "for a dark background", "for a light background", "no colours"];
+    let automatic = std::iter::once((AUTOMATIC.to_owned(), "dark or light, as the terminal".to_owned()));
     let own = Theme::NAMES.iter().zip(about).map(|(name, about)| ((*name).to_owned(), about.to_owned()));
     let files = std::fs::read_dir(directory(base)).into_iter().flatten().filter_map(|entry| {
         let path = entry.ok()?.path();
@@ -83,7 +153,11 @@ pub(super) fn list(base: &Base) -> Vec<Choice> {
     });
     let mut files: Vec<(String, String)> = files.collect();
     files.sort();
-    own.chain(files).map(|(name, detail)| Choice { value: name.clone(), label: name, detail }).collect()
+    automatic
+        .chain(own)
+        .chain(files)
+        .map(|(name, detail)| Choice { value: name.clone(), label: name, detail })
+        .collect()
 }
 
 /// Returns the colours that the terminal says it can show.

@@ -17,6 +17,7 @@ use crate::run::full::light::Light;
 use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{multiplexer, notification};
+use crate::run::full::themes::Look;
 use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
 use crate::run::notices::Notices;
 use crate::run::own_commands;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Least time between two frames that no key caused. Text that streams reads as well at 30 frames a second as at 60, which take
 /// twice the processor time.
@@ -91,6 +92,7 @@ pub(super) struct Ui {
     is_changed: bool,
     /// The completion of an argument that the user types.
     completing: Option<AbortHandle>,
+    look: Look,
     /// Time before which only keys cause a frame.
     next_frame: Instant,
 }
@@ -98,7 +100,7 @@ pub(super) struct Ui {
 impl Ui {
     /// Connects the UI with its conversation.
     pub(super) fn open(to: Connections, opening: Opening) -> Self {
-        let light = Light::new(to.said.clone());
+        let (light, look) = (Light::new(to.said.clone()), Look::configured(&to.base));
         let Opening { app, canvas, batches, started } = opening;
         let mut ui = Self {
             to,
@@ -114,18 +116,25 @@ impl Ui {
             ending: None,
             is_changed: true,
             completing: None,
+            look,
             next_frame: started,
         };
         ui.input(Input::History(keep::history(&ui.to.base)));
         ui.input(Input::Insert(keep::draft(&ui.to.base)));
         ui.refresh();
+        ui.ask();
         // The first frame shows the session, not an empty screen.
         ui.said();
         ui
     }
 
     /// Returns the terminal, with the conversation on its main screen.
-    pub(super) fn close(mut self) {
+    pub(super) async fn close(mut self) {
+        // An answer of the terminal that arrives later would be typed into the shell.
+        while let Some(until) = self.look.answer_until() {
+            let Ok(Some(batch)) = timeout_at(until, self.batches.recv()).await else { break };
+            batch.background.and_then(|background| self.look.learn(background));
+        }
         if self.editing.take().is_some() {
             // The editor was killed, and may leave the terminal in any mode.
             signals::restore_terminal();
@@ -135,6 +144,11 @@ impl Ui {
         let rows = self.app.printed(self.canvas.columns(), PRINTED_ITEMS, now);
         let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour);
         self.canvas.write(&self.to.base.secrets.clean(&text));
+    }
+
+    /// Asks the terminal for its background.
+    fn ask(&mut self) {
+        self.canvas.write(self.look.question());
     }
 
     fn now(&self) -> Duration {
@@ -302,9 +316,15 @@ impl Ui {
     fn batch(&mut self, batch: Option<Batch>) -> Result<()> {
         let lost = || Failure::failed("the terminal is gone");
         let mut batch = batch.ok_or_else(lost)?;
+        if let Some(theme) = batch.background.take().and_then(|background| self.look.learn(background)) {
+            self.input(Input::Theme(theme));
+        }
         while let Some(event) = batch.events.pop_front() {
-            if let crossterm::event::Event::Resize(columns, rows) = event {
-                self.canvas.resize(columns, rows);
+            match event {
+                crossterm::event::Event::Resize(columns, rows) => self.canvas.resize(columns, rows),
+                // The user may have changed the colours of the desktop meanwhile.
+                crossterm::event::Event::FocusGained => self.ask(),
+                _ => {}
             }
             self.input(Input::Terminal(event));
             if let Some(editing) = &mut self.editing {
@@ -343,8 +363,11 @@ impl Ui {
             Request::Execute(file) => self.work.push_back(Work::Execute(file)),
             Request::Resume(id) => self.work.push_back(Work::Resume(id)),
             Request::Mode(name) => own_commands::set_mode(&self.to.agent, name),
-            Request::Theme(name) => match themes::named(&self.to.base, &name) {
-                Ok(theme) => self.input(Input::Theme(theme)),
+            Request::Theme(name) => match self.look.choose(&self.to.base, &name) {
+                Ok(theme) => {
+                    self.input(Input::Theme(theme));
+                    self.ask();
+                }
                 Err(failure) => self.to.said.failure(&failure),
             },
             Request::Fork(id) => self.work.push_back(Work::Fork(id)),
