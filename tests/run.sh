@@ -22,7 +22,8 @@ fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 export PINION_GUESTS=$CARGO_TARGET_DIR/guests/components
 
-step() { printf '\n== %s\n' "$*"; }
+# With the seconds since the start, which show where the time goes.
+step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
 step toolchain
 plugins/setup-toolchain.sh
