@@ -11,12 +11,11 @@ use crate::config::Config;
 use crate::config::file::FilePlugin;
 use crate::plugins::builtin::{BUILT_IN, SKILL_READER};
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::sources::identity;
 use crate::plugins::stamp::Stamp;
 pub(crate) use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
     Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
-    is_alike,
+    is_alike, without_links,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -257,7 +256,7 @@ impl Policy {
                 found
             });
             if found.is_some_and(|found| is_alike(&found, name)) {
-                installed.push(identity(path));
+                installed.push(without_links(path));
             }
         }
         installed
@@ -320,7 +319,7 @@ impl PluginPolicy for Policy {
                 if let Some(built_in) = BUILT_IN.iter().find(|built_in| is_alike(built_in.name, name)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: built_in.name.to_owned() });
                 }
-                let path = identity(path);
+                let path = without_links(path);
                 if let Some(problem) = self.base.config.project.refuses(&path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }
@@ -341,7 +340,7 @@ impl PluginPolicy for Policy {
 
     fn loaded(&self, component: &Component<'_>, offered: &Ceiling) -> Result<(), LoadError> {
         let Source::File { path, origin } = component.source else { return Ok(()) };
-        let path = identity(path);
+        let path = without_links(path);
         let was_given = self.state().given.remove(&(path.clone(), component.digest.to_owned())).unwrap_or_default();
         if was_given && self.binding == Binding::Bind {
             self.record(component, &path, *origin, offered)?;

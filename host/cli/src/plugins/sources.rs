@@ -3,8 +3,8 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::plugins::builtin::{BUILT_IN, BuiltIn};
-use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in};
-use std::path::{Path, PathBuf};
+use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in, without_links};
+use std::path::Path;
 
 /// The use of a runtime, which decides on the plugins to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Base {
     /// does not make it the user's.
     pub(crate) fn named(&self, path: &Path) -> Source {
         let path = self.workspace.join(path);
-        let identity = identity(&path);
+        let identity = without_links(&path);
         let is_users = identity.parent() == self.paths.plugins().canonicalize().ok().as_deref();
         let is_projects = is_in_project(&identity) || path.canonicalize().is_ok_and(|path| is_in_project(&path));
         match (is_users, is_projects) {
@@ -92,16 +92,6 @@ impl Base {
     /// Returns whether a file is a plugin of this project and the user trusts it.
     pub(crate) fn is_trusted_plugin(&self, path: &Path) -> bool {
         self.config.project.plugins().iter().any(|plugin| plugin.path == path)
-    }
-}
-
-/// Returns the path that identifies a file: absolute, with a directory that contains no links. The file itself may be a
-/// link, because the digest covers its content.
-pub(crate) fn identity(path: &Path) -> PathBuf {
-    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
-    match (directory, path.file_name()) {
-        (Some(directory), Some(name)) => directory.join(name),
-        _ => path.to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The identity of an installed plugin, to which its stored values belong.
 
 use crate::loading::source::{FileOrigin, Source};
-use std::path::{Path, PathBuf};
+use crate::paths::real::without_links;
+use std::path::PathBuf;
 
 /// Identifies a plugin across versions: its origin, the path of its file, and its name.
 ///
@@ -46,15 +47,6 @@ impl Identity {
     /// The path of the file, or `built-in`.
     pub(crate) fn source(&self) -> &str {
         &self.source
-    }
-}
-
-/// Returns the path with a directory that contains no links. The file itself may be a link, as in grants.
-fn without_links(path: &Path) -> PathBuf {
-    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
-    match (directory, path.file_name()) {
-        (Some(directory), Some(name)) => directory.join(name),
-        _ => path.to_owned(),
     }
 }
 

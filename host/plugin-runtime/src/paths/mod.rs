@@ -2,3 +2,4 @@
 
 pub(crate) mod beneath;
 pub(crate) mod protected;
+pub(crate) mod real;

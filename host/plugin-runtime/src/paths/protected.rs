@@ -12,6 +12,7 @@
 //! host's own files take precedence.
 
 use crate::capability::files::access::Access;
+use crate::paths::real::{real, without_links};
 use pinion_exclusions::Finder;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -183,8 +184,12 @@ impl Protected {
 
     /// Protects the file of a plugin, identified as it is now.
     pub(crate) fn add_plugin(&self, file: &Path) {
-        let identity = std::fs::metadata(file).ok().and_then(|metadata| identity(&metadata));
-        self.plugins.write().unwrap_or_else(PoisonError::into_inner).insert(real(file), identity);
+        let (location, metadata) = match std::fs::symlink_metadata(file) {
+            Ok(metadata) if metadata.is_file() && file.is_absolute() => (without_links(file), Some(metadata)),
+            _ => (real(file), std::fs::metadata(file).ok()),
+        };
+        let identity = metadata.as_ref().and_then(identity);
+        self.plugins.write().unwrap_or_else(PoisonError::into_inner).insert(location, identity);
     }
 
     fn plugin_files(&self) -> RwLockReadGuard<'_, HashMap<PathBuf, Option<Identity>>> {
@@ -233,17 +238,6 @@ pub(crate) fn is_in_system(file: &std::fs::File) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_in_system(_file: &std::fs::File) -> bool {
     false
-}
-
-/// Resolves links in the part of a path that exists.
-pub(crate) fn real(path: &Path) -> PathBuf {
-    if let Ok(real) = path.canonicalize() {
-        return real;
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => real(parent).join(name),
-        _ => path.to_owned(),
-    }
 }
 
 #[cfg(unix)]

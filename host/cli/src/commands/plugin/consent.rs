@@ -7,8 +7,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, left, print, text};
 use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::policy::shown;
-use crate::plugins::sources::identity;
-use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike};
+use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike, without_links};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +64,7 @@ pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Res
     if !file.path().exists() {
         return Ok(());
     }
-    let path = identity(built);
+    let path = without_links(built);
     let followed = file.update(|pins| {
         if let Some(pin) = pins.iter_mut().find(|pin| pin.path == path && pin.name == name) {
             digest.clone_into(&mut pin.digest);
@@ -80,7 +79,7 @@ fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
         return Err(Failure::usage(format!("the grants of the built-in plugin `{}` are in the config", info.name))
             .hint(format!("set [plugins.{}.grants] in {}", info.name, shown(&base.paths.config_file()))));
     };
-    let path = identity(path);
+    let path = without_links(path);
     if *origin == FileOrigin::Project && !base.is_trusted_plugin(&path) {
         return Err(Failure::new(Status::Denied, format!("`{}` is not in a trusted project", path.display()))
             .hint("in the project's directory, run: pinion trust add"));
@@ -147,7 +146,7 @@ fn take(base: &Base, pin: &mut Pin, less: &GrantTable, is_all: bool) {
 
 fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
     match is_name(plugin) {
-        false => identity(&base.workspace.join(plugin)) == pin.path,
+        false => without_links(&base.workspace.join(plugin)) == pin.path,
         true => pin.name == plugin && (pin.source != FileOrigin::Project || base.is_trusted_plugin(&pin.path)),
     }
 }

@@ -7,10 +7,11 @@ use crate::output::bytes;
 use crate::output::{Text, json, left, print, size, text, wrapped, written};
 use crate::plugins::policy::{Target, shown};
 use crate::plugins::sources::Purpose;
-use crate::plugins::sources::identity;
 use pinion_agent::schema::Schemas;
 use pinion_agent::{ToolDefinition, ToolExecutor as _};
-use pinion_plugin_runtime::{FileOrigin, Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
+use pinion_plugin_runtime::{
+    FileOrigin, Inspection, Lifetime, PluginInfo, Runtime, Source, read_component, without_links,
+};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -117,7 +118,7 @@ pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
     }
     match base.named(Path::new(plugin)) {
         Source::File { path, origin } if path.exists() => {
-            let target = Target::File(identity(&path));
+            let target = Target::File(without_links(&path));
             (Some(Source::File { path, origin }), target)
         }
         _ => (None, Target::Name(plugin.to_owned())),
@@ -132,7 +133,7 @@ pub(crate) fn is_name(word: &str) -> bool {
 pub(crate) fn is_target(info: &PluginInfo, target: &Target) -> bool {
     match (target, &info.component_source) {
         (Target::Name(name), _) => info.name == *name,
-        (Target::File(file), Source::File { path, .. }) => identity(path) == *file,
+        (Target::File(file), Source::File { path, .. }) => without_links(path) == *file,
         (Target::File(_), Source::BuiltIn { .. }) => false,
     }
 }

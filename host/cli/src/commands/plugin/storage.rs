@@ -5,8 +5,7 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::terminal::is_interactive;
 use crate::output::{Text, bytes, left, note, print, stdout_failure, text};
-use crate::plugins::sources::identity;
-use pinion_plugin_runtime::StoredPlugin;
+use pinion_plugin_runtime::{StoredPlugin, without_links};
 use std::io;
 
 /// Digits of a key that a list shows.
@@ -49,7 +48,7 @@ pub(crate) fn run(base: &Base, plugin: Option<&str>, clear: bool, yes: bool) -> 
 
 /// Returns whether the user means a plugin: by its name, its file, or at least the shown digits of its key.
 fn is_meant(base: &Base, plugin: &StoredPlugin, wanted: &str) -> bool {
-    let path = identity(&base.workspace.join(wanted));
+    let path = without_links(&base.workspace.join(wanted));
     (plugin.name == wanted && !wanted.is_empty())
         || (wanted.len() >= KEY_DIGITS && plugin.key.starts_with(wanted))
         || (!plugin.source.is_empty() && path.to_str() == Some(&plugin.source))

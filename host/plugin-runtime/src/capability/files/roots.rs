@@ -7,7 +7,8 @@
 
 use super::access::Access;
 use crate::paths::beneath;
-use crate::paths::protected::{Protected, is_in_system, real};
+use crate::paths::protected::{Protected, is_in_system};
+use crate::paths::real::real;
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
