@@ -267,7 +267,8 @@ fn plan_is_made_and_executed_in_the_conversation() {
         terminal.wait_for(mode);
     }
     terminal.keys("fix it\r");
-    terminal.wait_for("execute the plan");
+    // Keys count once the list says how many choices there are.
+    terminal.wait_for_then("execute the plan", "4 of 4");
     terminal.keys("\r");
     terminal.wait_for("all steps of");
     let plan = std::fs::read_to_string(pinion.workspace().join(".pinion/plans/fix-it.md")).unwrap();

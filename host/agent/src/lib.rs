@@ -66,8 +66,8 @@ pub use pinion_protocol::{
 };
 #[doc(inline)]
 pub use pinion_protocol::{
-    authority, bound, choice, content, definition, delegation, dialog, drawing, event, filter, function, hook,
-    identity, image, limits, live, message, model, order, outcome, output, provider, retry, secrets, selection,
+    arguments, authority, bound, choice, content, definition, delegation, dialog, drawing, event, filter, function,
+    hook, identity, image, limits, live, message, model, order, outcome, output, provider, retry, secrets, selection,
     services, step, store, text, tokens, tool, usage,
 };
 pub use run::run;

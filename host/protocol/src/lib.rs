@@ -9,6 +9,7 @@
 //! [`CancellationToken`](tokio_util::sync::CancellationToken), which every port takes.
 
 pub mod approval;
+pub mod arguments;
 pub mod authority;
 pub mod bound;
 pub mod choice;

@@ -167,18 +167,44 @@ impl KeyMap {
         })
     }
 
-    /// Returns a Markdown table of the keys.
+    /// Returns the names of the keys of an action: the default ones that it has first, then others by name.
+    fn names(&self, action: Action, defaults: &[&str]) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.0.iter().filter(|(_, other)| **other == action).map(|(key, _)| name(*key)).collect();
+        let place = |name: &String| defaults.iter().position(|key| key == name).unwrap_or(defaults.len());
+        names.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.cmp(b)));
+        names
+    }
+
+    /// Returns a Markdown table of the keys, with the names that the config has for actions.
     pub(crate) fn help(&self) -> String {
-        let mut help = "| key | action |\n|---|---|\n".to_owned();
-        for (action, _, description, defaults) in ACTIONS {
-            let is_set = |key: &&&str| parse(key).is_some_and(|key| self.0.get(&key) == Some(action));
-            if let Some(key) = defaults.iter().find(is_set) {
-                help.push_str(&format!("| {key} | {} |\n", description.trim()));
-            }
+        let mut help = "| key | action | name |\n|---|---|---|\n".to_owned();
+        for (action, name, description, defaults) in ACTIONS {
+            let keys = self.names(*action, defaults).join(", ").replace('|', "\\|");
+            let keys = if keys.is_empty() { "none" } else { &keys };
+            help.push_str(&format!("| {keys} | {} | {name} |\n", description.trim()));
         }
         help + "\nType `/` for commands, `@` for files, and `!` for a shell command, which the model learns of with your next \
                 message (`!!` keeps it to yourself). Enter on an empty line sends the first queued message at once."
     }
+}
+
+/// Returns the name of a key, which [`parse`] reads.
+fn name((code, modifiers): (KeyCode, KeyModifiers)) -> String {
+    let mut name = String::new();
+    for (modifier, word) in
+        [(KeyModifiers::CONTROL, "ctrl+"), (KeyModifiers::ALT, "alt+"), (KeyModifiers::SHIFT, "shift+")]
+    {
+        name.push_str(if modifiers.contains(modifier) { word } else { "" });
+    }
+    match code {
+        KeyCode::Char(' ') => name.push_str("space"),
+        KeyCode::Char(c) => name.push(c),
+        KeyCode::F(number) => name.push_str(&format!("f{number}")),
+        KeyCode::BackTab => name.push_str("tab"),
+        other => name.push_str(&format!("{other:?}").to_lowercase()),
+    }
+    name
 }
 
 /// Parses the name of a key.
@@ -228,6 +254,29 @@ mod tests {
         let keys: Vec<&&str> = ACTIONS.iter().flat_map(|(.., keys)| keys.iter()).collect();
         let parsed: std::collections::HashSet<_> = keys.iter().map(|key| parse(key).expect("a key")).collect();
         assert_eq!(parsed.len(), keys.len());
+    }
+
+    #[test]
+    fn names_of_keys_are_those_that_are_parsed() {
+        let keys = ACTIONS.iter().flat_map(|(.., keys)| keys.iter().copied());
+        for key in keys.chain(["space", "ctrl+space", "alt+f12", "+", "ctrl++", "|"]) {
+            assert_eq!(name(parse(key).unwrap()), key);
+        }
+    }
+
+    #[test]
+    fn help_shows_the_keys_in_effect_and_the_names_of_actions() {
+        let mut keys = KeyMap::default();
+        keys.set("send", ["ctrl+enter", "|"]).unwrap();
+        keys.set("newline", ["enter", "ctrl+j"]).unwrap();
+        let help = keys.help();
+        for row in [
+            "| ctrl+enter, \\| | Send the message; queue it while the agent works | send |",
+            "| ctrl+j, enter | Begin a new line | newline |",
+            "| none | Turn plan mode on or off | plan |",
+        ] {
+            assert!(help.contains(row), "{row} is missing in {help}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::links;
 use pinion_protocol::text::{one_line, printable};
 use ratatui_core::style::Style;
+use std::ops::Range;
 use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -99,6 +100,20 @@ impl Row {
     /// Returns the text without its styles.
     pub(crate) fn plain(&self) -> String {
         self.0.iter().map(|piece| piece.text.as_str()).collect()
+    }
+
+    /// Returns the columns of each place with this text, which is in small letters.
+    pub(crate) fn places(&self, query: &str) -> Vec<Range<usize>> {
+        let plain = self.plain();
+        // Small letters may take more bytes than large ones.
+        let (mut small, mut origins) = (String::new(), Vec::new());
+        for (at, c) in plain.char_indices() {
+            small.extend(c.to_lowercase());
+            origins.resize(small.len(), at);
+        }
+        origins.push(plain.len());
+        let column = |at: usize| width(&plain[..origins[at]]);
+        small.match_indices(query).map(|(at, found)| column(at)..column(at + found.len())).collect()
     }
 
     /// Returns the row with a style laid over all of its pieces.
@@ -290,6 +305,15 @@ impl<'a> Wrapper<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_of_a_text_are_columns_in_any_case() {
+        let row = Row::of([Piece::new("世İx A", Style::new()), Piece::new("bc ab", Style::new())]);
+        assert_eq!(row.places("ab"), [5..7, 9..11]);
+        assert_eq!(row.places("x"), [3..4]);
+        assert_eq!(row.places("世"), [0..2]);
+        assert!(row.places("z").is_empty());
+    }
     use proptest::prelude::*;
 
     fn wrapped(text: &str, columns: usize, lead: &str) -> Vec<String> {

@@ -11,6 +11,7 @@ use crate::view::draw_row;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui_core::buffer::Buffer;
 use std::fmt;
+use std::time::Duration;
 
 /// Maximum bytes of a key.
 const MAX_KEY: usize = 64 << 10;
@@ -136,7 +137,7 @@ impl Setup {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
             Event::Paste(text) => match &mut self.step {
                 Step::Provider(picker) | Step::Model(picker) => {
-                    picker.paste(text);
+                    picker.paste(text, Duration::ZERO);
                     None
                 }
                 Step::Key { key, .. } => {
@@ -160,14 +161,14 @@ impl Setup {
             Step::Key { is_storing: true, .. } => None,
             _ if is_control && matches!(pressed.code, KeyCode::Char('c' | 'd')) => Some(SetupRequest::Leave),
             Step::Provider(picker) => {
-                match picker.key(pressed) {
+                match picker.key(pressed, Duration::ZERO) {
                     Picked::Choice(choice) => self.choose(choice.value),
                     Picked::Closed => return Some(SetupRequest::Leave),
                     _ => {}
                 }
                 None
             }
-            Step::Model(picker) => match picker.key(pressed) {
+            Step::Model(picker) => match picker.key(pressed, Duration::ZERO) {
                 Picked::Choice(choice) => Some(SetupRequest::Begin(Some(choice.value))),
                 Picked::Closed => Some(SetupRequest::Begin(None)),
                 _ => None,

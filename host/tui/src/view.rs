@@ -84,11 +84,17 @@ impl App {
     fn draw_transcript(&mut self, buffer: &mut Buffer, height: usize, now: Duration) {
         let area = *buffer.area();
         let selected = self.transcript.selected();
-        let mark = self.settings.theme.selected;
+        let (mark, matched) = (self.settings.theme.selected, self.settings.theme.matched);
+        let query = self.search.as_deref().unwrap_or_default().to_lowercase();
         for (at, (item, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
             draw_row(buffer, at, &row, area, &mut self.links);
+            let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
+            for place in if query.is_empty() { Vec::new() } else { row.places(&query) } {
+                let column = |at: usize| u16::try_from(at).unwrap_or(u16::MAX).min(area.width);
+                let (x, end) = (column(place.start), column(place.end));
+                buffer.set_style(Rect { x: area.x + x, y, width: end - x, height: 1 }, matched);
+            }
             if selected == Some(item) && row.width() > 0 {
-                let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
                 buffer.set_style(Rect { x: area.x, y, width: 1.min(area.width), height: 1 }, mark);
             }
         }

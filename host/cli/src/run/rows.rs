@@ -3,6 +3,7 @@
 use crate::output::terminal::Style;
 use crate::output::{PartExt as _, Text, count, fit, size, text};
 use pinion_agent::Content;
+use pinion_agent::arguments::summary;
 use pinion_agent::tool::Ledger;
 use serde_json::Value;
 
@@ -59,24 +60,7 @@ pub(super) fn call(tool: &str, arguments: &Value, style: Style, columns: usize) 
 pub(super) fn call_label(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
     let tool = fit(tool, 64);
     let rest = columns.saturating_sub(crate::output::width(tool.as_str()) + 1).max(10);
-    text!("{} {}", style.bold(tool), summary(arguments, rest))
-}
-
-/// Renders the arguments of a call in one line, without names if there are few. Edits are counted, because their result
-/// shows them.
-fn summary(arguments: &Value, columns: usize) -> Text {
-    let text = match arguments {
-        Value::Object(fields) if fields.len() <= 3 => {
-            let values = fields.iter().map(|(name, value)| match value {
-                Value::String(text) => text.clone(),
-                Value::Array(edits) if name == "edits" => count(edits.len() as u64, "edit"),
-                other => other.to_string(),
-            });
-            values.collect::<Vec<_>>().join("  ")
-        }
-        other => other.to_string(),
-    };
-    fit(&text, columns)
+    text!("{} {}", style.bold(tool), fit(&summary(arguments), rest))
 }
 
 /// Renders a ledger in one line.

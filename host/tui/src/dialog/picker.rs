@@ -1,9 +1,14 @@
 //! A list from which the user picks one entry, with a fuzzy filter.
+//!
+//! A list that appears by itself, such as the ways to continue with a plan, takes keys only after a quiet moment, like the
+//! question about a call: what was typed for the editor picks nothing.
 
+use crate::dialog::approval::QUIET;
 use crate::fuzzy::filter;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
 
 /// Maximum number of matches in a list.
 const MAX_MATCHES: usize = 500;
@@ -70,6 +75,8 @@ pub(crate) struct Picker {
     is_deleting: bool,
     /// Value of a choice, and text about it.
     preview: Option<(String, String)>,
+    /// Time since which no key arrived, until keys count.
+    quiet_since: Option<Duration>,
 }
 
 /// The effect of a key on a list.
@@ -95,9 +102,31 @@ impl Picker {
             name: None,
             is_deleting: false,
             preview: None,
+            quiet_since: None,
         };
         picker.search();
         picker
+    }
+
+    /// Takes keys only after a quiet moment.
+    pub(crate) fn appears_at(self, now: Duration) -> Self {
+        Self { quiet_since: Some(now), ..self }
+    }
+
+    /// Returns the time at which [`Self::tick`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.quiet_since.map(|since| since + QUIET)
+    }
+
+    /// Lets keys count after a quiet moment.
+    pub(crate) fn tick(&mut self, now: Duration) {
+        self.quiet_since.take_if(|since| now >= *since + QUIET);
+    }
+
+    /// Returns whether an input comes too early to be meant for the list.
+    fn is_early(&mut self, now: Duration) -> bool {
+        self.tick(now);
+        self.quiet_since.as_mut().map(|since| *since = now).is_some()
     }
 
     fn search(&mut self) {
@@ -105,7 +134,10 @@ impl Picker {
         self.selected = 0;
     }
 
-    pub(crate) fn paste(&mut self, text: &str) {
+    pub(crate) fn paste(&mut self, text: &str, now: Duration) {
+        if self.is_early(now) {
+            return;
+        }
         let line = text.lines().next().unwrap_or_default();
         if let Some(name) = &mut self.name {
             return name.push_str(line);
@@ -158,7 +190,10 @@ impl Picker {
         Some(Picked::Nothing)
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> Picked {
+    pub(crate) fn key(&mut self, key: KeyEvent, now: Duration) -> Picked {
+        if self.is_early(now) {
+            return Picked::Nothing;
+        }
         if let Some(picked) = Some(key).filter(|_| self.pick == Pick::Session).and_then(|key| self.session_key(key)) {
             return picked;
         }
@@ -198,7 +233,10 @@ impl Picker {
 
     /// Draws the list into at most `height` rows, and returns the place of the cursor.
     pub(crate) fn draw(&self, columns: usize, height: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
-        let count = format!("{} {} of {}", self.pick.title(), self.matches.len(), self.choices.len());
+        let count = match self.quiet_since {
+            Some(_) => format!("{}: keys count in a moment", self.pick.title()),
+            None => format!("{} {} of {}", self.pick.title(), self.matches.len(), self.choices.len()),
+        };
         let (mark, typed, about) = match &self.name {
             Some(name) => ("name: ", name, "enter renames, esc returns"),
             None => ("› ", &self.query, count.as_str()),
@@ -274,10 +312,10 @@ mod tests {
         let choice = |label: &str| Choice { value: label.into(), label: label.into(), detail: "x".into() };
         let mut picker = Picker::new(Pick::Model, ["gpt-5", "claude-sonnet", "claude-opus"].map(choice).into());
         let key = |code| KeyEvent::new(code, KeyModifiers::NONE);
-        "clop".chars().for_each(|c| drop(picker.key(key(KeyCode::Char(c)))));
+        "clop".chars().for_each(|c| drop(picker.key(key(KeyCode::Char(c)), Duration::ZERO)));
         let (rows, _) = picker.draw(40, 5, &Theme::plain());
         assert_eq!(rows.iter().map(Row::plain).collect::<Vec<_>>(), ["› clop  models 1 of 3", "❯ claude-opus  x"]);
-        assert_eq!(picker.key(key(KeyCode::Enter)), Picked::Choice(choice("claude-opus")));
-        assert_eq!(picker.key(key(KeyCode::Esc)), Picked::Closed);
+        assert_eq!(picker.key(key(KeyCode::Enter), Duration::ZERO), Picked::Choice(choice("claude-opus")));
+        assert_eq!(picker.key(key(KeyCode::Esc), Duration::ZERO), Picked::Closed);
     }
 }

@@ -193,7 +193,7 @@ impl Theme {
             removed: none,
             changed: none.add_modifier(Modifier::REVERSED),
             selected: none.add_modifier(Modifier::REVERSED),
-            matched: none.add_modifier(Modifier::UNDERLINED),
+            matched: none.add_modifier(Modifier::REVERSED),
         }
     }
 }

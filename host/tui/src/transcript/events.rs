@@ -1,8 +1,9 @@
 //! Events of runs as changes of the transcript.
 
-use crate::transcript::items::{AgentCall, Call, CallState, Drawing, SubAgent, Thinking, Tone, summary, text_of};
+use crate::transcript::items::{AgentCall, Call, CallState, Drawing, SubAgent, Thinking, Tone, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Item, Transcript};
+use pinion_protocol::arguments::summary;
 use pinion_protocol::compaction::SUMMARY_FRAME;
 use pinion_protocol::{Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall};
 use serde_json::Value;

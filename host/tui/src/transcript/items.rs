@@ -139,23 +139,3 @@ pub(crate) fn text_of(content: &[Content]) -> String {
     };
     content.iter().filter_map(part).collect::<Vec<_>>().join("\n")
 }
-
-/// Returns the arguments of a call in one line, without names if there are few. Edits are counted, because the result
-/// shows them.
-pub(crate) fn summary(arguments: &Value) -> String {
-    match arguments {
-        Value::Object(fields) if fields.len() <= 3 => {
-            let values = fields.iter().map(|(name, value)| match value {
-                Value::String(text) => text.clone(),
-                Value::Array(edits) if name == "edits" => match edits.len() {
-                    1 => "1 edit".to_owned(),
-                    n => format!("{n} edits"),
-                },
-                other => other.to_string(),
-            });
-            values.collect::<Vec<_>>().join("  ")
-        }
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}

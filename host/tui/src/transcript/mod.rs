@@ -7,12 +7,13 @@ mod drawing;
 mod events;
 mod items;
 mod render;
+mod search;
 mod segments;
 mod settled;
 mod window;
 
 pub use self::items::Tone;
-pub(crate) use self::items::{CallState, Item, summary};
+pub(crate) use self::items::{CallState, Item};
 pub(crate) use self::render::{FRAME, spinner};
 
 use crate::highlight::{Highlighted, Highlights, Job};
@@ -21,6 +22,7 @@ use crate::theme::Theme;
 use crate::transcript::events::Runs;
 use crate::transcript::settled::Settled;
 use crate::transcript::window::Position;
+use pinion_protocol::arguments::summary;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -78,6 +80,8 @@ pub(crate) struct Transcript {
     /// The item that keys apply to.
     selected: Option<usize>,
     settled: Settled,
+    /// Item and row of the match that the search shows.
+    found: Option<(usize, usize)>,
 }
 
 impl Transcript {
@@ -100,6 +104,7 @@ impl Transcript {
             position: Position::End,
             selected: None,
             settled: Settled::default(),
+            found: None,
         }
     }
 
@@ -270,21 +275,6 @@ impl Transcript {
     /// Lets all items be folded or unfolded together again.
     pub(crate) fn forget_folds(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.is_unfolded = None);
-    }
-
-    /// Finds the next item above or below the window's top whose text contains `query`, ignoring case, and shows it.
-    pub(crate) fn find(&mut self, query: &str, is_down: bool) -> bool {
-        let query = query.to_lowercase();
-        if query.is_empty() {
-            return false;
-        }
-        let top = self.top().unwrap_or(self.len());
-        let matches = |at: &usize| self.entries[*at].item.haystack().to_lowercase().contains(&query);
-        let found = match is_down {
-            true => (top + 1..self.len()).find(matches),
-            false => (0..top.min(self.len())).rev().find(matches),
-        };
-        found.inspect(|at| self.show(*at)).is_some()
     }
 
     /// Shows the user's message before or after the top of the window.

@@ -6,9 +6,10 @@
 use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
-use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone, summary};
+use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone};
 use crate::transcript::{Look, drawing};
 use pinion_protocol::Display;
+use pinion_protocol::arguments::summary;
 use ratatui_core::style::Style;
 use std::time::Duration;
 

@@ -20,6 +20,8 @@ impl App {
                 let help = self.settings.keys.help();
                 self.page(&help);
             }
+            ("resume", "") => self.requests.push(Request::List(Pick::Session)),
+            ("model", "") => self.requests.push(Request::List(Pick::Model)),
             ("theme", "") => self.requests.push(Request::List(Pick::Theme)),
             ("theme", name) => self.requests.push(Request::Theme(name.to_owned())),
             ("plan", task) => self.plan_command(task, now),

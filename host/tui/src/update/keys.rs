@@ -50,7 +50,7 @@ impl App {
             return;
         }
         if let Some(picker) = &mut self.picker {
-            let picked = picker.key(key);
+            let picked = picker.key(key, now);
             return self.picked(picked, now);
         }
         if self.search.is_some() {
@@ -108,6 +108,7 @@ impl App {
             Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
             Action::Search => {
                 self.search = Some(String::new());
+                self.transcript.begin_search();
                 self.is_viewing = self.settings.is_inline;
             }
             Action::Copy => self.copy(now),
@@ -288,15 +289,21 @@ impl App {
             KeyCode::Char('s' | 'p' | 'r') if is_control => self.find(false, now),
             KeyCode::Down => self.find(true, now),
             KeyCode::Char('n') if is_control => self.find(true, now),
-            KeyCode::Backspace => drop(query.pop()),
-            KeyCode::Char(c) if !is_control => query.push(c),
+            KeyCode::Backspace => {
+                query.pop();
+                self.transcript.begin_search();
+            }
+            KeyCode::Char(c) if !is_control => {
+                query.push(c);
+                self.transcript.begin_search();
+            }
             _ => {}
         }
     }
 
     fn find(&mut self, is_down: bool, now: Duration) {
         let Some(query) = self.search.clone() else { return };
-        if !self.transcript.find(&query, is_down) {
+        if !self.transcript.find(&query, is_down, now) {
             self.hint(if is_down { "no match below" } else { "no match above" }, now);
         }
     }

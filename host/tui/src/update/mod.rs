@@ -229,7 +229,8 @@ impl App {
         let hint = self.hint.as_ref().map(|(_, until)| *until);
         let approval = self.approval.as_ref().and_then(Approval::deadline);
         let dialog = self.dialog.as_ref().and_then(PluginDialog::deadline);
-        [frame, hint, approval, dialog, self.draft.1].into_iter().flatten().min()
+        let picker = self.picker.as_ref().and_then(Picker::deadline);
+        [frame, hint, approval, dialog, picker, self.draft.1].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Duration) {
@@ -240,6 +241,7 @@ impl App {
         if let Some(reply) = self.dialog.as_mut().and_then(|dialog| dialog.tick(now)) {
             self.reply(reply);
         }
+        self.picker.iter_mut().for_each(|picker| picker.tick(now));
         if self.draft.1.take_if(|at| now >= *at).is_some() {
             self.requests.push(Request::SaveDraft(self.composer.message()));
         }
@@ -266,10 +268,16 @@ impl App {
         let began = self.status.end();
         (self.approval, self.dialog) = (None, None);
         self.quitting = None;
-        match self.queue.pop_front() {
-            Some(next) => self.submit(next, now),
-            None => self.notify_end(began.map(|began| now.saturating_sub(began))),
+        if !self.submit_next(now) {
+            self.notify_end(began.map(|began| now.saturating_sub(began)));
         }
+    }
+
+    /// Submits the message that waits longest, unless a plan waits for a decision. Returns whether there is one.
+    pub(super) fn submit_next(&mut self, now: Duration) -> bool {
+        let is_deciding = self.picker.as_ref().is_some_and(|picker| picker.pick == Pick::Plan);
+        let next = if is_deciding || self.status.is_busy() { None } else { self.queue.pop_front() };
+        next.map(|next| self.submit(next, now)).is_some()
     }
 
     fn notify_end(&mut self, took: Option<Duration>) {
@@ -330,7 +338,7 @@ impl App {
         }
         match (&mut self.approval, &mut self.picker, &mut self.search) {
             (Some(approval), ..) => approval.paste(text, now),
-            (_, Some(picker), _) => picker.paste(text),
+            (_, Some(picker), _) => picker.paste(text, now),
             (.., Some(search)) => search.push_str(text.lines().next().unwrap_or_default()),
             _ => match picture(text) {
                 Some(path) => self.composer.insert(&path),
@@ -349,7 +357,11 @@ impl App {
     fn picked(&mut self, picked: Picked, now: Duration) {
         let choice = match picked {
             Picked::Nothing => return,
-            Picked::Closed => return drop(self.picker.take()),
+            Picked::Closed => {
+                self.picker = None;
+                self.submit_next(now);
+                return;
+            }
             Picked::Choice(choice) => choice,
             other => return self.session_picked(other, now),
         };

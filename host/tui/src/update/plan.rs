@@ -1,6 +1,6 @@
 //! Plan mode: messages ask for a plan, which the user edits, approves and has executed.
 
-use crate::dialog::picker::{Choice, Pick};
+use crate::dialog::picker::{Choice, Pick, Picker};
 use crate::input::{Facts, Request};
 use crate::transcript::Item;
 use crate::update::App;
@@ -84,7 +84,7 @@ impl App {
             choice(KEEP, "keep it for later", &file),
         ];
         self.planning = Planning { file: Some(file), text, is_on: self.planning.is_on, ..Planning::default() };
-        self.offer(Pick::Plan, choices, now);
+        self.picker = Some(Picker::new(Pick::Plan, choices).appears_at(now));
     }
 
     pub(super) fn decide_on_plan(&mut self, value: &str, now: Duration) {
@@ -104,7 +104,10 @@ impl App {
                 (self.planning.is_on, self.planning.is_revised) = (true, true);
                 self.hint("write what to change; the next plan replaces this one", now);
             }
-            _ => self.hint(format!("`/execute {file}` executes the plan"), now),
+            _ => {
+                self.hint(format!("`/execute {file}` executes the plan"), now);
+                self.submit_next(now);
+            }
         }
     }
 

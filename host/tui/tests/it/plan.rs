@@ -19,6 +19,7 @@ fn with_plan() -> Ui {
     ui.send("fix the test");
     ui.input(Input::Plan { file: FILE.into(), text: "# Fix\n\n## Read the test\n\n## Change the sign\n".into() });
     ui.end(done());
+    ui.wait(300);
     ui
 }
 
@@ -48,6 +49,37 @@ fn plan_is_shown_and_executed() {
     let title = "Read the test".to_owned();
     ui.event(EventKind::PlanStep { step: 1, steps: 2, title, status: StepStatus::Running });
     assert!(ui.screen().contains("step 1 of 2 · waiting for the model"), "{}", ui.screen());
+}
+
+#[test]
+fn keys_that_were_meant_for_the_editor_decide_on_no_plan() {
+    let mut ui = planning();
+    ui.send("fix the test");
+    ui.types("and exe");
+    ui.input(Input::Plan { file: FILE.into(), text: "# Fix\n\n## Read the test\n".into() });
+    ui.end(done());
+    assert!(ui.screen().contains("plan: keys count in a moment"), "{}", ui.screen());
+    for _ in 0..5 {
+        assert_eq!(ui.send("c"), []);
+        assert_eq!(ui.paste("execute\n"), []);
+        ui.wait(200);
+    }
+    ui.wait(100);
+    assert!(ui.screen().contains("plan 4 of 4"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+}
+
+#[test]
+fn messages_wait_for_the_decision_on_a_plan() {
+    let mut ui = planning();
+    ui.send("fix the test");
+    ui.send("and format it");
+    ui.input(Input::Plan { file: FILE.into(), text: "# Fix\n\n## Read the test\n".into() });
+    assert_eq!(ui.input(Input::Finished), []);
+    ui.wait(300);
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    let next = ui.input(Input::Finished);
+    assert_eq!(last(next), Some(Request::Submit("and format it".into())));
 }
 
 #[test]

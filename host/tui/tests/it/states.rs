@@ -118,9 +118,9 @@ fn list_of_models() {
         let choice =
             |name: &str, detail: &str| Choice { value: name.into(), label: name.into(), detail: detail.into() };
         let choices = vec![
-            choice("anthropic/claude-sonnet", "200 k, tools, images · key set"),
-            choice("openai-responses/gpt", "400 k, tools · no key"),
-            choice("ollama/qwen", "32 k · needs none"),
+            choice("anthropic/claude-sonnet", "key set · 200 k context · images · thinking · $3 in, $15 out"),
+            choice("openai-responses/gpt", "no key · 400 k context · thinking · $1.25 in, $10 out"),
+            choice("ollama/qwen", "no key · 32 k context"),
         ];
         ui.input(Input::Choices(Pick::Model, choices));
         ui.types("a");

@@ -4,6 +4,8 @@ use crate::ui::{Ui, agent_start, done, end_of};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, EventKind, Message, RunEnd, TurnTrigger};
 use pinion_tui::{Answer, Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
+use ratatui_core::buffer::Cell;
+use ratatui_core::style::Modifier;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -367,6 +369,44 @@ fn transcript_is_searched_and_prompts_are_jumped_to() {
     ui.key(KeyCode::Esc);
     ui.press(KeyCode::Up, KeyModifiers::ALT);
     assert!(ui.screen().starts_with("› first question"), "{}", ui.screen());
+}
+
+#[test]
+fn matches_are_shown_and_marked_also_in_what_is_folded() {
+    let mut ui = Ui::new(60, 12);
+    ui.start("go");
+    ui.call("1", "bash", json!({ "command": "seq" }));
+    let lines: String =
+        (0..60).map(|n| if n % 20 == 5 { format!("the needle {n}\n") } else { format!("{n}\n") }).collect();
+    ui.result("1", "bash", false, &lines);
+    ui.reply(vec![Content::text("hay\n\n".repeat(50))]);
+    ui.end(done());
+    ui.ctrl('s');
+    ui.types("needle");
+    for (key, line) in [
+        (KeyCode::Enter, "the needle 45"),
+        (KeyCode::Enter, "the needle 25"),
+        (KeyCode::Enter, "the needle 5"),
+        (KeyCode::Enter, "no match above"),
+        (KeyCode::Down, "the needle 25"),
+    ] {
+        ui.key(key);
+        assert!(ui.screen().contains(line), "{line}: {}", ui.screen());
+    }
+    let (buffer, _) = ui.buffer();
+    let is_marked = |cell: &&Cell| cell.modifier.contains(Modifier::REVERSED);
+    let marked: String = buffer.content().iter().filter(is_marked).map(Cell::symbol).collect();
+    assert_eq!(marked, "needle");
+    ui.key(KeyCode::Esc);
+    assert!(!ui.buffer().0.content().iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
+}
+
+#[test]
+fn lists_of_models_and_sessions_open_without_a_name() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(requested(&mut ui, "/model"), [Request::List(Pick::Model)]);
+    assert_eq!(requested(&mut ui, "/resume"), [Request::List(Pick::Session)]);
+    assert_eq!(requested(&mut ui, "/model gpt"), [Request::Submit("/model gpt".into())]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
+use pinion_providers::ThinkingStyle;
 use pinion_session_store::{Scope, SessionDirectory, Summary};
 use pinion_tui::{Choice, Input, NESTED, SlashCommand, Tone};
 use std::collections::HashMap;
@@ -39,10 +40,17 @@ pub(super) async fn models(base: &Base) -> Vec<Choice> {
         let name = format!("{}/{}", model.provider, model.id);
         let key = if has_key(&model.provider) { "key set" } else { "no key" };
         let images = if model.images { " · images" } else { "" };
+        let thinks = if model.thinking == ThinkingStyle::None { "" } else { " · thinking" };
+        // Of a short prompt.
+        let prices = model.prices(0).map(|prices| format!(" · ${} in, ${} out", prices.input, prices.output));
         Choice {
             value: name.clone(),
             label: name,
-            detail: format!("{key} · {} context{images}", tokens(model.context_window)),
+            detail: format!(
+                "{key} · {} context{images}{thinks}{}",
+                tokens(model.context_window),
+                prices.unwrap_or_default()
+            ),
         }
     };
     let mut choices: Vec<Choice> = models.iter().map(|model| choice(model)).collect();
