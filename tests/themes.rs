@@ -8,6 +8,7 @@ const SIZE: (u16, u16) = (80, 24);
 const QUESTION: &str = "\x1b]11;?\x07";
 /// The answer of a terminal with a white background.
 const WHITE: &str = "\x1b]11;rgb:ffff/ffff/ffff\x07";
+const BLACK: &str = "\x1b]11;rgb:0000/0000/0000\x1b\\";
 /// The colours of the user's mark on a dark and on a light background.
 const DARK: &str = "38;2;125;207;255";
 const LIGHT: &str = "38;2;0;98;122";
@@ -40,11 +41,14 @@ fn background_is_asked_for_again_when_the_user_returns() {
     let mut terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for(DARK);
     terminal.wait_for("finished");
+    // A terminal that does not answer is asked once.
+    terminal.keys(&format!("\x1b[O\x1b[I{BLACK}"));
     terminal.keys("\x1b[O\x1b[I");
     terminal.wait_for_nth(QUESTION, 2);
     terminal.keys(WHITE);
     terminal.wait_for(LIGHT);
-    assert_eq!(terminal.exit().0, Some(0));
+    let (status, seen) = terminal.exit();
+    assert_eq!((status, seen.matches(QUESTION).count()), (Some(0), 2), "{seen}");
 }
 
 #[test]

@@ -193,10 +193,13 @@ fn own_directory_is_never_writable() {
     pinion.config(&format!("[sandbox]\nwritable = [\"{}\"]\n", home.display()));
     let ran = pinion.run(["sandbox", "--", "sh", "-c", &format!("echo x >> {}/config.toml", home.display())]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let mut command = pinion.command(["sandbox", "--", "true"]);
-    let output = command.current_dir(home).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("holds credentials or Pinion's own files"), "{error}");
+    pinion.write("../home/sessions/x", "");
+    for own in [home.to_owned(), home.join("sessions")] {
+        let mut command = pinion.command(["sandbox", "--", "true"]);
+        let output = command.current_dir(own).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("holds Pinion's own files"), "{error}");
+    }
 }
 
 #[test]
@@ -211,4 +214,88 @@ fn rule_that_denies_closes_what_the_config_opens() {
     pinion.config(&format!("{opened}[permissions]\ndeny = [\"read:{directory}\"]\n"));
     let ran = pinion.run(["sandbox", "--", "sh", "-c", &read]);
     assert!(ran.code == Some(1) && ran.stdout.is_empty(), "{ran:?}");
+}
+
+/// Settings of git that a program, or a repository, leaves for the next program.
+#[test]
+fn settings_that_one_program_leaves_open_nothing_to_the_next() {
+    let pinion = Pinion::default();
+    let secret = pinion.write("../user/.ssh/id", "TOP-SECRET");
+    for name in [".git/HEAD", ".git/config", ".git/hooks/pre-commit"] {
+        pinion.write(name, "");
+    }
+    let user = secret.ancestors().nth(2).unwrap();
+    let run = |script: &str| {
+        let mut command = pinion.command(["sandbox", "--", "sh", "-c", script]);
+        let output = command.env("HOME", user).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run("mkdir -p sub/.git; printf '[core]\n hooksPath = ../..\n hookspath = /\n' > sub/.git/config");
+    assert!(pinion.workspace().join("sub/.git/config").exists());
+    let seen = run("mv .git moved; cat ~/.ssh/id /..$HOME/.ssh/id; echo end");
+    assert!(seen.contains("end") && !seen.contains("TOP-SECRET"), "{seen}");
+    assert!(pinion.workspace().join(".git/hooks/pre-commit").exists());
+}
+
+#[test]
+fn link_at_a_protected_name_shows_nothing_without_namespaces() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    let secret = pinion.write("../user/.ssh/id", "TOP-SECRET");
+    let hidden = secret.parent().unwrap();
+    pinion.config(&format!("[sandbox]\nhidden = [\"{}\"]\n", hidden.display()));
+    std::os::unix::fs::symlink(hidden, pinion.workspace().join(".claude")).unwrap();
+    let ran = without_namespaces(&pinion, "sandbox -- sh -c 'cat .claude/id; echo end'");
+    assert!(ran.stdout.contains("end") && !ran.stdout.contains("TOP-SECRET"), "{ran:?}");
+}
+
+#[test]
+fn directories_around_what_is_writable_keep_their_places() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    pinion.write("../outer/inner/state/file", "");
+    let outer = pinion.workspace().parent().unwrap().canonicalize().unwrap();
+    let inner = outer.join("outer/inner/state");
+    pinion.config(&format!("[sandbox]\nwritable = [\"{}\", \"{}\"]\n", outer.display(), inner.display()));
+    let script =
+        "cd ..; touch new; mv work moved; mv outer moved; mv outer/inner outer/moved; echo x > outer/inner/new";
+    pinion.run(["sandbox", "--", "sh", "-c", script]);
+    assert!(pinion.workspace().exists() && inner.join("file").exists() && !outer.join("moved").exists());
+    assert!(outer.join("new").exists() && outer.join("outer/inner/new").exists());
+}
+
+#[test]
+fn writable_root_leaves_protected_paths_read_only() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    let protected = pinion.write(".vscode/tasks.json", "mine");
+    pinion.config("[sandbox]\nwritable = [\"/\"]\n");
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", "echo x > new; echo x >> .vscode/tasks.json"]);
+    assert_eq!(std::fs::read_to_string(protected).unwrap(), "mine", "{ran:?}");
+    assert!(pinion.workspace().join("new").exists(), "{ran:?}");
+}
+
+#[test]
+fn workspace_in_a_hidden_directory_is_used_and_its_secrets_are_not() {
+    let pinion = Pinion::default();
+    pinion.write(".env", "TOP-SECRET");
+    pinion.write("file", "mine");
+    let around = pinion.workspace().parent().unwrap().canonicalize().unwrap();
+    let beside = pinion.write("../beside", "TOP-SECRET");
+    let script = format!("cat file .env {}; echo x > new; ls", beside.display());
+    let hidden = format!("[sandbox]\nhidden = [\"{}\"]\n", around.display());
+    pinion.config(&hidden);
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", &script]);
+    assert!(ran.stdout.contains("mine") && ran.stdout.contains("new"), "{ran:?}");
+    assert!(!ran.stdout.contains("TOP-SECRET"), "{ran:?}");
+    let workspace = pinion.workspace().canonicalize().unwrap();
+    pinion.config(&format!("{hidden}[permissions]\ndeny = [\"write:{}\"]\n", workspace.display()));
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", "cat file; echo x > other"]);
+    assert!(ran.stdout.contains("mine") && !workspace.join("other").exists(), "{ran:?}");
 }

@@ -84,7 +84,7 @@ fn key_command_reads_credentials_and_changes_nothing() {
         return;
     }
     let probe = Probe::new();
-    assert_eq!(probe.done("", &[]), "-credential-agent-network-temporary-protected");
+    assert_eq!(probe.done("", &[]), "-credential-agent-network-temporary");
     let status = probe.pinion.run(["sandbox", "--status"]).stdout;
     let state = probe.pinion.home().join(".aws/cli/cache");
     let line = status
@@ -100,12 +100,12 @@ fn grants_of_a_key_command_narrow_it() {
     }
     let probe = Probe::new();
     let grants = "key-command-grants = { network = false, readable = [], writable = [] }";
-    assert_eq!(probe.done(grants, &[]), "-temporary-protected");
+    assert_eq!(probe.done(grants, &[]), "-temporary");
     let status = probe.pinion.run(["sandbox", "--status"]).stdout;
     assert!(status.contains(": no network, no credentials, writes /tmp, /var/tmp\n"), "{status}");
     let named = "key-command-grants = { readable = [\"~/socket\"] }";
     let state = "mkdir \"$HOME/.azure/tokens\" && echo probed-state";
-    assert_eq!(probe.done(named, &[]), "-socket-network-temporary-protected");
+    assert_eq!(probe.done(named, &[]), "-socket-network-temporary");
     assert_eq!(probe.ask(state, named, &[]).code, Some(0));
     assert!(probe.pinion.home().join(".azure/tokens").exists());
 }

@@ -48,7 +48,7 @@ pub use loading::lists::CommandDefinition;
 pub use loading::settings::PluginSettings;
 pub use loading::source::{FileOrigin, Source};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
-pub use paths::protected::HostDirectories;
+pub use paths::protected::{HostDirectories, is_host_part};
 pub use paths::real::without_links;
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
 pub use registry::attempt::Loading;

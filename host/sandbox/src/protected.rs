@@ -100,6 +100,10 @@ impl Repository {
 pub fn protected_in(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = NAMES.iter().map(|name| directory.join(name)).collect();
     let git = directory.join(".git");
+    let repository = |git: &Path, found: &mut Vec<PathBuf>| {
+        repository(git, found);
+        found.extend(git.parent().into_iter().flat_map(|tree| hooks_in(git, tree, directory)));
+    };
     match fs::symlink_metadata(&git) {
         Ok(metadata) if metadata.is_dir() => repository(&git, &mut found),
         // A pointer to a repository must go on pointing to it.
@@ -129,7 +133,6 @@ fn is_repository(directory: &Path) -> bool {
 
 fn repository(git: &Path, found: &mut Vec<PathBuf>) {
     settings(git, found);
-    found.extend(hooks_path(git));
     for submodule in submodules(git) {
         settings(&submodule, found);
     }
@@ -173,14 +176,18 @@ pub(crate) fn submodules(git: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the directory in the workspace that the repository's config names as that of its hooks.
-fn hooks_path(git: &Path) -> Option<PathBuf> {
-    let text = read(&git.join("config"))?;
-    let value = text.lines().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        key.trim().eq_ignore_ascii_case("hookspath").then(|| value.trim().trim_matches('"').to_owned())
-    })?;
-    git.parent()?.join(value).canonicalize().ok()
+/// Returns the directories that the config of a repository names as those of its hooks, as far as they lie in `within`. Git
+/// looks for them in the working tree.
+pub fn hooks_in(git: &Path, tree: &Path, within: &Path) -> Vec<PathBuf> {
+    let values = ["config", "config.worktree"].iter().filter_map(|name| read(&git.join(name))).flat_map(|text| {
+        let value = |line: &str| {
+            let (key, value) = line.split_once('=')?;
+            key.trim().eq_ignore_ascii_case("hookspath").then(|| value.trim().trim_matches('"').to_owned())
+        };
+        text.lines().filter_map(value).collect::<Vec<_>>()
+    });
+    // What lies outside is not writable, and must not be mounted because a file in the workspace says so.
+    values.filter_map(|value| tree.join(value).canonicalize().ok()).filter(|path| path.starts_with(within)).collect()
 }
 
 fn first_line(path: &Path) -> Option<String> {
@@ -260,6 +267,15 @@ pub(crate) mod tests {
             assert!(found.contains(&root.join(path)), "{path}");
         }
         assert!(!found.contains(&root.join(".git")));
+        write(
+            &root.join("sub/.git/config"),
+            "[core]\n\thooksPath = ../..\n\thookspath = /\n\tHOOKSPATH = \"../hooks\"\n",
+        );
+        fs::create_dir_all(root.join("hooks")).unwrap();
+        let found = protected_in(&root);
+        assert!(
+            found.contains(&root.join("hooks")) && found.iter().all(|path| path.starts_with(&root) && *path != root)
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The profile for `sandbox-exec` on macOS.
 
 use crate::policy::{Network, Policy, View};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -31,12 +32,13 @@ pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
     }
     for path in &policy.read_only {
         rule(&mut text, "deny file-write*", "subpath", path)?;
-        // A directory around it cannot be renamed, so that no other takes its place.
-        for around in path.ancestors().skip(1).take_while(|path| !policy.writable.iter().any(|root| root == path)) {
-            if policy.writable.iter().any(|root| around.starts_with(root)) {
-                rule(&mut text, "deny file-write-unlink", "literal", around)?;
-            }
-        }
+    }
+    // A directory around one of these cannot be renamed, so that no other takes its place.
+    let kept = policy.read_only.iter().chain(&policy.hidden).chain(&policy.writable);
+    let around = kept.flat_map(|path| path.ancestors().skip(1));
+    let is_inside = |path: &&Path| policy.writable.iter().any(|root| path.starts_with(root) && path != root);
+    for around in around.filter(is_inside).collect::<BTreeSet<_>>() {
+        rule(&mut text, "deny file-write-unlink", "literal", around)?;
     }
     for path in &policy.pinned {
         rule(&mut text, "deny file-write-unlink", "literal", path)?;

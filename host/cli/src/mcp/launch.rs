@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{LaunchedServer, Launcher, ServerProcess};
 use pinion_plugin_runtime::{ProgramGroup, guard_programs};
-use pinion_sandbox::{Network, Policy, Program};
+use pinion_sandbox::{Network, Policy, Program, Repository};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,8 +96,18 @@ impl ServerLauncher {
         let (mut policy, _) = sandbox.policy(&own).map_err(io::Error::other)?;
         policy.network = if server.network { Network::On } else { Network::Off };
         if !server.write {
-            policy.writable.retain(|path| !path.starts_with(&self.workspace) && !self.workspace.starts_with(path));
-            policy.read_only.clear();
+            let repository = match Repository::of(&self.workspace) {
+                Repository::Elsewhere(repository) => Some(repository),
+                Repository::Inside => None,
+            };
+            let is_project = |path: &PathBuf| {
+                path.starts_with(&self.workspace)
+                    || self.workspace.starts_with(path)
+                    || repository.as_ref().is_some_and(|repository| path == repository)
+            };
+            policy.writable.retain(|path| !is_project(path));
+            // It reads the project, wherever that lies.
+            policy.visible.push(self.workspace.clone());
         }
         Ok(policy)
     }

@@ -13,9 +13,9 @@ use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
 use crate::process::running::Running;
 use crate::process::sandbox_parts::{helper, limits, removed, without_links};
 use pinion_exclusions::{Finder, Found, Place};
-use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram};
+use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
-    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint,
+    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint, hooks_in,
     protected_in, secret_paths,
 };
 use std::path::{Path, PathBuf};
@@ -42,6 +42,8 @@ pub(crate) struct SandboxedPrograms {
     /// The parts of policies that stay the same. Looking at all places of credentials is left to the first program.
     policy: LazyLock<Policy, Box<dyn FnOnce() -> Policy + Send>>,
     workspace: PathBuf,
+    /// The host's directories.
+    own: Vec<PathBuf>,
     /// Files that programs neither read nor change.
     exclusions: Arc<Finder>,
     /// Files that rules deny.
@@ -87,13 +89,14 @@ impl Base {
             SandboxMode::Off => return None,
         };
         let host = self.host_directories();
+        let own = host.private.clone();
         let policy = move || {
             let limits = limits(&settings);
             let secret = secret_paths(paths::home().as_deref());
             let own = without_links(host.private.into_iter());
             let mut writable = without_links(settings.writable.into_iter());
             // Credentials can be handed out, the host's own files cannot.
-            writable.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+            writable.retain(|path| !own.iter().any(|own| is_host_part(own, path)));
             Policy {
                 writable,
                 read_only: Vec::new(),
@@ -114,6 +117,7 @@ impl Base {
             launcher,
             policy: LazyLock::new(Box::new(policy)),
             workspace: self.workspace.clone(),
+            own,
             exclusions: self.config.exclusions.clone(),
             denied: self.config.denied.clone(),
             removed: self.paths.removed(),
@@ -134,10 +138,10 @@ impl SandboxedPrograms {
         if let Some(problem) = &self.denied.problem {
             return Err(format!("no program can start: {problem}"));
         }
-        if self.policy.hidden.contains(&self.workspace) && !self.policy.writable.contains(&self.workspace) {
+        if without_links(self.own.iter().cloned()).iter().any(|own| is_host_part(own, &self.workspace)) {
             return Err(format!(
-                "no program can start: the workspace `{}` holds credentials or Pinion's own files, which programs cannot \
-                 see\nhint: start Pinion in another directory",
+                "no program can start: the workspace `{}` holds Pinion's own files, which programs cannot see\nhint: start \
+                 Pinion in another directory",
                 self.workspace.display()
             ));
         }
@@ -176,14 +180,17 @@ impl SandboxedPrograms {
         policy.read_only = protected;
         if let Repository::Elsewhere(repository) = Repository::of(&self.workspace) {
             policy.read_only.extend(protected_in(&repository));
+            policy.read_only.extend(hooks_in(&repository, &self.workspace, &self.workspace));
             policy.writable.push(repository);
         }
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
         let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
         policy.visible.retain(|path| !is_denied(path));
-        policy
-            .writable
-            .retain(|path| !is_denied(path) && !self.denied.read_only.iter().any(|denied| path.starts_with(denied)));
+        policy.writable.retain(|path| !is_denied(path));
+        let is_unwritten = |path: &PathBuf| self.denied.read_only.iter().any(|denied| path.starts_with(denied));
+        // They are read all the same, wherever they lie.
+        let unwritten: Vec<PathBuf> = policy.writable.extract_if(.., |path| is_unwritten(path)).collect();
+        policy.visible.extend(unwritten);
         policy.read_only.extend(self.denied.read_only.iter().cloned());
         let temporary = scratch.join(TEMPORARY);
         policy.temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();

@@ -42,6 +42,8 @@ struct On {
     settings: SandboxSettings,
     /// Sessions, keys and caches of Pinion.
     own: Vec<PathBuf>,
+    /// The directories of Pinion, which no command changes.
+    unwritten: Vec<PathBuf>,
     /// Directory for what commands create at protected paths.
     removed: PathBuf,
     checked: OnceLock<Result<Support, String>>,
@@ -65,6 +67,7 @@ impl KeyCommandSandbox {
             enforcement,
             settings: settings.clone(),
             own: own.into_iter().chain(data).collect(),
+            unwritten: vec![paths.config.clone(), paths.data.clone()],
             removed: paths.removed(),
             checked: OnceLock::new(),
         };
@@ -115,7 +118,8 @@ impl On {
         let state = || without_links(STATE.iter().filter_map(below));
         let mut writable = grants.writable.as_deref().map_or_else(state, existing);
         let code = CODE.iter().filter_map(below);
-        let read_only = writable.iter().flat_map(|path| protected_in(path)).chain(without_links(code)).collect();
+        let closed = without_links(code.chain(self.unwritten.iter().cloned()));
+        let read_only = writable.iter().flat_map(|path| protected_in(path)).chain(closed).collect();
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();

@@ -1,7 +1,7 @@
 //! The rows of calls and their results.
 
 use crate::output::terminal::Style;
-use crate::output::{PartExt as _, Text, count, fit, size, text};
+use crate::output::{PartExt as _, Text, fit, size, text};
 use pinion_agent::Content;
 use pinion_agent::arguments::summary;
 use pinion_agent::tool::Ledger;

@@ -63,19 +63,30 @@ const SYSTEM_MAGIC: [u64; 13] = [
     0x4249_4e4d,
 ];
 /// Entries of the host's directories that belong to the host even if the workspace lies beside them.
-const HOST_PARTS: [&str; 16] = [
+const HOST_PARTS: [&str; 27] = [
+    "audit.jsonl",
     "auth.toml",
     "cache",
     "cache.key",
+    "checkpoints",
     "components",
     "config.toml",
     "context",
+    "drafts",
     "grants.toml",
     "history",
+    "mcp",
+    "mcp-auth.json",
+    "mcp-servers",
+    "mcp.json",
+    "mcp.lock",
     "models.toml",
     "output",
+    "permissions.toml",
+    "plugin-storage",
     "plugins",
     "recordings",
+    "removed",
     "sdk",
     "sessions",
     "trust.lock",
@@ -253,8 +264,13 @@ pub(crate) fn identity(_metadata: &std::fs::Metadata) -> Option<Identity> {
 
 /// Returns whether a workspace lies strictly inside a directory of the host and in none of the host's own parts of it.
 fn is_apart(host: &Path, workspace: &Path) -> bool {
-    let first = workspace.strip_prefix(host).ok().and_then(|below| below.iter().next());
-    first.is_some_and(|first| !HOST_PARTS.iter().any(|part| first.eq_ignore_ascii_case(part)))
+    workspace.starts_with(host) && !is_host_part(host, workspace)
+}
+
+/// Returns whether a path is a directory of the host, or lies in one of the host's own parts of it. Both have no links.
+pub fn is_host_part(host: &Path, path: &Path) -> bool {
+    let Ok(below) = path.strip_prefix(host) else { return false };
+    below.iter().next().is_none_or(|first| HOST_PARTS.iter().any(|part| first.eq_ignore_ascii_case(part)))
 }
 
 /// Finds links directly in a host directory, with their targets: a key file may be kept elsewhere and linked to.

@@ -57,7 +57,9 @@ pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
         let inside: Vec<&Path> = hidden.iter().filter(|path| !visible.starts_with(path)).copied().collect();
         around(visible, &inside, &mut grants.read, &mut entries)?;
     }
-    for read_only in policy.read_only.iter().filter(|path| path.exists() && !views.hide(path)) {
+    // A link, which a repository can contain, would open what it leads to.
+    let is_itself = |path: &Path| path.canonicalize().is_ok_and(|real| real == path);
+    for read_only in policy.read_only.iter().filter(|path| is_itself(path) && !views.hide(path)) {
         let inside: Vec<&Path> = hidden.iter().filter(|path| !read_only.starts_with(path)).copied().collect();
         around(read_only, &inside, &mut grants.read, &mut entries)?;
     }
@@ -77,7 +79,7 @@ fn around(path: &Path, holes: &[&Path], found: &mut Vec<PathBuf>, entries: &mut 
     if holes.iter().any(|hole| path.starts_with(hole)) {
         return Ok(());
     }
-    if !holes.iter().any(|hole| hole.starts_with(path)) {
+    if !holes.iter().any(|hole| hole.starts_with(path)) || path.is_file() {
         found.push(path.to_owned());
         return Ok(());
     }

@@ -131,6 +131,8 @@ fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
             // It is gone with the directory around it.
             View::Hidden | View::Excluded if path.parent().is_some_and(|around| views.hide(around)) => continue,
             View::Hidden | View::Excluded => Change::Hide,
+            // What is writable around it is visible.
+            View::Visible if path.parent().is_some_and(|around| views.of(around) == Some(View::Writable)) => continue,
             View::Visible => Change::Read,
             View::Writable => Change::Write,
         };
@@ -150,28 +152,38 @@ fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
     Ok(places)
 }
 
-/// Returns the directories between writable directories and the read-only and hidden paths in them.
+/// Returns the directories between a writable directory and what lies in it and is read-only, hidden or writable itself. If
+/// one of them were moved, another could take the place of what it holds, for this program or for a later one.
 fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
-    // Not the path itself, which is no directory around itself.
-    let root = |path: &Path| {
-        let around = policy.writable.iter().filter(|root| path != *root && path.starts_with(root));
-        around.max_by_key(|root| root.as_os_str().len())
-    };
     let mut pinned = BTreeSet::new();
-    for path in policy.read_only.iter().chain(&policy.hidden) {
-        if let Some(root) = root(path) {
+    for path in policy.read_only.iter().chain(&policy.hidden).chain(&policy.writable) {
+        if let Some(root) = roots(policy, path).min_by_key(|root| root.as_os_str().len()) {
             pinned.extend(path.ancestors().skip(1).take_while(|ancestor| ancestor != root).map(Path::to_owned));
         }
     }
-    pinned.extend(policy.pinned.iter().filter(|path| root(path).is_some()).cloned());
-    // A directory that is not writable keeps its name anyway, and must not become writable.
-    pinned.retain(|path| !policy.read_only.iter().any(|root| path.starts_with(root)));
+    pinned.extend(policy.pinned.iter().filter(|path| roots(policy, path).next().is_some()).cloned());
+    // A directory in a read-only one keeps its name anyway, and must not become writable.
+    pinned.retain(|path| {
+        let root = roots(policy, path).max_by_key(|root| root.as_os_str().len());
+        !policy
+            .read_only
+            .iter()
+            .any(|closed| path.starts_with(closed) && root.is_none_or(|root| closed.starts_with(root)))
+    });
     pinned
+}
+
+/// Returns the writable directories around a path, which is none around itself.
+fn roots<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
+    policy.writable.iter().filter(move |root| path != *root && path.starts_with(root))
 }
 
 fn apply(place: &Place, places: &[Place], closed: &mut Vec<PathBuf>) -> Result<(), SandboxError> {
     let path = text(&place.path)?;
     match place.change {
+        Change::Hide if path == "/" => Err(SandboxError::step("hide `/`", "programs need it")),
+        // A mount over the root would leave what is below it in reach by `/..`. It is read-only unless it is writable.
+        Change::Read if path == "/" => Ok(()),
         Change::Hide if place.path.is_dir() => {
             let holds = |other: &Place| other.change != Change::Hide && other.path.starts_with(&place.path);
             let mode = if places.iter().any(holds) { "mode=755,size=1m" } else { "mode=000,size=4k" };
@@ -193,7 +205,9 @@ fn apply(place: &Place, places: &[Place], closed: &mut Vec<PathBuf>) -> Result<(
         }
         Change::Read => {
             target(&place.path, &place.original)?;
-            bind(&place.original, path)
+            bind(&place.original, path)?;
+            // Where `/` is writable, so is a part of it that is mounted.
+            change(path, MountAttributes { set: READ_ONLY, clear: 0, recursive: true })
         }
     }
 }

@@ -67,6 +67,8 @@ pub struct Answers {
     held: Vec<Event>,
     /// Their text, behind the mark of the beginning.
     text: String,
+    /// Esc came last. With the one that begins an answer it is read as a single key.
+    is_after_escape: bool,
 }
 
 impl Answers {
@@ -80,9 +82,14 @@ impl Answers {
     pub fn take(&mut self, event: Event, passed: &mut impl Extend<Event>) -> Option<Background> {
         let key = event.as_key_press_event();
         if self.held.is_empty() {
+            let was_after_escape = std::mem::take(&mut self.is_after_escape);
             match key {
                 Some(key) if is(key, ']', KeyModifiers::ALT) => self.held.push(event),
-                _ => passed.extend([event]),
+                Some(key) if was_after_escape && is(key, ']', KeyModifiers::NONE) => self.held.push(event),
+                _ => {
+                    self.is_after_escape = key.is_some_and(|key| key.code == KeyCode::Esc);
+                    passed.extend([event]);
+                }
             }
             return None;
         }
@@ -167,6 +174,15 @@ mod tests {
             let events = [vec![plain('h')], answer(text, end), vec![plain('i')]].concat();
             assert_eq!(taken(events), (vec![background], vec![plain('h'), plain('i')]), "{text}");
         }
+    }
+
+    #[test]
+    fn answer_right_behind_escape_is_found() {
+        let escape = Event::Key(KeyCode::Esc.into());
+        let mut events = answer("11;rgb:0/0/0", bell());
+        events[0] = plain(']');
+        let events = [vec![escape.clone()], events, vec![escape.clone(), plain(']'), plain('x')]].concat();
+        assert_eq!(taken(events), (vec![Background::Dark], vec![escape.clone(), escape, plain(']'), plain('x')]));
     }
 
     #[test]

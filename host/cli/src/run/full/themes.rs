@@ -25,7 +25,7 @@ const ANSWERED: Duration = Duration::from_millis(200);
 pub(super) struct Look {
     is_automatic: bool,
     background: Option<Background>,
-    /// Time of a question to the terminal that it has not answered.
+    /// Time of a question to the terminal that it has not answered. There is one at a time.
     asked: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ impl Look {
     /// not know it, and few colours make no palette.
     pub(super) fn question(&mut self) -> &'static str {
         let has_answer = depth() > Depth::Sixteen && std::env::var("TERM").is_ok_and(|term| term != "linux");
-        if !self.is_automatic || !has_answer {
+        if !self.is_automatic || !has_answer || self.asked.is_some() {
             return "";
         }
         self.asked = Some(Instant::now());
@@ -49,7 +49,7 @@ impl Look {
 
     /// Returns the time until which an answer is likely to arrive, if one is missing.
     pub(super) fn answer_until(&self) -> Option<Instant> {
-        self.asked.map(|asked| asked + ANSWERED)
+        self.asked.map(|asked| asked + ANSWERED).filter(|until| *until > Instant::now())
     }
 
     /// Loads the theme that the user has chosen.
