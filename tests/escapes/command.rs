@@ -299,3 +299,38 @@ fn workspace_in_a_hidden_directory_is_used_and_its_secrets_are_not() {
     let ran = pinion.run(["sandbox", "--", "sh", "-c", "cat file; echo x > other"]);
     assert!(ran.stdout.contains("mine") && !workspace.join("other").exists(), "{ran:?}");
 }
+
+#[test]
+fn server_that_may_not_write_changes_neither_the_project_nor_its_repository() {
+    let pinion = Pinion::default();
+    let work = pinion.workspace().canonicalize().unwrap();
+    let repository = work.parent().unwrap().join("main/.git");
+    for part in ["objects/x", "refs/x", "hooks/x", "worktrees/w/x"] {
+        pinion.write(&format!("../main/.git/{part}"), "");
+    }
+    pinion.write("../main/.git/HEAD", "ref: refs/heads/main\n");
+    pinion.write("../main/.git/worktrees/w/commondir", "../..\n");
+    pinion.write("../main/.git/worktrees/w/gitdir", format!("{}\n", work.join(".git").display()));
+    pinion.write(".git", format!("gitdir: {}\n", repository.join("worktrees/w").display()));
+    let open = pinion.write("../open/.vscode/tasks.json", "mine");
+    let open = open.ancestors().nth(2).unwrap().canonicalize().unwrap();
+    pinion.config(&format!("[sandbox]\nwritable = [\"{}\"]\n", open.display()));
+    let script = format!(
+        "cat file > {open}/seen; echo x > new; echo x > {repository}/refs/new; echo x > {repository}/hooks/new; \
+         echo x > {open}/.vscode/tasks.json",
+        open = open.display(),
+        repository = repository.display()
+    );
+    pinion.write("file", "read");
+    let server = json!({ "command": "sh", "args": ["-c", script], "write": false });
+    std::fs::write(pinion.home().join("mcp.json"), json!({ "mcpServers": { "x": server } }).to_string()).unwrap();
+    let ended = pinion.run(["mcp", "test", "x"]);
+    for (path, text) in [("file", Some("read")), ("new", None)] {
+        assert_eq!(std::fs::read_to_string(work.join(path)).ok().as_deref(), text, "{ended:?}");
+    }
+    assert!(!repository.join("refs/new").exists() && !repository.join("hooks/new").exists(), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(open.join(".vscode/tasks.json")).unwrap(), "mine");
+    if has_namespaces() {
+        assert_eq!(std::fs::read_to_string(open.join("seen")).unwrap(), "read", "{ended:?}");
+    }
+}

@@ -72,6 +72,7 @@ fn main() {
     }
     // First, because memory that was used before would be used again.
     day();
+    files();
     for items in [10_000, 100_000] {
         println!("{items} messages");
         measure("from the messages to the first frame", RESUMES, |_| {
@@ -105,6 +106,28 @@ fn main() {
     }
 }
 
+/// Times each key of a file's name behind `@`, among 100,000 files.
+fn files() {
+    let path = |n: usize| format!("crates/part-{}/src/module_{}/file_{n}.rs", n % 97, n % 1_013);
+    let files: Vec<String> = (0..100_000).map(path).collect();
+    println!("{} files", files.len());
+    let files = Arc::new(files);
+    for typed in ["@", "@m", "@mo", "@mod", "@mod4"] {
+        let mut times = Vec::new();
+        for _ in 0..RESUMES {
+            let mut bench = Bench::new(100);
+            bench.input(Input::Files(files.clone()));
+            let (last, before) = typed.as_bytes().split_last().unwrap();
+            before.iter().for_each(|c| bench.key(KeyCode::Char(char::from(*c))));
+            let started = Instant::now();
+            bench.key(KeyCode::Char(char::from(*last)));
+            black_box(bench.frame());
+            times.push(started.elapsed());
+        }
+        print_percentiles(&format!("the last key of `{typed}`"), times);
+    }
+}
+
 /// Times frames and prints percentiles.
 fn measure(what: &str, times: u64, mut frame: impl FnMut(u64)) {
     let once = |number| {
@@ -112,7 +135,10 @@ fn measure(what: &str, times: u64, mut frame: impl FnMut(u64)) {
         frame(number);
         started.elapsed()
     };
-    let mut times: Vec<Duration> = (0..times).map(once).collect();
+    print_percentiles(what, (0..times).map(once).collect());
+}
+
+fn print_percentiles(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e3;
     println!("  {what:<40} p50 {:>8.3} ms   p99 {:>8.3} ms   most {:>8.3} ms", at(50), at(99), at(100));

@@ -51,17 +51,27 @@ fn is_beginning(bytes: &[u8], at: usize) -> bool {
     !before.is_ascii_alphanumeric() || before.is_ascii_lowercase() && bytes[at].is_ascii_uppercase()
 }
 
+/// A match: what it lacks in score, the length of its text, and its index. The least is the best.
+pub(crate) type Match = (i32, usize, usize);
+
 /// Returns the indices of at most `limit` texts that match, best first; with an empty query, the first ones.
 pub(crate) fn filter<'a>(query: &str, texts: impl Iterator<Item = &'a str>, limit: usize) -> Vec<usize> {
+    best(matches(query, texts.enumerate()), limit)
+}
+
+/// Returns the matches among texts with an index each. A longer query with the same beginning matches no others.
+pub(crate) fn matches<'a>(query: &str, texts: impl Iterator<Item = (usize, &'a str)>) -> Vec<Match> {
     let query: String = query.chars().filter(|c| !c.is_whitespace()).collect();
     if query.is_empty() {
-        return (0..texts.take(limit).count()).collect();
+        return texts.map(|(at, _)| (0, 0, at)).collect();
     }
     let has_capitals = query.bytes().any(|byte| byte.is_ascii_uppercase());
-    let mut found: Vec<(i32, usize, usize)> = texts
-        .enumerate()
-        .filter_map(|(at, text)| score(query.as_bytes(), has_capitals, text).map(|score| (-score, text.len(), at)))
-        .collect();
+    let score = |text| score(query.as_bytes(), has_capitals, text);
+    texts.filter_map(|(at, text)| score(text).map(|score| (-score, text.len(), at))).collect()
+}
+
+/// Returns the indices of at most `limit` matches, best first.
+pub(crate) fn best(mut found: Vec<Match>, limit: usize) -> Vec<usize> {
     if found.len() > limit {
         found.select_nth_unstable(limit);
         found.truncate(limit);
@@ -75,22 +85,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn best<'a>(query: &str, texts: &[&'a str]) -> Option<&'a str> {
+    fn first<'a>(query: &str, texts: &[&'a str]) -> Option<&'a str> {
         filter(query, texts.iter().copied(), 10).first().map(|at| texts[*at])
     }
 
     #[test]
     fn beginnings_of_words_and_names_of_files_win() {
-        assert_eq!(best("mod", &["compose/d.rs", "src/model.rs", "src/mod.rs"]), Some("src/mod.rs"));
-        assert_eq!(best("tr", &["/text-ring", "/tree", "/attract"]), Some("/tree"));
-        assert_eq!(best("HK", &["hk", "HouseKeeper"]), Some("HouseKeeper"));
-        assert_eq!(best("xyz", &["abc"]), None);
+        assert_eq!(first("mod", &["compose/d.rs", "src/model.rs", "src/mod.rs"]), Some("src/mod.rs"));
+        assert_eq!(first("tr", &["/text-ring", "/tree", "/attract"]), Some("/tree"));
+        assert_eq!(first("HK", &["hk", "HouseKeeper"]), Some("HouseKeeper"));
+        assert_eq!(first("xyz", &["abc"]), None);
     }
 
     proptest! {
         #[test]
         fn any_text_matches_itself(text in "\\PC{0,20}") {
             prop_assert_eq!(filter(&text, std::iter::once(text.as_str()), 5), [0]);
+        }
+
+        #[test]
+        fn longer_query_matches_among_the_matches_of_its_beginning(
+            query in "[abA /]{1,6}", at in 0..6_usize, texts in prop::collection::vec("[abAB/]{0,8}", 0..20),
+        ) {
+            let beginning: String = query.chars().take(at).collect();
+            let all = || texts.iter().map(String::as_str).enumerate();
+            let narrowed = matches(&beginning, all()).into_iter().map(|(.., at)| (at, texts[at].as_str()));
+            let mut narrowed = matches(&query, narrowed);
+            narrowed.sort_unstable_by_key(|found| found.2);
+            prop_assert_eq!(narrowed, matches(&query, all()));
         }
     }
 }

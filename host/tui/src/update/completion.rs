@@ -1,9 +1,10 @@
 //! Completion of slash commands, their arguments, and files.
 
 use crate::dialog::picker::Choice;
-use crate::fuzzy::filter;
+use crate::fuzzy::{best, filter, matches};
 use crate::input::Request;
 use crate::update::App;
+use std::sync::Arc;
 
 /// Maximum number of entries.
 const MAX_ENTRIES: usize = 100;
@@ -36,6 +37,15 @@ pub(super) struct Search {
     start: usize,
     is_closed: bool,
     has_files: bool,
+    narrowed: Option<Narrowed>,
+}
+
+/// The files that match what was typed, among which those are that match when more is typed.
+#[derive(Debug)]
+struct Narrowed {
+    files: Arc<Vec<String>>,
+    query: String,
+    matches: Vec<usize>,
 }
 
 impl App {
@@ -104,10 +114,16 @@ impl App {
             self.requests.push(Request::ListFiles);
         }
         let files = self.files.clone();
-        let matches = filter(query, files.iter().map(String::as_str), MAX_ENTRIES);
+        let is_same = |known: &Narrowed| Arc::ptr_eq(&known.files, &files) && query.starts_with(&known.query);
+        let found = match self.completion.narrowed.take().filter(is_same) {
+            Some(known) => matches(query, known.matches.into_iter().map(|at| (at, files[at].as_str()))),
+            None => matches(query, files.iter().map(String::as_str).enumerate()),
+        };
+        let narrowed = found.iter().map(|(.., at)| *at).collect();
+        self.completion.narrowed = Some(Narrowed { files: files.clone(), query: query.to_owned(), matches: narrowed });
         let choice =
             |at: usize| Choice { value: format!("@{} ", files[at]), label: files[at].clone(), detail: String::new() };
-        self.open(start - 1, matches.into_iter().map(choice).collect(), Kind::File);
+        self.open(start - 1, best(found, MAX_ENTRIES).into_iter().map(choice).collect(), Kind::File);
     }
 
     fn open(&mut self, start: usize, choices: Vec<Choice>, kind: Kind) {
