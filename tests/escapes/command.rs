@@ -334,3 +334,39 @@ fn server_that_may_not_write_changes_neither_the_project_nor_its_repository() {
         assert_eq!(std::fs::read_to_string(open.join("seen")).unwrap(), "read", "{ended:?}");
     }
 }
+
+/// The parents of a workspace below `/tmp` lie in the private directory that the programs of a session share.
+#[test]
+fn place_that_a_program_replaced_by_a_link_starts_nothing() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    let work = pinion.workspace().canonicalize().unwrap();
+    let around = work.parent().unwrap();
+    if !around.starts_with("/tmp") {
+        return;
+    }
+    let victim = pinion.write("../victim/file", "mine");
+    let victim = victim.parent().unwrap().canonicalize().unwrap();
+    let swap = format!(
+        "cd / && mv {0} /tmp/away && mkdir {0} && ln -s {1} {2}",
+        around.display(),
+        victim.display(),
+        work.display()
+    );
+    let calls = [swap.as_str(), "echo escaped > new"].map(|script| call("bash", json!({ "command": script })));
+    let replay = pinion.script(&[calls[0].clone(), calls[1].clone(), say("done")]);
+    let ended = pinion.run([
+        "-p",
+        "--approve",
+        "all",
+        "--output-format",
+        "stream-json",
+        "--replay",
+        replay.to_str().unwrap(),
+        "go",
+    ]);
+    assert!(ended.stdout.contains("Symbolic link") || ended.stdout.contains("symbolic links"), "{ended:?}");
+    assert!(!victim.join("new").exists() && !work.join("new").exists(), "{ended:?}");
+}

@@ -3,19 +3,25 @@
 //!
 //! The tree is changed in place in a mount namespace of the program's own. A directory around a read-only path is mounted
 //! over itself, because otherwise it could be renamed and another put in its place.
+//!
+//! Other programs of the user may change the same directories at the same time. So what is mounted, and the place for it, are
+//! open files; no place is reached through a link, and a mount has its attributes before it is attached.
 
 use crate::error::SandboxError;
-use crate::linux::sys::{MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes};
+use crate::linux::sys::{
+    self, MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes, set_tree_attributes,
+};
 use crate::policy::{Policy, View};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::mount::{MsFlags, mount};
-use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use nix::sys::stat::{Mode, SFlag, fstat, makedev, mkdirat, mknod, mknodat};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, symlink};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 /// Directories for temporary files.
@@ -94,30 +100,32 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<(), 
         // One of them may be a link to the other.
         if fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
             match &temporary {
-                Some(original) => writable(original, directory)?,
+                Some(original) => bind(original, Path::new(directory), WRITE)?,
                 None => file_system("tmpfs", directory, MsFlags::MS_NOSUID | MsFlags::MS_NODEV, "mode=1777,size=2g")?,
             }
         }
     }
     let mut closed = Vec::new();
     if Path::new(RUN).is_dir() {
-        file_system("tmpfs", RUN, hard, "mode=755,size=1m")?;
+        closed.push(private(Path::new(RUN), c"755", c"1m")?);
         for (path, original) in &parts {
-            target(Path::new(path), original)?;
-            bind(original, path)?;
+            bind(original, Path::new(path), KEEP)?;
         }
-        closed.push(PathBuf::from(RUN));
     }
+    let cover = required(Path::new(COVER))?;
     for place in &places {
-        apply(place, &places, &mut closed)?;
+        apply(place, &places, &cover, &mut closed)?;
     }
     for socket in sockets.iter().filter(|socket| !policy.visible.contains(socket)) {
-        if fs::symlink_metadata(socket).is_ok_and(|metadata| metadata.file_type().is_socket()) {
-            bind_path(COVER, text(socket)?)?;
+        let found = opened(socket)?;
+        if let Some(found) = found.filter(|found| kind(found).is_ok_and(|kind| kind == SFlag::S_IFSOCK)) {
+            let tree = sys::clone_tree(cover.as_fd()).map_err(|error| mounting(socket, error))?;
+            sys::attach(tree.as_fd(), found.as_fd()).map_err(|error| mounting(socket, error))?;
         }
     }
-    for path in closed {
-        change(text(&path)?, MountAttributes { set: READ_ONLY, ..MountAttributes::default() })?;
+    for tree in closed {
+        let read_only = MountAttributes { set: READ_ONLY, ..MountAttributes::default() };
+        set_tree_attributes(tree.as_fd(), read_only).map_err(|error| SandboxError::step("close a directory", error))?;
     }
     change("/dev", MountAttributes { set: READ_ONLY, ..MountAttributes::default() })
 }
@@ -132,7 +140,12 @@ fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
             View::Hidden | View::Excluded if path.parent().is_some_and(|around| views.hide(around)) => continue,
             View::Hidden | View::Excluded => Change::Hide,
             // What is writable around it is visible.
-            View::Visible if path.parent().is_some_and(|around| views.of(around) == Some(View::Writable)) => continue,
+            View::Visible
+                if path.parent().is_some_and(|around| views.of(around) == Some(View::Writable))
+                    && !policy.hidden.iter().any(|hidden| hidden == path) =>
+            {
+                continue;
+            }
             View::Visible => Change::Read,
             View::Writable => Change::Write,
         };
@@ -178,37 +191,29 @@ fn roots<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a Pat
     policy.writable.iter().filter(move |root| path != *root && path.starts_with(root))
 }
 
-fn apply(place: &Place, places: &[Place], closed: &mut Vec<PathBuf>) -> Result<(), SandboxError> {
-    let path = text(&place.path)?;
+/// Makes a change. What is private to the program and becomes read-only in the end is added to `closed`.
+fn apply(place: &Place, places: &[Place], cover: &OwnedFd, closed: &mut Vec<OwnedFd>) -> Result<(), SandboxError> {
+    let path = place.path.as_path();
+    let is_root = path == Path::new("/");
     match place.change {
-        Change::Hide if path == "/" => Err(SandboxError::step("hide `/`", "programs need it")),
+        Change::Hide if is_root => Err(SandboxError::step("hide `/`", "programs need it")),
         // A mount over the root would leave what is below it in reach by `/..`. It is read-only unless it is writable.
-        Change::Read if path == "/" => Ok(()),
-        Change::Hide if place.path.is_dir() => {
-            let holds = |other: &Place| other.change != Change::Hide && other.path.starts_with(&place.path);
-            let mode = if places.iter().any(holds) { "mode=755,size=1m" } else { "mode=000,size=4k" };
-            let hard = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-            file_system("tmpfs", path, hard, mode)?;
-            closed.push(place.path.clone());
+        Change::Read if is_root => Ok(()),
+        // Beneath a private directory of the same name there is nothing to hide.
+        Change::Hide if at(path)?.is_none() => Ok(()),
+        Change::Hide if is_directory(&place.original) => {
+            let holds = |other: &Place| other.change != Change::Hide && other.path.starts_with(path);
+            let (mode, size) = if places.iter().any(holds) { (c"755", c"1m") } else { (c"000", c"4k") };
+            closed.push(private(path, mode, size)?);
             Ok(())
         }
-        // Beneath a private directory of the same name there is nothing to hide.
-        Change::Hide if !place.path.exists() => Ok(()),
-        Change::Hide => bind_path(COVER, path),
-        // The root of the tree has no place to be mounted over.
-        Change::Write | Change::Pin if path == "/" => {
-            change(path, MountAttributes { clear: READ_ONLY, ..MountAttributes::default() })
+        Change::Hide => bind(cover, path, KEEP),
+        Change::Write | Change::Pin if is_root => {
+            change("/", MountAttributes { clear: READ_ONLY, ..MountAttributes::default() })
         }
-        Change::Write | Change::Pin => {
-            target(&place.path, &place.original)?;
-            writable(&place.original, path)
-        }
-        Change::Read => {
-            target(&place.path, &place.original)?;
-            bind(&place.original, path)?;
-            // Where `/` is writable, so is a part of it that is mounted.
-            change(path, MountAttributes { set: READ_ONLY, clear: 0, recursive: true })
-        }
+        Change::Write | Change::Pin => bind(&place.original, path, WRITE),
+        // Where `/` is writable, so is a part of it that is mounted.
+        Change::Read => bind(&place.original, path, READ),
     }
 }
 
@@ -227,20 +232,44 @@ fn required(path: &Path) -> Result<OwnedFd, SandboxError> {
     opened(path)?.ok_or_else(|| SandboxError::step(format!("open `{}`", path.display()), Errno::ENOENT.desc()))
 }
 
-/// Creates the place for a mount if a private directory covers it.
-fn target(path: &Path, original: &OwnedFd) -> Result<(), SandboxError> {
-    if fs::symlink_metadata(path).is_ok() {
-        return Ok(());
+/// Opens a place in the tree as it is by now; none if there is nothing.
+///
+/// # Errors
+/// It is a link, or leads through one: another program has changed it meanwhile.
+fn at(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    match openat2(AT_FDCWD, path, how) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
+        Err(error) => Err(SandboxError::step(format!("open `{}`", path.display()), error.desc())),
     }
-    let create = || -> io::Result<()> {
-        let parent = path.parent().unwrap_or(path);
-        fs::create_dir_all(parent)?;
-        match fs::metadata(descriptor(original))?.is_dir() {
-            true => fs::create_dir(path),
-            false => fs::File::create_new(path).map(drop),
-        }
+}
+
+/// Opens the place for a mount, and creates it if a private directory covers it.
+fn target(path: &Path, is_directory: bool) -> Result<OwnedFd, SandboxError> {
+    if let Some(found) = at(path)? {
+        return Ok(found);
+    }
+    let failed = |error: Errno| SandboxError::step(format!("create `{}`", path.display()), error.desc());
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(failed(Errno::ENOENT)) };
+    let parent = target(parent, true)?;
+    let created = match is_directory {
+        true => mkdirat(&parent, name, Mode::from_bits_truncate(0o755)),
+        false => mknodat(&parent, name, SFlag::S_IFREG, Mode::from_bits_truncate(0o644), 0),
     };
-    create().map_err(|error| SandboxError::step(format!("create `{}`", path.display()), error))
+    created.map_err(failed)?;
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
+    openat2(&parent, name, how).map_err(failed)
+}
+
+fn kind(file: &OwnedFd) -> Result<SFlag, Errno> {
+    fstat(file).map(|found| SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()))
+}
+
+fn is_directory(file: &OwnedFd) -> bool {
+    kind(file).is_ok_and(|kind| kind == SFlag::S_IFDIR)
 }
 
 /// Mounts a private `/dev`.
@@ -252,9 +281,8 @@ fn devices() -> Result<(), SandboxError> {
     let failed = |error: io::Error| SandboxError::step("create devices", error);
     for (name, original) in &originals {
         let path = format!("/dev/{name}");
-        fs::File::create_new(&path).map_err(failed)?;
-        bind(original, &path)?;
-        change(&path, MountAttributes { clear: NO_DEVICES | READ_ONLY, ..MountAttributes::default() })?;
+        let usable = MountAttributes { clear: NO_DEVICES | READ_ONLY, ..MountAttributes::default() };
+        bind(original, Path::new(&path), usable)?;
     }
     fs::create_dir("/dev/pts").map_err(failed)?;
     file_system("devpts", "/dev/pts", hard, "newinstance,ptmxmode=0666,mode=620")?;
@@ -278,29 +306,39 @@ fn devices() -> Result<(), SandboxError> {
     fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(COVER).map(drop).map_err(failed)
 }
 
-/// Mounts a directory or file for reading and writing.
-fn writable(original: &OwnedFd, path: &str) -> Result<(), SandboxError> {
-    bind(original, path)?;
-    let all = MountAttributes { clear: READ_ONLY, recursive: true, set: 0 };
-    // Mounts below it that were read-only before stay so, which the system reports as an error for all.
-    change(path, all).or_else(|_| change(path, MountAttributes { recursive: false, ..all }))
+/// The attributes of a mount of its own: those of the original, for writing, or for reading alone.
+const KEEP: MountAttributes = MountAttributes { set: 0, clear: 0, recursive: true };
+const WRITE: MountAttributes = MountAttributes { set: 0, clear: READ_ONLY, recursive: true };
+const READ: MountAttributes = MountAttributes { set: READ_ONLY, clear: 0, recursive: true };
+
+/// Mounts a file or directory at a place.
+fn bind(original: &OwnedFd, path: &Path, attributes: MountAttributes) -> Result<(), SandboxError> {
+    let place = target(path, is_directory(original))?;
+    let tree = sys::clone_tree(original.as_fd()).map_err(|error| mounting(path, error))?;
+    if (attributes.set, attributes.clear) != (0, 0) {
+        // Mounts below it that were read-only before stay so, which the system reports as an error for all.
+        set_tree_attributes(tree.as_fd(), attributes)
+            .or_else(|_| set_tree_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes }))
+            .map_err(|error| mounting(path, error))?;
+    }
+    sys::attach(tree.as_fd(), place.as_fd()).map_err(|error| mounting(path, error))
 }
 
-fn bind(original: &OwnedFd, path: &str) -> Result<(), SandboxError> {
-    bind_path(&descriptor(original), path)
-}
-
-fn bind_path(from: &str, path: &str) -> Result<(), SandboxError> {
-    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
-    mount(Some(from), path, None::<&str>, flags, None::<&str>).map_err(|error| mounting(path, error))
+/// Mounts a private directory, and returns its mount.
+fn private(path: &Path, mode: &CStr, size: &CStr) -> Result<OwnedFd, SandboxError> {
+    let place = target(path, true)?;
+    let tree = sys::new_tmpfs(&[(c"mode", mode), (c"size", size)]).map_err(|error| mounting(path, error))?;
+    sys::attach(tree.as_fd(), place.as_fd()).map_err(|error| mounting(path, error))?;
+    Ok(tree)
 }
 
 fn none(path: &str, flags: MsFlags) -> Result<(), SandboxError> {
-    mount(None::<&str>, path, None::<&str>, flags, None::<&str>).map_err(|error| mounting(path, error))
+    mount(None::<&str>, path, None::<&str>, flags, None::<&str>)
+        .map_err(|error| mounting(Path::new(path), error.into()))
 }
 
 fn file_system(kind: &str, path: &str, flags: MsFlags, options: &str) -> Result<(), SandboxError> {
-    mount(Some(kind), path, Some(kind), flags, Some(options)).map_err(|error| mounting(path, error))
+    mount(Some(kind), path, Some(kind), flags, Some(options)).map_err(|error| mounting(Path::new(path), error.into()))
 }
 
 fn change(path: &str, attributes: MountAttributes) -> Result<(), SandboxError> {
@@ -308,16 +346,8 @@ fn change(path: &str, attributes: MountAttributes) -> Result<(), SandboxError> {
         .map_err(|error| SandboxError::step(format!("change the mount of `{path}`"), error))
 }
 
-fn mounting(path: &str, error: Errno) -> SandboxError {
-    SandboxError::step(format!("mount `{path}`"), error.desc())
-}
-
-fn descriptor(file: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
-}
-
-fn text(path: &Path) -> Result<&str, SandboxError> {
-    path.to_str().ok_or_else(|| SandboxError::step(format!("mount `{}`", path.display()), "the path is not text"))
+fn mounting(path: &Path, error: io::Error) -> SandboxError {
+    SandboxError::step(format!("mount `{}`", path.display()), error)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "these calls have no safe wrapper; each block says why it is sound")]
 
 use nix::sched::CloneFlags;
+use std::ffi::CStr;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// Bits of `struct mount_attr`, from `linux/mount.h`.
 pub(super) const READ_ONLY: u64 = 1;
@@ -58,6 +59,58 @@ pub(super) fn set_mount_attributes(path: &str, attributes: MountAttributes) -> i
     })
 }
 
+/// Changes attributes of a mount that a file stands for: one that [`clone_tree`] or [`new_tmpfs`] returned.
+pub(super) fn set_tree_attributes(tree: BorrowedFd<'_>, attributes: MountAttributes) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH | if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
+    let change: [u64; 4] = [attributes.set, attributes.clear, 0, 0];
+    // SAFETY: the path is an empty string, and the size is that of the structure.
+    done(unsafe {
+        let size = size_of_val(&change);
+        libc::syscall(libc::SYS_mount_setattr, tree.as_raw_fd(), c"".as_ptr(), flags, change.as_ptr(), size)
+    })
+}
+
+/// Returns a copy of the mount of a file or directory, from there on and with all mounts in it, that is nowhere attached.
+pub(super) fn clone_tree(original: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags =
+        libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | (libc::AT_EMPTY_PATH | libc::AT_RECURSIVE).cast_unsigned();
+    // SAFETY: the path is an empty string.
+    opened(unsafe { libc::syscall(libc::SYS_open_tree, original.as_raw_fd(), c"".as_ptr(), flags) })
+}
+
+/// Returns a new file system in memory that is nowhere attached, with no programs, devices or rights of files.
+pub(super) fn new_tmpfs(options: &[(&CStr, &CStr)]) -> io::Result<OwnedFd> {
+    // From `linux/mount.h`.
+    const FSOPEN_CLOEXEC: u32 = 1;
+    const SET_STRING: u32 = 1;
+    const CREATE: u32 = 6;
+    const FSMOUNT_CLOEXEC: u32 = 1;
+    const NO_PROGRAMS: u64 = 8;
+    // SAFETY: all texts end with zero, and the descriptors are open.
+    unsafe {
+        let context = opened(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), FSOPEN_CLOEXEC))?;
+        let context = context.as_raw_fd();
+        for (key, value) in options {
+            done(libc::syscall(libc::SYS_fsconfig, context, SET_STRING, key.as_ptr(), value.as_ptr(), 0))?;
+        }
+        let nothing = std::ptr::null::<libc::c_char>();
+        done(libc::syscall(libc::SYS_fsconfig, context, CREATE, nothing, nothing, 0))?;
+        let attributes = NO_SETUID | NO_DEVICES | NO_PROGRAMS;
+        opened(libc::syscall(libc::SYS_fsmount, context, FSMOUNT_CLOEXEC, attributes))
+    }
+}
+
+/// Attaches a mount to an open file or directory, whatever its path is by now.
+pub(super) fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
+    // From `linux/mount.h`: both paths are empty.
+    const EMPTY_PATHS: u32 = 0x04 | 0x40;
+    // SAFETY: the paths are empty strings.
+    done(unsafe {
+        let (from, to) = (tree.as_raw_fd(), target.as_raw_fd());
+        libc::syscall(libc::SYS_move_mount, from, c"".as_ptr(), to, c"".as_ptr(), EMPTY_PATHS)
+    })
+}
+
 /// Gives up all capabilities but those in `kept`, a set of bits, for good.
 pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
@@ -98,6 +151,14 @@ pub(super) fn routing_socket() -> io::Result<File> {
         let descriptor = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
         if descriptor == -1 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }
     }
+}
+
+/// Takes over the descriptor that a system call returned.
+fn opened(result: i64) -> io::Result<OwnedFd> {
+    done(result)?;
+    let descriptor = i32::try_from(result).map_err(io::Error::other)?;
+    // SAFETY: it is new and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 fn done(result: i64) -> io::Result<()> {
