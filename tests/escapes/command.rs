@@ -216,6 +216,18 @@ fn rule_that_denies_closes_what_the_config_opens() {
     assert!(ran.code == Some(1) && ran.stdout.is_empty(), "{ran:?}");
 }
 
+#[test]
+fn own_files_that_are_kept_in_the_workspace_are_closed() {
+    let pinion = Pinion::default();
+    let kept = pinion.write("dotfiles/config.toml", "# TOP-SECRET\n");
+    pinion.write("../home/x", "");
+    std::os::unix::fs::symlink(&kept, pinion.home().join("config.toml")).unwrap();
+    let ran =
+        pinion.run(["sandbox", "--", "sh", "-c", "cat dotfiles/config.toml; echo x > dotfiles/config.toml; echo end"]);
+    assert!(ran.stdout.contains("end") && !ran.stdout.contains("TOP-SECRET"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "# TOP-SECRET\n");
+}
+
 /// Settings of git that a program, or a repository, leaves for the next program.
 #[test]
 fn settings_that_one_program_leaves_open_nothing_to_the_next() {
@@ -301,7 +313,7 @@ fn workspace_in_a_hidden_directory_is_used_and_its_secrets_are_not() {
 }
 
 #[test]
-fn server_that_may_not_write_changes_neither_the_project_nor_its_repository() {
+fn server_that_may_not_write_changes_no_project_and_no_repository() {
     let pinion = Pinion::default();
     let work = pinion.workspace().canonicalize().unwrap();
     let repository = work.parent().unwrap().join("main/.git");

@@ -29,7 +29,7 @@ pub use helper::helper_beside;
 pub use hint::{Denial, hint};
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
 pub use policy::{Enforcement, Layers, Limits, Network, Policy};
-pub use protected::{Repository, hooks_in, protected_in};
+pub use protected::{Repository, hooks_of, protected_among, protected_in};
 pub use protection::Protection;
 pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;

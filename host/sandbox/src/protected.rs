@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Directly in a writable directory.
 const NAMES: &[&str] = &[
@@ -60,8 +60,11 @@ const NAMES: &[&str] = &[
 const IN_REPOSITORY: [&str; 5] = ["hooks", "config", "config.worktree", "commondir", "info/attributes"];
 /// Repositories of submodules and worktrees that are protected at most, and directories in which they are looked for.
 const MAX_NESTED: usize = 500;
-/// Repositories directly in a writable directory that are protected at most.
+/// Repositories directly in a writable directory in which a program can work, and those in which it can write nothing.
 const MAX_INNER: usize = 50;
+const MAX_WHOLE: usize = 2_000;
+/// Directories of a repository that contain no others.
+const CONTENT: [&str; 6] = ["objects", "refs", "logs", "hooks", "info", "worktrees"];
 /// Bytes of a file of git that are read.
 const MAX_GIT_BYTES: u64 = 64 * 1024;
 
@@ -98,33 +101,61 @@ impl Repository {
 ///
 /// Of repositories further inside, only those in its own subdirectories are among them.
 pub fn protected_in(directory: &Path) -> Vec<PathBuf> {
+    protected_among(directory, &[directory.to_owned()])
+}
+
+/// Returns the protected paths in a writable directory, with those in other writable ones that it leads to.
+pub fn protected_among(directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    // Not the whole of one: nothing could be written any more, because a file in it says so.
+    let is_inside = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root) && path != root);
     let mut found: Vec<PathBuf> = NAMES.iter().map(|name| directory.join(name)).collect();
-    let git = directory.join(".git");
-    let repository = |git: &Path, found: &mut Vec<PathBuf>| {
+    let of_git = |git: &Path, tree: &Path, found: &mut Vec<PathBuf>| {
         repository(git, found);
-        found.extend(git.parent().into_iter().flat_map(|tree| hooks_in(git, tree, directory)));
+        found.extend(hooks_of(git, tree).into_iter().filter(is_inside));
     };
+    let git = directory.join(".git");
     match fs::symlink_metadata(&git) {
-        Ok(metadata) if metadata.is_dir() => repository(&git, &mut found),
+        Ok(metadata) if metadata.is_dir() => of_git(&git, directory, &mut found),
         // A pointer to a repository must go on pointing to it.
-        Ok(_) => found.push(git),
+        Ok(_) => {
+            let pointed = pointed(&git).filter(is_inside);
+            pointed.into_iter().for_each(|git| of_git(&git, directory, &mut found));
+            found.push(git);
+        }
         // The directory may itself be a repository, as a bare one is.
-        Err(_) if is_repository(directory) => repository(directory, &mut found),
+        Err(_) if is_repository(directory) => of_git(directory, directory, &mut found),
         Err(_) => {}
     }
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let inner = directories.map(|entry| entry.path().join(".git"));
-    let inner = inner.filter(|git| fs::symlink_metadata(git).is_ok_and(|metadata| metadata.is_dir()));
-    inner.take(MAX_INNER).for_each(|git| repository(&git, &mut found));
+    let mut inner = 0;
+    for tree in directories.map(|entry| entry.path()) {
+        let git = tree.join(".git");
+        let Ok(metadata) = fs::symlink_metadata(&git) else { continue };
+        inner += 1;
+        match metadata.is_dir() {
+            true if inner <= MAX_INNER => of_git(&git, &tree, &mut found),
+            // Of more of them, nothing can be written, and of too many, nowhere.
+            _ if inner <= MAX_WHOLE => found.push(git),
+            _ => {
+                found.push(directory.to_owned());
+                break;
+            }
+        }
+    }
     // What a link leads to is protected where it lies.
     let behind = |path: &PathBuf| match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() => path.canonicalize().ok().filter(|to| to.starts_with(directory)),
+        Ok(metadata) if metadata.is_symlink() => path.canonicalize().ok().filter(is_inside),
         _ => None,
     };
     let targets: Vec<PathBuf> = found.iter().filter_map(behind).collect();
     found.extend(targets);
     found
+}
+
+/// Returns the repository that a `.git` file names.
+fn pointed(pointer: &Path) -> Option<PathBuf> {
+    pointer.parent()?.join(first_line(pointer)?.strip_prefix("gitdir: ")?).canonicalize().ok()
 }
 
 fn is_repository(directory: &Path) -> bool {
@@ -133,10 +164,19 @@ fn is_repository(directory: &Path) -> bool {
 
 fn repository(git: &Path, found: &mut Vec<PathBuf>) {
     settings(git, found);
-    for submodule in submodules(git) {
-        settings(&submodule, found);
+    let (submodules, is_complete) = submodules(git);
+    for submodule in &submodules {
+        settings(submodule, found);
+        let tree = values(submodule, "worktree").into_iter().next_back();
+        found.extend(tree.and_then(|tree| submodule.join(tree).canonicalize().ok()).map(|tree| tree.join(".git")));
     }
-    for entry in fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten().take(MAX_NESTED) {
+    found.extend(Some(git.join("modules")).filter(|_| !is_complete));
+    let worktrees = fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten();
+    for (at, entry) in worktrees.enumerate() {
+        if at == MAX_NESTED {
+            found.push(git.join("worktrees"));
+            break;
+        }
         settings(&entry.path(), found);
         found.push(entry.path().join("gitdir"));
     }
@@ -151,43 +191,59 @@ fn settings(git: &Path, found: &mut Vec<PathBuf>) {
     found.extend(IN_REPOSITORY.iter().map(|name| git.join(name)));
 }
 
-/// Returns the repositories of submodules, which lie as deep as the paths of these.
-pub(crate) fn submodules(git: &Path) -> Vec<PathBuf> {
+/// Returns the repositories of submodules, which lie as deep as the paths of these, and whether these are all.
+pub(crate) fn submodules(git: &Path) -> (Vec<PathBuf>, bool) {
     let (mut found, mut left, mut seen) = (Vec::new(), vec![git.join("modules")], 0);
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            seen += 1;
-            if seen > MAX_NESTED {
-                return found;
-            }
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // A repository may be a directory of others, whatever files a program puts there.
+            let is_content = CONTENT.iter().any(|name| entry.file_name() == *name);
+            if is_content || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
-            let is_whole = entry.path().join("HEAD").is_file() || entry.path().join("config").is_file();
-            match is_whole {
-                true => {
-                    left.push(entry.path().join("modules"));
-                    found.push(entry.path());
-                }
-                false => left.push(entry.path()),
+            seen += 1;
+            if seen > MAX_NESTED {
+                return (found, false);
             }
+            let is_whole = entry.path().join("HEAD").is_file() || entry.path().join("config").is_file();
+            found.extend(Some(entry.path()).filter(|_| is_whole));
+            left.push(entry.path());
         }
     }
-    found
+    (found, true)
 }
 
-/// Returns the directories that the config of a repository names as those of its hooks, as far as they lie in `within`. Git
-/// looks for them in the working tree.
-pub fn hooks_in(git: &Path, tree: &Path, within: &Path) -> Vec<PathBuf> {
-    let values = ["config", "config.worktree"].iter().filter_map(|name| read(&git.join(name))).flat_map(|text| {
-        let value = |line: &str| {
-            let (key, value) = line.split_once('=')?;
-            key.trim().eq_ignore_ascii_case("hookspath").then(|| value.trim().trim_matches('"').to_owned())
-        };
-        text.lines().filter_map(value).collect::<Vec<_>>()
-    });
-    // What lies outside is not writable, and must not be mounted because a file in the workspace says so.
-    values.filter_map(|value| tree.join(value).canonicalize().ok()).filter(|path| path.starts_with(within)).collect()
+/// Returns the directories that the config of a repository names as those of its hooks, with and without the links in them,
+/// whether they exist or not. Git looks for them in the working tree.
+pub fn hooks_of(git: &Path, tree: &Path) -> Vec<PathBuf> {
+    let paths = values(git, "hookspath").into_iter().map(|value| normal(&tree.join(value)));
+    paths.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect()
+}
+
+/// Returns the values of a key, in small letters, in the config of a repository.
+fn values(git: &Path, wanted: &str) -> Vec<String> {
+    let texts = ["config", "config.worktree"].iter().filter_map(|name| read(&git.join(name)));
+    let value = |line: &str| {
+        // A section may stand before it, and a comment behind it.
+        let (key, value) = line.split_once('=')?;
+        let key = key.rsplit([' ', '\t', ']']).find(|word| !word.is_empty())?;
+        let value = value.split([';', '#']).next().unwrap_or_default().replace('"', "");
+        key.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
+    };
+    texts.flat_map(|text| text.lines().filter_map(value).collect::<Vec<_>>()).collect()
+}
+
+/// Resolves `.` and `..` in the text of a path.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            other => normal.push(other),
+        }
+    }
+    normal
 }
 
 fn first_line(path: &Path) -> Option<String> {
@@ -199,9 +255,9 @@ pub(crate) fn read(path: &Path) -> Option<String> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
-    let mut text = String::new();
-    fs::File::open(path).ok()?.take(MAX_GIT_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(MAX_GIT_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(unix)]

@@ -103,7 +103,9 @@ fn unwanted_in(git: &Path) -> Vec<PathBuf> {
     }
     let mut unwanted: Vec<PathBuf> =
         ["config.worktree", "commondir", "info/attributes"].map(|name| git.join(name)).into();
-    for repository in submodules(git).iter().map(PathBuf::as_path).chain([git]) {
+    let (submodules, is_complete) = submodules(git);
+    unwanted.extend(Some(git.join("modules")).filter(|_| !is_complete));
+    for repository in submodules.iter().map(PathBuf::as_path).chain([git]) {
         unwanted.extend(Some(repository.join("config")).filter(|config| !is_harmless_config(config)));
         let hooks = repository.join("hooks");
         match fs::symlink_metadata(&hooks) {

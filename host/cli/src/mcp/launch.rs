@@ -103,7 +103,7 @@ impl ServerLauncher {
             let is_project = |path: &PathBuf| {
                 path.starts_with(&self.workspace)
                     || self.workspace.starts_with(path)
-                    || repository.as_ref().is_some_and(|repository| path == repository)
+                    || repository.as_ref().is_some_and(|repository| repository.starts_with(path))
             };
             policy.writable.retain(|path| !is_project(path));
             // It reads the project, wherever that lies.

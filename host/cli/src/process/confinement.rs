@@ -15,8 +15,8 @@ use crate::process::sandbox_parts::{helper, limits, removed, without_links};
 use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
-    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint, hooks_in,
-    protected_in, secret_paths,
+    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint, hooks_of,
+    protected_among, secret_paths,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -100,7 +100,10 @@ impl Base {
             Policy {
                 writable,
                 read_only: Vec::new(),
-                hidden: without_links(secret.into_iter().chain(settings.hidden)).into_iter().chain(own).collect(),
+                hidden: without_links(secret.into_iter().chain(settings.hidden).chain(linked(&own)))
+                    .into_iter()
+                    .chain(own)
+                    .collect(),
                 excluded: Vec::new(),
                 pinned: Vec::new(),
                 visible: without_links(settings.readable.into_iter()),
@@ -176,13 +179,13 @@ impl SandboxedPrograms {
         let mut policy = self.policy.clone();
         policy.network = self.network.for_program();
         policy.writable.push(self.workspace.clone());
-        let protected: Vec<PathBuf> = policy.writable.iter().flat_map(|path| protected_in(path)).collect();
-        policy.read_only = protected;
         if let Repository::Elsewhere(repository) = Repository::of(&self.workspace) {
-            policy.read_only.extend(protected_in(&repository));
-            policy.read_only.extend(hooks_in(&repository, &self.workspace, &self.workspace));
+            let is_inside = |path: &PathBuf| path.starts_with(&self.workspace) && *path != self.workspace;
+            policy.read_only.extend(hooks_of(&repository, &self.workspace).into_iter().filter(is_inside));
             policy.writable.push(repository);
         }
+        let roots = &policy.writable;
+        policy.read_only.extend(roots.iter().flat_map(|path| protected_among(path, roots)));
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
         let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
         policy.visible.retain(|path| !is_denied(path));
@@ -269,6 +272,15 @@ impl SandboxedPrograms {
     pub(crate) fn command(&self, program: Program<'_>, policy: &Policy) -> Result<std::process::Command, String> {
         self.launcher(policy)?.command(program, policy).map_err(|error: SandboxError| error.to_string())
     }
+}
+
+/// Returns the host's own files that are links: they may lie in a workspace, as with people who keep them in a repository.
+fn linked(own: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = own.iter().flat_map(|own| {
+        let entries = std::fs::read_dir(own).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| is_host_part(own, path))
+    });
+    entries.filter(|path| path.is_symlink() && path.is_file()).collect()
 }
 
 /// A program that is ready to start.

@@ -12,7 +12,7 @@ use crate::files::paths::{self, Paths};
 use crate::process::running::Running;
 use crate::process::sandbox_parts::{helper, limits, removed, without_links};
 use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand};
-use pinion_sandbox::{Enforcement, Launcher, Layers, Network, Policy, Program, Support, protected_in, secret_paths};
+use pinion_sandbox::{Enforcement, Launcher, Layers, Network, Policy, Program, Support, protected_among, secret_paths};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ impl On {
         let mut writable = grants.writable.as_deref().map_or_else(state, existing);
         let code = CODE.iter().filter_map(below);
         let closed = without_links(code.chain(self.unwritten.iter().cloned()));
-        let read_only = writable.iter().flat_map(|path| protected_in(path)).chain(closed).collect();
+        let read_only = writable.iter().flat_map(|path| protected_among(path, &writable)).chain(closed).collect();
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();
