@@ -315,12 +315,12 @@ const READ: MountAttributes = MountAttributes { set: READ_ONLY, clear: 0, recurs
 fn bind(original: &OwnedFd, path: &Path, attributes: MountAttributes) -> Result<(), SandboxError> {
     let place = target(path, is_directory(original))?;
     let tree = sys::clone_tree(original.as_fd()).map_err(|error| mounting(path, error))?;
-    if (attributes.set, attributes.clear) != (0, 0) {
+    let mut changed = set_tree_attributes(tree.as_fd(), attributes);
+    if changed.is_err() && attributes.set == 0 {
         // Mounts below it that were read-only before stay so, which the system reports as an error for all.
-        set_tree_attributes(tree.as_fd(), attributes)
-            .or_else(|_| set_tree_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes }))
-            .map_err(|error| mounting(path, error))?;
+        changed = set_tree_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes });
     }
+    changed.map_err(|error| mounting(path, error))?;
     sys::attach(tree.as_fd(), place.as_fd()).map_err(|error| mounting(path, error))
 }
 

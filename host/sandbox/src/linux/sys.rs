@@ -3,8 +3,7 @@
 #![allow(unsafe_code, reason = "these calls have no safe wrapper; each block says why it is sound")]
 
 use nix::sched::CloneFlags;
-use std::ffi::CStr;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -88,8 +87,8 @@ pub(super) fn new_tmpfs(options: &[(&CStr, &CStr)]) -> io::Result<OwnedFd> {
     const NO_PROGRAMS: u64 = 8;
     // SAFETY: all texts end with zero, and the descriptors are open.
     unsafe {
-        let context = opened(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), FSOPEN_CLOEXEC))?;
-        let context = context.as_raw_fd();
+        let opened_context = opened(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), FSOPEN_CLOEXEC))?;
+        let context = opened_context.as_raw_fd();
         for (key, value) in options {
             done(libc::syscall(libc::SYS_fsconfig, context, SET_STRING, key.as_ptr(), value.as_ptr(), 0))?;
         }
