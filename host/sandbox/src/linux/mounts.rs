@@ -8,9 +8,7 @@
 //! open files; no place is reached through a link, and a mount has its attributes before it is attached.
 
 use crate::error::SandboxError;
-use crate::linux::sys::{
-    self, MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes, set_tree_attributes,
-};
+use crate::linux::sys::{self, MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes};
 use crate::policy::{Policy, View};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
@@ -20,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
@@ -125,7 +123,8 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<(), 
     }
     for tree in closed {
         let read_only = MountAttributes { set: READ_ONLY, ..MountAttributes::default() };
-        set_tree_attributes(tree.as_fd(), read_only).map_err(|error| SandboxError::step("close a directory", error))?;
+        set_mount_attributes(tree.as_fd(), read_only)
+            .map_err(|error| SandboxError::step("close a directory", error))?;
     }
     change("/dev", MountAttributes { set: READ_ONLY, ..MountAttributes::default() })
 }
@@ -217,11 +216,16 @@ fn apply(place: &Place, places: &[Place], cover: &OwnedFd, closed: &mut Vec<Owne
     }
 }
 
+/// Opens a path that leads through no link, only to stand for what is there.
+fn without_links(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    openat2(directory, path, how)
+}
+
 /// Opens a path of a policy; none if it does not exist, is or leads through a link, or lies where this user sees nothing.
 /// A link cannot be mounted over; what it leads to has a place of its own in the policy.
 fn opened(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
-    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
-    match openat2(AT_FDCWD, path, how) {
+    match without_links(AT_FDCWD, path) {
         Ok(opened) => Ok(Some(opened)),
         Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP) => Ok(None),
         Err(error) => Err(SandboxError::step(format!("open `{}`", path.display()), error.desc())),
@@ -237,8 +241,7 @@ fn required(path: &Path) -> Result<OwnedFd, SandboxError> {
 /// # Errors
 /// It is a link, or leads through one: another program has changed it meanwhile.
 fn at(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
-    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
-    match openat2(AT_FDCWD, path, how) {
+    match without_links(AT_FDCWD, path) {
         Ok(opened) => Ok(Some(opened)),
         Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
         Err(error) => Err(SandboxError::step(format!("open `{}`", path.display()), error.desc())),
@@ -258,10 +261,7 @@ fn target(path: &Path, is_directory: bool) -> Result<OwnedFd, SandboxError> {
         false => mknodat(&parent, name, SFlag::S_IFREG, Mode::from_bits_truncate(0o644), 0),
     };
     created.map_err(failed)?;
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
-    openat2(&parent, name, how).map_err(failed)
+    without_links(&parent, Path::new(name)).map_err(failed)
 }
 
 fn kind(file: &OwnedFd) -> Result<SFlag, Errno> {
@@ -315,10 +315,10 @@ const READ: MountAttributes = MountAttributes { set: READ_ONLY, clear: 0, recurs
 fn bind(original: &OwnedFd, path: &Path, attributes: MountAttributes) -> Result<(), SandboxError> {
     let place = target(path, is_directory(original))?;
     let tree = sys::clone_tree(original.as_fd()).map_err(|error| mounting(path, error))?;
-    let mut changed = set_tree_attributes(tree.as_fd(), attributes);
+    let mut changed = set_mount_attributes(tree.as_fd(), attributes);
     if changed.is_err() && attributes.set == 0 {
         // Mounts below it that were read-only before stay so, which the system reports as an error for all.
-        changed = set_tree_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes });
+        changed = set_mount_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes });
     }
     changed.map_err(|error| mounting(path, error))?;
     sys::attach(tree.as_fd(), place.as_fd()).map_err(|error| mounting(path, error))
@@ -342,7 +342,8 @@ fn file_system(kind: &str, path: &str, flags: MsFlags, options: &str) -> Result<
 }
 
 fn change(path: &str, attributes: MountAttributes) -> Result<(), SandboxError> {
-    set_mount_attributes(path, attributes)
+    let mount = required(Path::new(path))?;
+    set_mount_attributes(mount.as_fd(), attributes)
         .map_err(|error| SandboxError::step(format!("change the mount of `{path}`"), error))
 }
 

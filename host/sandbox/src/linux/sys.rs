@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "these calls have no safe wrapper; each block says why it is sound")]
 
 use nix::sched::CloneFlags;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -39,28 +39,10 @@ pub(super) fn close_on_exec() -> io::Result<()> {
     done(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
 }
 
-/// Changes attributes of the mount at a path.
-pub(super) fn set_mount_attributes(path: &str, attributes: MountAttributes) -> io::Result<()> {
-    let path = CString::new(path)?;
-    let flags = if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
-    // `struct mount_attr`: bits to set, bits to clear, propagation and a user namespace.
-    let change: [u64; 4] = [attributes.set, attributes.clear, 0, 0];
-    // SAFETY: the path is a string that ends with zero, and the size is that of the structure.
-    done(unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            flags,
-            change.as_ptr(),
-            size_of_val(&change),
-        )
-    })
-}
-
-/// Changes attributes of a mount that a file stands for: one that [`clone_tree`] or [`new_tmpfs`] returned.
-pub(super) fn set_tree_attributes(tree: BorrowedFd<'_>, attributes: MountAttributes) -> io::Result<()> {
+/// Changes attributes of the mount whose root is open.
+pub(super) fn set_mount_attributes(tree: BorrowedFd<'_>, attributes: MountAttributes) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
+    // `struct mount_attr`: bits to set, bits to clear, propagation and a user namespace.
     let change: [u64; 4] = [attributes.set, attributes.clear, 0, 0];
     // SAFETY: the path is an empty string, and the size is that of the structure.
     done(unsafe {
