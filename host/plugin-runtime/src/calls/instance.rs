@@ -324,33 +324,34 @@ pub(crate) async fn hand_over<A>(
     let (sender, mut receiver) = oneshot::channel();
     start(sender, abandoned.clone());
     let _abandon: DropGuard = abandoned.drop_guard();
-    if let Some(finished) = spin(&mut receiver, is_quiet) {
-        return finished;
-    }
-    let finished = tokio::select! {
-        biased;
-        finished = receiver => finished.ok(),
-        () = deadline.abandoned(PATIENCE) => None,
+    let finished = match spin(&mut receiver, is_quiet) {
+        Ok(finished) => Some(finished),
+        // A receiver that has seen the end must not be polled again.
+        Err(TryRecvError::Closed) => None,
+        Err(TryRecvError::Empty) => tokio::select! {
+            biased;
+            finished = receiver => finished.ok(),
+            () = deadline.abandoned(PATIENCE) => None,
+        },
     };
     finished.unwrap_or_else(|| Finished::fault(program, FaultKind::Stuck))
 }
 
 /// Waits for a short call without giving up the core. Sleeping and being woken costs more than such a call takes; a machine
 /// with other work, or a single core, has better uses for the time.
-fn spin<A>(receiver: &mut oneshot::Receiver<Finished<A>>, is_quiet: impl Fn() -> bool) -> Option<Finished<A>> {
+fn spin<T>(receiver: &mut oneshot::Receiver<T>, is_quiet: impl Fn() -> bool) -> Result<T, TryRecvError> {
     static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
     if *CORES < 2 {
-        return None;
+        return Err(TryRecvError::Empty);
     }
     let begun = Instant::now();
     while is_quiet() && begun.elapsed() < SPIN {
         match receiver.try_recv() {
-            Ok(finished) => return Some(finished),
             Err(TryRecvError::Empty) => std::hint::spin_loop(),
-            Err(TryRecvError::Closed) => return None,
+            ended => return ended,
         }
     }
-    None
+    Err(TryRecvError::Empty)
 }
 
 /// Creates a store under the limits of a program.
@@ -429,4 +430,18 @@ pub(crate) fn finish<A>(
         ..state.ledger()
     };
     Finished { result, ledger }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn receiver_that_has_seen_the_end_is_not_polled_again() {
+        let (sender, mut receiver) = oneshot::channel::<()>();
+        drop(sender);
+        let is_single = available_parallelism().is_ok_and(|cores| cores.get() < 2);
+        let expected = if is_single { TryRecvError::Empty } else { TryRecvError::Closed };
+        assert_eq!(spin(&mut receiver, || true), Err(expected));
+    }
 }
