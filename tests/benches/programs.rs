@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
-use pinion_sandbox::{Launcher, Layers, Policy, Program, helper_beside, protected_in, secret_paths};
+use pinion_sandbox::{GitUser, Launcher, Layers, Policy, Program, helper_beside, protected_in, secret_paths};
 use pinion_tests::binary;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ fn main() {
     assert!(Command::new("git").args(["init", "-q"]).arg(&work).status().unwrap().success());
     let home = std::env::home_dir();
     let policy = Policy {
-        read_only: protected_in(&work),
+        read_only: protected_in(&work, &GitUser::default()),
         writable: vec![work.clone()],
         hidden: secret_paths(home.as_deref()),
         ..Policy::default()

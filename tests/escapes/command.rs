@@ -249,6 +249,45 @@ fn settings_that_one_program_leaves_open_nothing_to_the_next() {
     assert!(pinion.workspace().join(".git/hooks/pre-commit").exists());
 }
 
+/// Files outside `.git` that git reads or runs because a setting names them.
+#[test]
+fn files_that_settings_of_git_name_stay_as_they_are() {
+    let pinion = Pinion::default();
+    let config = "[include]\n\tpath = ../tools/included\n[filter \"x\"]\n\tclean = tools/clean.sh %f\n";
+    pinion.write(".git/HEAD", "ref: refs/heads/main\n");
+    pinion.write(".git/config", config);
+    let kept = ["tools/included", "tools/clean.sh", "tools/check.sh"].map(|path| pinion.write(path, "mine"));
+    std::fs::create_dir_all(pinion.workspace().join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink("../../tools/check.sh", pinion.workspace().join(".git/hooks/pre-commit")).unwrap();
+    let users = pinion.write("../user/.gitconfig", "[core]\n\thooksPath = .hooks\n");
+    let script =
+        "for file in tools/*; do echo x > $file; mv $file $file.moved; done; mkdir .hooks; echo x > .hooks/x; echo end";
+    let mut command = pinion.command(["sandbox", "--", "sh", "-c", script]);
+    let output = command.env("HOME", users.parent().unwrap()).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("end"), "{output:?}");
+    for path in kept {
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine", "{output:?}");
+    }
+    assert!(!pinion.workspace().join(".hooks").exists(), "{output:?}");
+}
+
+#[test]
+fn bare_repository_stays_protected_after_its_head_was_renamed() {
+    let pinion = Pinion::default();
+    for path in ["HEAD", "objects/x", "hooks/x"] {
+        pinion.write(path, "");
+    }
+    let config = pinion.write("config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n");
+    let before = std::fs::read(&config).unwrap();
+    for script in ["mv HEAD head; mv objects other; echo end", "echo x >> config; echo x > hooks/post-update; echo end"]
+    {
+        let ran = pinion.run(["sandbox", "--", "sh", "-c", script]);
+        assert!(ran.stdout.contains("end"), "{ran:?}");
+    }
+    assert_eq!(std::fs::read(&config).unwrap(), before);
+    assert!(pinion.workspace().join("head").exists() && !pinion.workspace().join("hooks/post-update").exists());
+}
+
 #[test]
 fn link_at_a_protected_name_shows_nothing_without_namespaces() {
     if !has_namespaces() {

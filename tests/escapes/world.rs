@@ -1,7 +1,7 @@
 //! The surroundings of one attempt: a workspace, a home with credentials, and processes and servers outside.
 
 use pinion_exclusions::{Exclusions, Finder, Pattern};
-use pinion_sandbox::{Launcher, Layers, Limits, Policy, Program, Protection, helper_beside, protected_in};
+use pinion_sandbox::{GitUser, Launcher, Layers, Limits, Policy, Program, Protection, helper_beside, protected_in};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -176,7 +176,11 @@ impl World {
         Policy {
             excluded,
             pinned,
-            read_only: [&work, &state].iter().flat_map(|path| protected_in(path)).chain([in_hidden]).collect(),
+            read_only: [&work, &state]
+                .iter()
+                .flat_map(|path| protected_in(path, &GitUser::default()))
+                .chain([in_hidden])
+                .collect(),
             writable: vec![work, state, handed_out],
             hidden: hidden.iter().map(|path| self.root.join("home").join(path)).collect(),
             // `/tmp`, in which the tests work, is private.
@@ -306,8 +310,10 @@ impl World {
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let work = self.root.join("work");
-        let protected: Vec<_> =
-            protected_in(&work).into_iter().chain(EXCLUDED.map(|path| self.root.join(path))).collect();
+        let protected: Vec<_> = protected_in(&work, &GitUser::default())
+            .into_iter()
+            .chain(EXCLUDED.map(|path| self.root.join(path)))
+            .collect();
         each(&self.root, &mut |path| {
             let is_free = path.starts_with(&work) && !protected.iter().any(|protected| path.starts_with(protected));
             let is_own = path.starts_with(self.root.join("home/.config/pinion/scratch"));

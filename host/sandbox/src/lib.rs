@@ -11,6 +11,7 @@
 //! sandbox, and say so.
 
 mod error;
+mod git;
 mod helper;
 mod hint;
 mod launch;
@@ -25,11 +26,12 @@ mod seatbelt;
 mod secrets;
 
 pub use error::SandboxError;
+pub use git::{GitUser, Repository};
 pub use helper::helper_beside;
 pub use hint::{Denial, hint};
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
 pub use policy::{Enforcement, Layers, Limits, Network, Policy};
-pub use protected::{Repository, hooks_of, protected_among, protected_in};
+pub use protected::{protected_among, protected_in};
 pub use protection::Protection;
 pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;

@@ -1,7 +1,7 @@
 //! Protected paths that did not exist when a program started: what it created there is moved away once it has ended.
 
+use crate::git::{read, submodules};
 use crate::policy::Policy;
-use crate::protected::{read, submodules};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
@@ -187,6 +187,7 @@ fn restore(_target: &Path, _link: &Path) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::GitUser;
     use crate::protected::protected_in;
     use crate::protected::tests::{directory, write};
 
@@ -196,7 +197,7 @@ mod tests {
         let work = root.join("work");
         fs::create_dir_all(work.join(".git")).unwrap();
         write(&root.join("mine/attributes"), "*.x filter=mine");
-        let policy = Policy { read_only: protected_in(&work), ..Policy::default() };
+        let policy = Policy { read_only: protected_in(&work, &GitUser::default()), ..Policy::default() };
         let protection = Protection::before(&policy);
         std::os::unix::fs::symlink(root.join("mine"), work.join(".git/info")).unwrap();
         let reverted = protection.revert(&root.join("away"));
@@ -209,7 +210,11 @@ mod tests {
         let (_directory, root) = directory();
         let work = root.join("work");
         fs::create_dir_all(&work).unwrap();
-        let policy = Policy { writable: vec![work.clone()], read_only: protected_in(&work), ..Policy::default() };
+        let policy = Policy {
+            writable: vec![work.clone()],
+            read_only: protected_in(&work, &GitUser::default()),
+            ..Policy::default()
+        };
         let create = |config: &str| {
             let protection = Protection::before(&policy);
             write(&work.join(".git/config"), config);
@@ -251,7 +256,7 @@ mod tests {
         let work = root.join("work");
         fs::create_dir_all(work.join("config")).unwrap();
         std::os::unix::fs::symlink("config", work.join(".vscode")).unwrap();
-        let policy = Policy { read_only: protected_in(&work), ..Policy::default() };
+        let policy = Policy { read_only: protected_in(&work, &GitUser::default()), ..Policy::default() };
         let protection = Protection::before(&policy);
         write(&work.join(".mcp.json"), "{}");
         fs::remove_file(work.join(".vscode")).unwrap();

@@ -9,6 +9,7 @@ use crate::output::{Text, bytes, note, print, text};
 use crate::process::hardening;
 use crate::process::key_commands::KeyCommandSandbox;
 use crate::process::network::ProgramProxy;
+use crate::process::sandbox_parts::removed;
 use clap::Args;
 use pinion_egress::HostRule;
 use pinion_exclusions::Place;
@@ -63,7 +64,9 @@ impl Sandbox {
         let (mut command, proxy) = (prepared.command, prepared.proxy);
         prepared.out_of_reach.into_iter().for_each(|reason| note(&text!("{}", reason)));
         let name = program.program;
+        let running = programs.running(&prepared.policy);
         let ended = tokio::task::spawn_blocking(move || command.status()).await;
+        running.revert().iter().for_each(|created| note(&text!("{}", removed(created))));
         let status = ended.map_err(|error| Failure::failed("could not wait").because(error))?;
         let status = status.map_err(|error| Failure::failed(format!("could not run `{name}`")).because(error))?;
         proxy.iter().flat_map(ProgramProxy::lines).for_each(|refused| note(&text!("{}", refused)));

@@ -1,6 +1,7 @@
 //! The paths of the user's files. No other module looks them up in the environment.
 
 use crate::failure::{Failure, Result};
+use pinion_sandbox::GitUser;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -154,6 +155,20 @@ impl Paths {
 pub(crate) fn home() -> Option<PathBuf> {
     let home = env::home_dir().filter(|home| home.is_absolute())?;
     Some(home.canonicalize().unwrap_or(home))
+}
+
+/// Returns where git finds the user's settings, as described in `git help config`.
+pub(crate) fn git_user() -> GitUser {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = home();
+    let below = |name: &str| home.as_ref().map(|home| home.join(name));
+    let xdg = variable("XDG_CONFIG_HOME").or_else(|| below(".config")).map(|directory| directory.join("git/config"));
+    let configs = match variable("GIT_CONFIG_GLOBAL") {
+        Some(config) => vec![config],
+        None => xdg.into_iter().chain(below(".gitconfig")).collect(),
+    };
+    let of_system = variable("GIT_CONFIG_SYSTEM").unwrap_or_else(|| PathBuf::from("/etc/gitconfig"));
+    GitUser { configs: std::iter::once(of_system).chain(configs).collect(), home }
 }
 
 /// Returns the directory to work in, absolute and without links.

@@ -15,7 +15,7 @@ use crate::process::sandbox_parts::{helper, limits, removed, without_links};
 use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
-    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint, hooks_of,
+    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint,
     protected_among, secret_paths,
 };
 use std::path::{Path, PathBuf};
@@ -180,12 +180,10 @@ impl SandboxedPrograms {
         policy.network = self.network.for_program();
         policy.writable.push(self.workspace.clone());
         if let Repository::Elsewhere(repository) = Repository::of(&self.workspace) {
-            let is_inside = |path: &PathBuf| path.starts_with(&self.workspace) && *path != self.workspace;
-            policy.read_only.extend(hooks_of(&repository, &self.workspace).into_iter().filter(is_inside));
             policy.writable.push(repository);
         }
-        let roots = &policy.writable;
-        policy.read_only.extend(roots.iter().flat_map(|path| protected_among(path, roots)));
+        let (roots, user) = (&policy.writable, paths::git_user());
+        policy.read_only.extend(roots.iter().flat_map(|path| protected_among(path, roots, &user)));
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
         let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
         policy.visible.retain(|path| !is_denied(path));
@@ -300,7 +298,7 @@ impl Confinement for SandboxedPrograms {
         let PlainProgram { program, arguments, directory, environment, scratch } = *program;
         let program = Program { program, arguments, directory, environment };
         let Prepared { command, policy, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
-        let running = Running::begin(&policy, &self.removed);
+        let running = self.running(&policy);
         let gap = self.gap(&policy);
         let ended = move |succeeded: bool, stderr: &str| {
             let mut lines: Vec<String> = running.revert().iter().map(removed).collect();
@@ -321,6 +319,11 @@ impl Confinement for SandboxedPrograms {
 }
 
 impl SandboxedPrograms {
+    /// Protects what a program could create while it runs.
+    pub(crate) fn running(&self, policy: &Policy) -> Running {
+        Running::begin(policy, &self.removed)
+    }
+
     /// Returns the line that tells that programs can use excluded files, if they can.
     pub(crate) fn gap(&self, policy: &Policy) -> Option<String> {
         let has_namespaces = self.support(policy).is_ok_and(|support| support.namespaces.is_ok());

@@ -119,7 +119,9 @@ impl On {
         let mut writable = grants.writable.as_deref().map_or_else(state, existing);
         let code = CODE.iter().filter_map(below);
         let closed = without_links(code.chain(self.unwritten.iter().cloned()));
-        let read_only = writable.iter().flat_map(|path| protected_among(path, &writable)).chain(closed).collect();
+        let user = paths::git_user();
+        let read_only =
+            writable.iter().flat_map(|path| protected_among(path, &writable, &user)).chain(closed).collect();
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();

@@ -93,7 +93,7 @@ pub(crate) fn revert_killed(removed: &Path) -> Reverted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_sandbox::protected_in;
+    use pinion_sandbox::{GitUser, protected_in};
 
     #[test]
     fn what_a_killed_host_left_is_moved_away_by_the_next_start_only() {
@@ -101,7 +101,7 @@ mod tests {
         let root = directory.path().canonicalize().unwrap();
         let (work, removed) = (root.join("work"), root.join("removed"));
         fs::create_dir(&work).unwrap();
-        let policy = Policy { read_only: protected_in(&work), ..Policy::default() };
+        let policy = Policy { read_only: protected_in(&work, &GitUser::default()), ..Policy::default() };
         let running = Running::begin(&policy, &removed);
         fs::write(work.join(".envrc"), "x").unwrap();
         // Its process lives.

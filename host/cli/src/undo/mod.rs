@@ -10,6 +10,7 @@ pub(crate) mod show;
 pub(crate) mod turns;
 
 use crate::base::Base;
+use crate::files::paths;
 use pinion_checkpoints::Store;
 use pinion_sandbox::protected_in;
 use pinion_session_store::project_slug;
@@ -28,7 +29,7 @@ impl Base {
             session.with_extension("title"),
         ];
         let inside = workspace.to_owned();
-        let protected = std::iter::once_with(move || protected_in(&inside)).flatten();
+        let protected = std::iter::once_with(move || protected_in(&inside, &paths::git_user())).flatten();
         let excluded = protected.chain(self.host_directories().private).chain(own).chain(more.to_owned());
         let store = Store::new(&directory, workspace, excluded, settings.limits.clone());
         Some(store.without(self.config.exclusions.clone()))

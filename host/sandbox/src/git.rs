@@ -1,0 +1,463 @@
+//! What git reads and runs because of the files of a repository: its settings, hooks, and what these name.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+/// In the directory of a repository. `commondir` would make git read another config.
+const IN_REPOSITORY: [&str; 5] = ["hooks", "config", "config.worktree", "commondir", "info/attributes"];
+/// Repositories of submodules and worktrees that are protected at most, and directories in which they are looked for.
+const MAX_NESTED: usize = 500;
+/// Configs that one repository can name, and hooks that may be links.
+const MAX_CONFIGS: usize = 100;
+const MAX_HOOKS: usize = 500;
+/// Links on the way to a file, as in Linux.
+const MAX_LINKS: usize = 40;
+/// Directories of a repository that contain no others.
+const CONTENT: [&str; 6] = ["objects", "refs", "logs", "hooks", "info", "worktrees"];
+/// Bytes of a file of git that are read.
+const MAX_GIT_BYTES: u64 = 64 * 1024;
+
+/// Where git finds the settings of its user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitUser {
+    /// What `~` stands for.
+    pub home: Option<PathBuf>,
+    /// Configs that hold for all repositories of the user, whether they exist or not.
+    pub configs: Vec<PathBuf>,
+}
+
+/// The repository of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repository {
+    /// None, or one whose directory lies in the workspace.
+    Inside,
+    /// The workspace is a worktree of a repository elsewhere, whose directory points back to it.
+    Elsewhere(PathBuf),
+}
+
+impl Repository {
+    /// Finds the repository of a workspace. A `.git` file that points to a directory which does not point back, as in a
+    /// forged worktree, counts as none.
+    pub fn of(workspace: &Path) -> Self {
+        Self::elsewhere(workspace).map_or(Self::Inside, Self::Elsewhere)
+    }
+
+    fn elsewhere(workspace: &Path) -> Option<PathBuf> {
+        let pointer = workspace.join(".git");
+        let directory = pointed(&pointer)?;
+        let back = PathBuf::from(first_line(&directory.join("gitdir"))?).canonicalize().ok()?;
+        let common = common(&directory)?;
+        let is_worktree = back == pointer.canonicalize().ok()?
+            && directory.parent() == Some(common.join("worktrees").as_path())
+            && ["objects", "refs"].iter().all(|part| common.join(part).is_dir())
+            && common.join("HEAD").is_file();
+        is_worktree.then_some(common)
+    }
+}
+
+/// Returns the repository that a `.git` file names.
+pub(crate) fn pointed(pointer: &Path) -> Option<PathBuf> {
+    pointer.parent()?.join(first_line(pointer)?.strip_prefix("gitdir: ")?).canonicalize().ok()
+}
+
+/// Returns the directory with what a worktree shares with its repository.
+fn common(git: &Path) -> Option<PathBuf> {
+    git.join(first_line(&git.join("commondir"))?).canonicalize().ok()
+}
+
+/// Returns whether a directory is a repository without a working tree.
+pub(crate) fn is_bare(directory: &Path) -> bool {
+    // A program can rename `HEAD`, after which the config, which it cannot change, still tells.
+    (directory.join("HEAD").is_file() && directory.join("objects").is_dir())
+        || entries(&directory.join("config")).iter().any(|(key, _)| key == "core.repositoryformatversion")
+}
+
+/// Returns the paths in a repository, and in those of its submodules and worktrees, that decide what git runs. `users` are
+/// the settings that hold for all repositories.
+pub(crate) fn protected(git: &Path, tree: &Path, users: &Settings<'_>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = own(git).collect();
+    found.extend(named(git, tree, users));
+    let (submodules, is_complete) = submodules(git);
+    for submodule in &submodules {
+        found.extend(own(submodule));
+        let mut trees = entries(&submodule.join("config")).into_iter().filter(|(key, _)| key == "core.worktree");
+        let tree = trees.next_back().and_then(|(_, tree)| submodule.join(tree).canonicalize().ok());
+        if let Some(tree) = tree {
+            found.extend(named(submodule, &tree, users));
+            found.push(tree.join(".git"));
+        }
+    }
+    found.extend(Some(git.join("modules")).filter(|_| !is_complete));
+    let worktrees = fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten();
+    for (at, entry) in worktrees.enumerate() {
+        if at == MAX_NESTED {
+            found.push(git.join("worktrees"));
+            break;
+        }
+        found.extend(own(&entry.path()));
+        found.push(entry.path().join("gitdir"));
+    }
+    found
+}
+
+/// Returns the paths in the directory of a repository that decide what git runs.
+fn own(git: &Path) -> impl Iterator<Item = PathBuf> {
+    // Where the directory around a file is missing, a link in its place would lead elsewhere.
+    let info = Some(git.join("info")).filter(|info| fs::symlink_metadata(info).is_err());
+    info.into_iter().chain(IN_REPOSITORY.iter().map(|name| git.join(name)))
+}
+
+/// Returns the repositories of submodules, which lie as deep as the paths of these, and whether these are all.
+pub(crate) fn submodules(git: &Path) -> (Vec<PathBuf>, bool) {
+    let (mut found, mut left, mut seen) = (Vec::new(), vec![git.join("modules")], 0);
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            // A repository may be a directory of others, whatever files a program puts there.
+            let is_content = CONTENT.iter().any(|name| entry.file_name() == *name);
+            if is_content || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            seen += 1;
+            if seen > MAX_NESTED {
+                return (found, false);
+            }
+            let is_whole = entry.path().join("HEAD").is_file() || entry.path().join("config").is_file();
+            found.extend(Some(entry.path()).filter(|_| is_whole));
+            left.push(entry.path());
+        }
+    }
+    (found, true)
+}
+
+/// Settings of one or more configs, with those that they include.
+#[derive(Debug)]
+pub(crate) struct Settings<'a> {
+    home: Option<&'a Path>,
+    /// Section and name in small letters, with a dot between them, and the value.
+    entries: Vec<(String, String)>,
+    /// Files that are included, whether they exist or not.
+    included: Vec<PathBuf>,
+    is_complete: bool,
+}
+
+impl<'a> Settings<'a> {
+    pub(crate) fn of_user(user: &'a GitUser) -> Self {
+        Self::of(user.configs.clone(), user.home.as_deref())
+    }
+
+    fn of(mut left: Vec<PathBuf>, home: Option<&'a Path>) -> Self {
+        let mut settings = Self { home, entries: Vec::new(), included: Vec::new(), is_complete: true };
+        let mut seen = 0;
+        while let Some(config) = left.pop() {
+            seen += 1;
+            if seen > MAX_CONFIGS {
+                settings.is_complete = false;
+                break;
+            }
+            let entries = entries(&config);
+            // Conditions of includes are not looked at.
+            for (_, path) in entries.iter().filter(|(key, _)| key == "include.path" || key == "includeif.path") {
+                let file = settings.path(path, &config.with_file_name(""));
+                if !settings.included.contains(&file) {
+                    left.push(file.clone());
+                    settings.included.push(file);
+                }
+            }
+            settings.entries.extend(entries);
+        }
+        settings
+    }
+
+    /// Returns the path that a setting names.
+    fn path(&self, text: &str, relative_to: &Path) -> PathBuf {
+        match (text.strip_prefix("~/"), self.home) {
+            (Some(rest), Some(home)) => normal(&home.join(rest)),
+            _ => normal(&relative_to.join(text)),
+        }
+    }
+}
+
+/// Returns what the settings of a repository make git read or run: included files, directories of hooks, files to which
+/// hooks are links, and existing files among the words of other settings, as `scripts/clean.sh` for a filter. What lies
+/// behind links is among them, and the links.
+pub(crate) fn named(git: &Path, tree: &Path, users: &Settings<'_>) -> Vec<PathBuf> {
+    let shared = common(git).unwrap_or_else(|| git.to_owned());
+    let configs = ["config", "config.worktree"].iter().flat_map(|name| [shared.join(name), git.join(name)]);
+    let settings = Settings::of(configs.collect(), users.home);
+    let mut found = Vec::new();
+    let mut hooks = vec![shared.join("hooks")];
+    for (key, value) in users.entries.iter().chain(&settings.entries) {
+        // Git starts programs, and looks for hooks, in the working tree.
+        match key.as_str() {
+            "core.hookspath" => hooks.push(settings.path(value, tree)),
+            _ => found.extend(words(value).map(|word| settings.path(word, tree)).filter(|path| path.is_file())),
+        }
+    }
+    let linked = |directory: &PathBuf| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_HOOKS);
+        entries.map(|entry| entry.path()).filter(|path| path.is_symlink()).collect::<Vec<_>>()
+    };
+    found.extend(hooks.iter().flat_map(linked));
+    found.extend(hooks.into_iter().skip(1));
+    found.extend(users.included.iter().chain(&settings.included).cloned());
+    // Of more configs, none can be written.
+    found.extend(Some(git.to_owned()).filter(|_| !settings.is_complete));
+    found.iter().flat_map(|path| with_links(path)).collect()
+}
+
+/// Returns the words of a command that have a directory.
+fn words(command: &str) -> impl Iterator<Item = &str> {
+    let words = command.split(|character: char| character.is_whitespace() || "!;&|<>(){}$`\"'=".contains(character));
+    words.filter(|word| word.contains('/'))
+}
+
+/// Returns a path with the links on it, and with what it is without them.
+fn with_links(path: &Path) -> Vec<PathBuf> {
+    let mut found = vec![path.to_owned()];
+    found.extend(path.canonicalize());
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let mut parts: Vec<&Path> = path.ancestors().collect();
+        parts.reverse();
+        let Some(link) = parts.into_iter().find(|part| part.is_symlink()) else { break };
+        let (Ok(target), Ok(rest)) = (fs::read_link(link), path.strip_prefix(link)) else { break };
+        let next = normal(&link.with_file_name("").join(target).join(rest));
+        found.extend([link.to_owned(), next.clone()]);
+        path = next;
+    }
+    found
+}
+
+/// Returns the settings in a config, with section and name in small letters and without the name of a subsection.
+///
+/// The grammar is that of `git help config`: values may be quoted, have escapes, and continue after a backslash.
+fn entries(config: &Path) -> Vec<(String, String)> {
+    // The user's may be a link, as to a directory of dotfiles.
+    let text = config.canonicalize().ok().and_then(|config| read(&config)).unwrap_or_default();
+    let (mut found, mut section) = (Vec::new(), String::new());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '[' => {
+                // A subsection is quoted, and may contain brackets.
+                let (mut is_quoted, mut header) = (false, String::new());
+                while let Some(next) = characters.next_if(|next| *next != '\n') {
+                    match next {
+                        ']' if !is_quoted => break,
+                        '\\' => drop(characters.next()),
+                        '"' => is_quoted = !is_quoted,
+                        _ => header.push(next),
+                    }
+                }
+                let name = header.split(|next: char| next.is_whitespace() || next == '.').next();
+                section = name.unwrap_or_default().to_ascii_lowercase();
+            }
+            '#' | ';' => while characters.next_if(|next| *next != '\n').is_some() {},
+            _ if character.is_whitespace() => {}
+            _ => {
+                let mut name = String::from(character);
+                while let Some(next) = characters.next_if(|next| *next != '\n' && *next != '=') {
+                    name.push(next);
+                }
+                let has_value = characters.next_if_eq(&'=').is_some();
+                let value = if has_value { value(&mut characters) } else { String::new() };
+                found.push((format!("{section}.{}", name.trim().to_ascii_lowercase()), value));
+            }
+        }
+    }
+    found
+}
+
+/// Reads a value up to the end of its line.
+fn value(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
+    let (mut value, mut is_quoted, mut is_comment) = (String::new(), false, false);
+    while let Some(next) = characters.next() {
+        match next {
+            '\n' => break,
+            _ if is_comment => {}
+            '\\' => match characters.next() {
+                Some('\n') | None => {}
+                Some('n') => value.push('\n'),
+                Some('t') => value.push('\t'),
+                Some(other) => value.push(other),
+            },
+            '"' => is_quoted = !is_quoted,
+            '#' | ';' if !is_quoted => is_comment = true,
+            other => value.push(other),
+        }
+    }
+    value.trim().to_owned()
+}
+
+/// Resolves `.` and `..` in the text of a path.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    Some(read(path)?.lines().next()?.trim_end().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Reads the beginning of a regular file that is no link.
+pub(crate) fn read(path: &Path) -> Option<String> {
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // A program may put a pipe in its place, which blocks who opens it.
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    let mut bytes = Vec::new();
+    options.open(path).ok()?.take(MAX_GIT_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protected::tests::{directory, write};
+    use std::os::unix::fs::symlink;
+
+    /// Creates a repository and a worktree of it.
+    fn worktree(root: &Path) -> (PathBuf, PathBuf) {
+        let (common, tree) = (root.join("main/.git"), root.join("tree"));
+        for part in ["objects", "refs"] {
+            fs::create_dir_all(common.join(part)).unwrap();
+        }
+        write(&common.join("HEAD"), "ref: refs/heads/main\n");
+        write(&common.join("worktrees/tree/commondir"), "../..\n");
+        write(&common.join("worktrees/tree/gitdir"), &format!("{}\n", tree.join(".git").display()));
+        write(&tree.join(".git"), &format!("gitdir: {}\n", common.join("worktrees/tree").display()));
+        (common, tree)
+    }
+
+    #[test]
+    fn repository_of_a_worktree_is_found() {
+        let (_directory, root) = directory();
+        let (common, tree) = worktree(&root);
+        assert_eq!(Repository::of(&tree), Repository::Elsewhere(common));
+        assert_eq!(Repository::of(&root.join("main")), Repository::Inside);
+    }
+
+    #[test]
+    fn forged_pointers_to_other_directories_count_as_none() {
+        let (_directory, root) = directory();
+        let (common, tree) = worktree(&root);
+        let forged = root.join("forged");
+        write(&forged.join(".git"), &fs::read_to_string(tree.join(".git")).unwrap());
+        assert_eq!(Repository::of(&forged), Repository::Inside);
+        write(&forged.join(".git"), &format!("gitdir: {}\n", common.display()));
+        assert_eq!(Repository::of(&forged), Repository::Inside);
+    }
+
+    #[test]
+    fn values_are_read_as_git_reads_them() {
+        let (_directory, root) = directory();
+        let config = root.join("config");
+        write(
+            &config,
+            "[core]hooksPath=a;b\n[Core \"]\"]\n\tHooksPath = \"c;d\" # x\n hookspath = e\\\nf \\\"g\n[a.b]\nflag\nlast = \\",
+        );
+        let expected = [("core.hookspath", "a"), ("core.hookspath", "c;d"), ("core.hookspath", "ef \"g")];
+        let expected = expected.into_iter().chain([("a.flag", ""), ("a.last", "")]);
+        let found = entries(&config);
+        assert!(found.iter().map(|(key, value)| (key.as_str(), value.as_str())).eq(expected), "{found:?}");
+    }
+
+    /// Returns what is named in `tree`, relative to it.
+    fn names(git: &Path, tree: &Path, user: &GitUser) -> Vec<String> {
+        let named = named(git, tree, &Settings::of_user(user)).into_iter();
+        let mut names: Vec<String> =
+            named.filter_map(|path| Some(path.strip_prefix(tree).ok()?.to_str()?.to_owned())).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    #[test]
+    fn included_configs_are_protected_with_what_they_name() {
+        let (_directory, root) = directory();
+        let work = root.join("work");
+        write(
+            &work.join(".git/config"),
+            "[include]\npath = ../shared/one\n[includeIf \"gitdir:x\"]\npath = ../missing\n",
+        );
+        write(&work.join("shared/one"), "[include]\npath = two\npath = one\n");
+        write(&work.join("shared/two"), "[core]\nhooksPath = tools/hooks\n");
+        let expected = ["missing", "shared/one", "shared/two", "tools/hooks"];
+        assert_eq!(names(&work.join(".git"), &work, &GitUser::default()), expected);
+        for at in 0..=MAX_CONFIGS {
+            write(&work.join(format!("shared/{at}")), &format!("[include]\npath = {}\n", at + 1));
+        }
+        write(&work.join("shared/one"), "[include]\npath = 0\n");
+        assert!(names(&work.join(".git"), &work, &GitUser::default()).contains(&".git".to_owned()));
+    }
+
+    #[test]
+    fn scripts_in_commands_of_settings_are_protected() {
+        let (_directory, root) = directory();
+        write(&root.join("tools/clean.sh"), "");
+        write(&root.join("tools/alias.sh"), "");
+        write(&root.join("pager"), "");
+        write(
+            &root.join(".git/config"),
+            "[filter \"x\"]\nclean = sh 'tools/clean.sh' %f\n[alias]\nx = \"!f() { ./tools/alias.sh; }; f\"\n\
+             [core]\npager = pager\n[remote \"o\"]\nurl = ./tools\n[diff]\nexternal = tools/missing\n",
+        );
+        assert_eq!(names(&root.join(".git"), &root, &GitUser::default()), ["tools/alias.sh", "tools/clean.sh"]);
+    }
+
+    #[test]
+    fn the_users_settings_name_files_in_every_repository() {
+        let (_directory, root) = directory();
+        let (home, work) = (root.join("home"), root.join("home/work"));
+        fs::create_dir_all(&work).unwrap();
+        write(&root.join("dotfiles/git"), "[core]\nhooksPath = .hooks\n[core]\nfsmonitor = ~/work/tools/watch\n");
+        write(&work.join("tools/watch"), "");
+        symlink("../dotfiles/git", home.join(".gitconfig")).unwrap();
+        let user = GitUser { home: Some(home.clone()), configs: vec![home.join(".gitconfig")] };
+        assert_eq!(names(&work.join(".git"), &work, &user), [".hooks", "tools/watch"]);
+    }
+
+    #[test]
+    fn links_on_the_way_to_hooks_are_protected_with_their_targets() {
+        let (_directory, root) = directory();
+        write(&root.join(".git/config"), "[core]\nhooksPath = way/hooks\n");
+        write(&root.join(".git/hooks/pre-push"), "");
+        write(&root.join("real/scripts/check"), "");
+        symlink("../../real/scripts/check", root.join(".git/hooks/pre-commit")).unwrap();
+        symlink("other", root.join("way")).unwrap();
+        symlink("real", root.join("other")).unwrap();
+        let expected =
+            [".git/hooks/pre-commit", "other", "other/hooks", "real/hooks", "real/scripts/check", "way", "way/hooks"];
+        assert_eq!(names(&root.join(".git"), &root, &GitUser::default()), expected);
+    }
+
+    #[test]
+    fn worktree_has_the_settings_of_its_repository() {
+        let (_directory, root) = directory();
+        let (common, tree) = worktree(&root);
+        write(&common.join("config"), "[core]\nhooksPath = .githooks\n");
+        assert_eq!(names(&pointed(&tree.join(".git")).unwrap(), &tree, &GitUser::default()), [".githooks"]);
+    }
+
+    #[test]
+    fn repository_without_a_tree_is_known_by_its_config_alone() {
+        let (_directory, root) = directory();
+        write(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n");
+        assert!(is_bare(&root));
+        write(&root.join("config"), "[server]\nport = 1\n");
+        assert!(!is_bare(&root));
+    }
+}
