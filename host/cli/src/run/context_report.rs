@@ -3,10 +3,12 @@
 //! The total is the number that decides on compaction. The parts are estimates, scaled so that they add up to it.
 
 use crate::output::{count, short};
+use pinion_agent::arguments::summary;
 use pinion_agent::live::ContextEstimate;
+use pinion_agent::text::one_line;
 use pinion_agent::tokens::{TokenCounter, message_tokens};
 use pinion_agent::{Agent, Content, LoopConfig, Message, ToolDefinition};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Bytes of a schema for one token.
@@ -14,6 +16,9 @@ const SCHEMA_BYTES: u64 = 4;
 /// The plugin that offers the tools of MCP servers, and what ends the server in their names.
 const BRIDGE: &str = "mcp";
 const SERVER_END: &str = "__";
+/// Results that are listed one by one, and characters of what their calls were about.
+const LARGEST: usize = 10;
+const LABEL: usize = 60;
 /// Columns of a bar that stands for the whole window.
 const BAR: u64 = 20;
 
@@ -23,7 +28,15 @@ pub(crate) fn context_report(agent: &Agent) -> String {
     let parts = parts(&config, &agent.system_prompt(), &agent.history());
     let estimate = agent.context_estimate();
     let threshold = config.policy.compaction.threshold_of(estimate.window);
-    report(&estimate, threshold.filter(|_| config.policy.compaction.automatic), &parts)
+    let text = report(&estimate, threshold.filter(|_| config.policy.compaction.automatic), &parts);
+    let estimated: u64 = parts.iter().map(|part| part.tokens).sum();
+    let largest = largest(&agent.history(), &*config.ports.counter);
+    let rows = largest.iter().map(|part| {
+        let tokens = short(scaled(part.tokens, estimate.tokens.max(1), estimated));
+        format!("| {} | {} | {tokens} |\n", part.name, part.items.as_deref().unwrap_or_default())
+    });
+    let head = if largest.is_empty() { "" } else { "\n| largest results | | tokens |\n|---|---|---:|\n" };
+    std::iter::once(text).chain([head.to_owned()]).chain(rows).collect()
 }
 
 /// A tool of an MCP server as the next request describes it, and the tokens that `/context` counts for it.
@@ -170,9 +183,54 @@ fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     parts
 }
 
+/// Sums up the results by file, or by what else their calls were about, and returns the largest.
+fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
+    let mut calls: HashMap<&str, String> = HashMap::new();
+    let mut results: HashMap<&str, (u64, u64)> = HashMap::new();
+    for message in history {
+        if let Message::Assistant(reply) = &**message {
+            for call in reply.content.iter().filter_map(Content::as_tool_call) {
+                let about = one_line(&summary(&call.arguments), LABEL).replace(['`', '|'], "'");
+                calls.insert(&call.id, format!("`{} {about}`", call.name));
+            }
+        }
+    }
+    for message in history {
+        if let Message::ToolResult(result) = &**message
+            && let Some(call) = calls.get(&*result.call_id)
+        {
+            let (number, tokens) = results.entry(call).or_default();
+            (*number, *tokens) = (*number + 1, *tokens + message_tokens(message, counter));
+        }
+    }
+    let mut results: Vec<_> = results.into_iter().collect();
+    results.sort_by_key(|(call, (_, tokens))| (std::cmp::Reverse(*tokens), *call));
+    let part = |(call, (number, tokens)): (&str, (u64, u64))| Part {
+        name: call.to_owned(),
+        items: Some(count(number, "call")),
+        tokens,
+    };
+    results.into_iter().take(LARGEST).map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinion_agent::content::ToolCall;
+    use pinion_agent::jiff::Timestamp;
+    use pinion_agent::message::{AssistantMessage, StopReason, ToolResultMessage};
+
+    fn result_of(id: &str, tool: &str, text: &str) -> Arc<Message> {
+        Arc::new(Message::ToolResult(ToolResultMessage {
+            call_id: id.into(),
+            tool_name: tool.into(),
+            content: vec![Content::text(text)],
+            details: None,
+            is_error: false,
+            child_loop_id: None,
+            timestamp: Timestamp::UNIX_EPOCH,
+        }))
+    }
 
     fn part(name: &str, tokens: u64) -> Part {
         Part { name: name.to_owned(), items: None, tokens }
@@ -199,20 +257,41 @@ mod tests {
 
     #[test]
     fn results_are_listed_by_tool_and_the_largest_comes_first() {
-        let result = |tool: &str, text: &str| {
-            Arc::new(Message::ToolResult(pinion_agent::message::ToolResultMessage {
-                call_id: "1".into(),
-                tool_name: tool.into(),
-                content: vec![Content::text(text)],
-                details: None,
-                is_error: false,
-                child_loop_id: None,
-                timestamp: pinion_agent::jiff::Timestamp::UNIX_EPOCH,
-            }))
-        };
+        let result = |tool: &str, text: &str| result_of("1", tool, text);
         let history = [Arc::new(Message::user("go")), result("read", "x"), result("bash", &"y".repeat(400))];
         let parts = messages(&history, &pinion_agent::tokens::ByteCounter);
         let names: Vec<&str> = parts.iter().filter(|part| part.tokens > 0).map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["your messages", "results of `bash`", "results of `read`"]);
+    }
+
+    #[test]
+    fn largest_results_are_named_by_their_files() {
+        let reply = |id: &str, path: &str| {
+            let call = ToolCall::new(id, "read", serde_json::json!({ "path": path }));
+            Arc::new(Message::Assistant(AssistantMessage {
+                content: vec![Content::ToolCall(call)],
+                stop_reason: StopReason::ToolUse,
+                provider: String::new(),
+                model: String::new(),
+                requested_model: None,
+                usage: pinion_agent::Usage::default(),
+                cost: None,
+                error: None,
+                timestamp: Timestamp::UNIX_EPOCH,
+            }))
+        };
+        let result = |id: &str, length| result_of(id, "read", &"y".repeat(length));
+        let history = [
+            reply("1", "small"),
+            result("1", 10),
+            reply("2", "src/x|`y"),
+            result("2", 400),
+            reply("3", "src/x|`y"),
+            result("3", 40),
+        ];
+        let largest = largest(&history, &pinion_agent::tokens::ByteCounter);
+        let names: Vec<(&str, &str)> =
+            largest.iter().map(|part| (part.name.as_str(), part.items.as_deref().unwrap())).collect();
+        assert_eq!(names, [("`read src/x''y`", "2 calls"), ("`read small`", "1 call")]);
     }
 }
