@@ -52,6 +52,11 @@ impl Changes {
     }
 }
 
+/// Returns the hunks of a unified diff between two texts; empty if they are equal.
+pub fn unified(old: &str, new: &str) -> String {
+    TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new).unified_diff().to_string()
+}
+
 impl Store {
     /// Describes changes in at most about `limit` bytes.
     pub fn diff(&self, changes: &Changes, limit: usize) -> Diff {
@@ -99,11 +104,7 @@ impl Store {
         let (from, to) = (name(before, "a"), name(after, "b"));
         let _ = match (self.lines(before), self.lines(after)) {
             (Some(old), Some(new)) => {
-                let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(old.as_str(), new.as_str());
-                match old == new {
-                    true => writeln!(text, "--- {from}\n+++ {to}"),
-                    false => write!(text, "{}", diff.unified_diff().header(&from, &to)),
-                }
+                writeln!(text, "--- {from}\n+++ {to}").and_then(|()| write!(text, "{}", unified(&old, &new)))
             }
             _ => writeln!(text, "--- {from}\n+++ {to}\n{} → {}", kind(before), kind(after)),
         };

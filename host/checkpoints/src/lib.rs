@@ -56,7 +56,7 @@ mod work;
 
 pub use activity::Overlap;
 pub use collect::{Retention, remove_unused};
-pub use diff::{Changes, Diff};
+pub use diff::{Changes, Diff, unified};
 pub use error::Error;
 pub use limits::Limits;
 pub use path::{InvalidPath, RelPath};

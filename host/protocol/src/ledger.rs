@@ -27,6 +27,11 @@ impl fmt::Display for Ledger {
 }
 
 impl Ledger {
+    /// Returns what the plugin was granted, in one line.
+    pub fn grants(&self) -> String {
+        if self.granted.is_empty() { "may use nothing".to_owned() } else { format!("may {}", self.granted.join("; ")) }
+    }
+
     fn traffic(&self) -> String {
         let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
         let (requests, hosts) = (count(self.requests, "request"), hosts.join(", "));

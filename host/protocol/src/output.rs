@@ -187,6 +187,9 @@ pub struct Ledger {
     pub plugin: String,
     /// The generation of the plugin that ran.
     pub generation: u32,
+    /// The capabilities that the plugin was granted, each as a verb phrase with its extent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<String>,
     /// Executed instructions in wasmtime's fuel units.
     pub fuel: u64,
     /// Duration from the start of the call to its result, in microseconds.

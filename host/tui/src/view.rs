@@ -230,6 +230,11 @@ impl App {
         }
         let from = self.transcript.len().saturating_sub(latest);
         let mut printed = Vec::new();
+        if from > 0 {
+            let text = format!("… {from} earlier blocks, which the session keeps");
+            let theme = self.settings.theme.dim;
+            printed.extend([PrintedRow(Row::of([Piece::line(&text, columns, theme)])), PrintedRow(Row::default())]);
+        }
         for at in from..self.transcript.len() {
             if at > from {
                 printed.extend((0..self.transcript.gap(at)).map(|_| PrintedRow(Row::default())));

@@ -96,7 +96,13 @@ fn text(target: &Target<'_>, arguments: &Arguments, bytes: u64, from: impl Read,
         return Err(past_the_end(name, limits.first, &window));
     }
     let (text, details) = (render(name, limits.first, &window), details(name, bytes, limits.first, &window));
-    Ok(Output::text(text).details(details))
+    Ok(Output::text(text).details(details).code(language(name)))
+}
+
+/// Returns the ending of a file's name, or a name without one, such as `Makefile`.
+fn language(name: &str) -> &str {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    name.rsplit('.').next().unwrap_or_default()
 }
 
 fn past_the_end(name: &str, first: u64, window: &Window) -> Error {

@@ -6,6 +6,7 @@
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
 pub(crate) mod audit;
+pub(crate) mod change;
 pub(crate) mod confirm;
 mod dialog;
 mod keys;

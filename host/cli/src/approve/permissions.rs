@@ -76,6 +76,10 @@ impl CallPermissions {
         }
     }
 
+    pub(crate) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     /// Sets the check whether programs start in a complete sandbox; until then, they do not.
     pub(crate) fn use_sandbox(&self, is_complete: impl Fn() -> bool + Send + Sync + 'static) {
         // Set once, when a run is set up.

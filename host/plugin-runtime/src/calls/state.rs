@@ -237,6 +237,7 @@ impl State {
     pub(crate) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger {
             plugin: self.plugin.to_string(),
+            granted: self.call.authority.granted(),
             memory: self.limiter.peak_memory,
             host_calls: self.account.host_calls,
             output: self.account.output,

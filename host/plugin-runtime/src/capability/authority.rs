@@ -9,7 +9,7 @@ use crate::limits::descriptors::Share;
 use crate::loading::identity::Identity;
 use crate::paths::protected::Protected;
 use pinion_protocol::Authority;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A capability is missing, or does not reach that far.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +32,8 @@ pub(crate) struct PluginAuthority {
     /// The command that grants it more, where the config does not.
     hint: Option<String>,
     only_waits: bool,
+    /// The grants in words, once a ledger lists them.
+    granted: OnceLock<Vec<String>>,
 }
 
 /// The authority facts that all plugins of a runtime share.
@@ -92,6 +94,7 @@ impl PluginAuthority {
             descriptors,
             hint: None,
             only_waits,
+            granted: OnceLock::new(),
         }
     }
 
@@ -119,6 +122,14 @@ impl PluginAuthority {
             destructive: declared.destructive,
             ..possible.cut_to(declared)
         }
+    }
+
+    /// Returns what was granted, each as a verb phrase with its extent.
+    fn granted(&self) -> &[String] {
+        self.granted.get_or_init(|| {
+            let extents = self.grants.extents(&self.asks).into_iter();
+            extents.filter_map(|(_, phrase, extent)| Some(format!("{phrase}{}", extent?))).collect()
+        })
     }
 
     /// Returns why a tool with these effects cannot work at all: a capability that it needs was asked for and not granted.
@@ -185,6 +196,11 @@ impl PluginAuthority {
 }
 
 impl CallAuthority {
+    /// Returns what the plugin was granted, in words.
+    pub(crate) fn granted(&self) -> Vec<String> {
+        self.plugin.granted().to_vec()
+    }
+
     /// Returns what an import works with, if the plugin was granted the capability and the call's tool declares its effect.
     pub(crate) fn check<C: Granted>(&self) -> Result<&C::Held, Denied> {
         let plugin = &self.plugin;

@@ -39,6 +39,8 @@ pub struct Question {
     pub notes: Vec<String>,
     /// Arguments of the call.
     pub arguments: Value,
+    /// Unified diff between a file and the argument `content`, which is shown instead of it.
+    pub change: Option<String>,
     /// Reason for the question.
     pub reason: Option<String>,
     /// A rule that would allow such calls in this project.
@@ -64,6 +66,7 @@ impl Question {
             can: tool.authority.words().join(", "),
             notes: question.notes.iter().map(ToString::to_string).collect(),
             arguments: question.call.arguments.clone(),
+            change: None,
             reason: None,
             rule: None,
         }
@@ -370,6 +373,10 @@ fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
         guest(&mut rows, "no arguments", theme.dim, columns, theme);
     }
     for (name, value) in fields {
+        if let (Some(change), "content") = (&question.change, name.as_str()) {
+            changed(change, columns, theme, &mut rows);
+            continue;
+        }
         let name = exposed(&serde_json::to_string(name).unwrap_or_default());
         if let Some(edits) = edits(value) {
             for (number, (old, new)) in edits.iter().enumerate() {
@@ -394,6 +401,21 @@ fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Renders what a call would change in a file.
+fn changed(diff: &str, columns: usize, theme: &Theme, rows: &mut Vec<Row>) {
+    let text = if diff.is_empty() { "content: as the file is now" } else { "content, as changes to the file:" };
+    guest(rows, text, theme.dim, columns, theme);
+    for line in diff.lines() {
+        let style = match line.as_bytes().first() {
+            Some(b'+') => theme.added,
+            Some(b'-') => theme.removed,
+            Some(b'@') => theme.accent,
+            _ => theme.text,
+        };
+        guest(rows, &exposed(line), style, columns, theme);
+    }
 }
 
 fn pretty(value: &Value) -> String {

@@ -13,6 +13,7 @@ fn question(arguments: Value) -> Question {
         can: "runs programs".into(),
         notes: Vec::new(),
         arguments,
+        change: None,
         reason: None,
         rule: None,
     }

@@ -150,6 +150,12 @@ impl Job {
     }
 }
 
+/// Splits a line into its highlighted parts.
+pub(crate) fn pieces_of<'a>(line: &'a str, parts: &'a [(usize, Part)]) -> impl Iterator<Item = (&'a str, Part)> {
+    let starts = std::iter::once(0).chain(parts.iter().map(|(end, _)| *end));
+    starts.zip(parts).map(|(start, (end, part))| (line.get(start..*end).unwrap_or_default(), *part))
+}
+
 /// Returns the language that the opening line of a code block names.
 pub(crate) fn language(info: &str) -> &str {
     let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | '{' | ':');

@@ -5,7 +5,7 @@
 mod table;
 
 use self::table::Table;
-use crate::highlight::{Highlights, Part, language};
+use crate::highlight::{Highlights, Part, language, pieces_of};
 use crate::links::{self, target};
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
@@ -235,11 +235,8 @@ impl<'a> Page<'a> {
     }
 
     fn highlighted(&mut self, line: &str, parts: &[(usize, Part)]) {
-        let mut start = 0;
-        for (end, part) in parts {
-            let text = line.get(start..*end).unwrap_or_default();
-            self.pieces.push(Piece::new(text, self.theme.part(*part)));
-            start = *end;
+        for (text, part) in pieces_of(line, parts) {
+            self.pieces.push(Piece::new(text, self.theme.part(part)));
         }
     }
 

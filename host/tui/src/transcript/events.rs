@@ -2,7 +2,7 @@
 
 use crate::transcript::items::{AgentCall, Call, CallState, Drawing, SubAgent, Thinking, Tone, text_of};
 use crate::transcript::segments::{Segment, segments};
-use crate::transcript::{Item, Transcript};
+use crate::transcript::{Entry, Item, Transcript};
 use pinion_protocol::arguments::summary;
 use pinion_protocol::compaction::SUMMARY_FRAME;
 use pinion_protocol::{Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall};
@@ -10,6 +10,9 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Bytes of all results. Beyond that, the oldest ones keep their beginning.
+const MAX_RESULTS: usize = 64 << 20;
 
 /// The runs behind the stream of events. The first one is the foreground run; the others work for it.
 #[derive(Debug, Default)]
@@ -263,8 +266,26 @@ impl Transcript {
 
     fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
         let at = self.calls.get(id).copied();
-        if let Some(Item::Call(call)) = at.and_then(|at| self.change(at)) {
-            change(call);
+        let Some(Item::Call(call)) = at.and_then(|at| self.change(at)) else { return };
+        let before = call.output.len();
+        change(call);
+        let after = call.output.len();
+        self.results = self.results.saturating_sub(before) + after;
+        self.shorten_results();
+    }
+
+    /// Shortens the oldest results until all together are small enough.
+    fn shorten_results(&mut self) {
+        while self.results > MAX_RESULTS
+            && let Some(entry) = self.entries.get_mut(self.shortened)
+        {
+            self.shortened += 1;
+            let Item::Call(call) = &mut entry.item else { continue };
+            // What still grows is the newest.
+            if call.is_over() {
+                self.results -= call.shorten();
+                entry.rows = None;
+            }
         }
     }
 
@@ -292,36 +313,46 @@ impl Transcript {
 
     /// Applies an event of a run that works for the foreground run.
     fn other_event(&mut self, event: &Event) {
-        let at = match self.runs.others.get(&event.loop_id) {
-            Some(at) => *at,
-            None => {
-                let at = self.len();
-                self.push(Item::Agent(Box::default()));
-                self.runs.others.insert(event.loop_id.clone(), at);
-                at
-            }
-        };
+        let at = self.runs.others.get(&event.loop_id).copied();
+        let at = at.unwrap_or_else(|| self.other_run(event));
+        if let Some(Item::Agent(agent)) = self.change(at) {
+            agent.event(&event.kind);
+        }
+    }
+
+    /// Adds an item for a run: at the end, or below the run that started it and that one's others.
+    fn other_run(&mut self, event: &Event) -> usize {
         let parent = match &event.kind {
             EventKind::AgentStart { parent_loop_id: Some(id), .. } => self.runs.others.get(id).copied(),
             _ => None,
         };
-        let depth = match parent.and_then(|at| self.entries.get(at)).map(|entry| &entry.item) {
-            Some(Item::Agent(parent)) => parent.depth + 1,
-            _ => 0,
-        };
-        if let Some(Item::Agent(agent)) = self.change(at) {
-            agent.event(&event.kind, depth);
-        }
+        let depth = |entry: &Entry| if let Item::Agent(agent) = &entry.item { Some(agent.depth) } else { None };
+        let above = parent.and_then(|at| Some((at, depth(self.entries.get(at)?)?)));
+        let (at, depth) = above.map_or((self.len(), 0), |(parent, of_parent)| {
+            let is_below = |entry: &&Entry| depth(entry).is_some_and(|depth| depth > of_parent);
+            (parent + 1 + self.entries[parent + 1..].iter().take_while(is_below).count(), of_parent + 1)
+        });
+        self.insert(at, Item::Agent(Box::new(SubAgent { depth, ..SubAgent::default() })));
+        self.runs.others.insert(event.loop_id.clone(), at);
+        at
+    }
+
+    /// Adds an item before others, none of which the inline form has given away.
+    fn insert(&mut self, at: usize, item: Item) {
+        let places = self.cached.iter_mut().chain(self.calls.values_mut()).chain(self.runs.others.values_mut());
+        let places = places.chain(&mut self.selected).chain(&mut self.writing);
+        let places = places.chain(self.found.as_mut().map(|(item, _)| item)).chain(self.position.item());
+        places.filter(|place| **place >= at).for_each(|place| *place += 1);
+        self.entries.insert(at, Entry::new(item));
     }
 }
 
 impl SubAgent {
-    fn event(&mut self, kind: &EventKind, depth: usize) {
+    fn event(&mut self, kind: &EventKind) {
         match kind {
             EventKind::AgentStart { agent_id, provider, model, .. } => {
                 self.name = agent_id.to_string();
                 self.model = format!("{provider}/{model}");
-                self.depth = depth;
             }
             EventKind::ToolExecutionStart { call_id, tool, arguments } => {
                 let label = format!("{tool} {}", summary(arguments));

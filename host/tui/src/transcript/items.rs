@@ -5,6 +5,9 @@ use pinion_protocol::{Block, Content, Display, Ledger, ToolCall};
 use serde_json::Value;
 use std::time::Duration;
 
+/// Bytes that an old result keeps.
+const SHORT: usize = 2_000;
+
 /// One item of the conversation.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
@@ -99,6 +102,19 @@ impl Call {
 
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, CallState::Done | CallState::Failed)
+    }
+
+    /// Keeps the beginning of a long result. Returns the bytes that became free.
+    pub(crate) fn shorten(&mut self) -> usize {
+        let before = self.output.len();
+        let kept = self.output.floor_char_boundary(SHORT);
+        if kept + 100 < before {
+            self.output.truncate(kept);
+            self.output
+                .push_str(&format!("\n… {} kB more, which only the session keeps", (before - kept).div_ceil(1000)));
+            self.output.shrink_to_fit();
+        }
+        before.saturating_sub(self.output.len())
     }
 
     pub(crate) fn end(&mut self, is_error: bool, content: &[Content], now: Option<Duration>) {

@@ -3,6 +3,7 @@
 //! Only what the screen shows is rendered, and only so many items keep their rows, so that neither the time for a frame
 //! nor the memory for rows depends on the length of the conversation.
 
+mod code;
 mod drawing;
 mod events;
 mod items;
@@ -64,6 +65,12 @@ struct Entry {
     is_unlit: bool,
 }
 
+impl Entry {
+    fn new(item: Item) -> Self {
+        Self { item, is_unfolded: None, rows: None, is_unlit: false }
+    }
+}
+
 /// The conversation.
 #[derive(Debug)]
 pub(crate) struct Transcript {
@@ -80,6 +87,9 @@ pub(crate) struct Transcript {
     /// The item that keys apply to.
     selected: Option<usize>,
     settled: Settled,
+    /// Bytes of all results, and the items before which all are short.
+    results: usize,
+    shortened: usize,
     /// Item and row of the match that the search shows.
     found: Option<(usize, usize)>,
 }
@@ -104,6 +114,8 @@ impl Transcript {
             position: Position::End,
             selected: None,
             settled: Settled::default(),
+            results: 0,
+            shortened: 0,
             found: None,
         }
     }
@@ -124,7 +136,7 @@ impl Transcript {
     }
 
     pub(crate) fn push(&mut self, item: Item) {
-        self.entries.push(Entry { item, is_unfolded: None, rows: None, is_unlit: false });
+        self.entries.push(Entry::new(item));
     }
 
     /// Adds a line of the host.

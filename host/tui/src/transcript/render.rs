@@ -7,7 +7,7 @@ use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone};
-use crate::transcript::{Look, drawing};
+use crate::transcript::{Look, code, drawing};
 use pinion_protocol::Display;
 use pinion_protocol::arguments::summary;
 use ratatui_core::style::Style;
@@ -160,6 +160,8 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     if let Some(ledger) = call.ledger.as_ref().filter(|_| look.has_ledgers) {
         let line = Piece::line(&ledger.to_string(), look.columns.saturating_sub(4), theme.dim);
         rows.push(Row::of([Piece::new("    ", theme.dim), line]));
+        let lead = Lead::same(vec![Piece::new("    ", theme.dim)]);
+        wrap(&[Piece::new(&ledger.grants(), theme.dim)], look.columns, &lead, &mut rows);
     }
     rows
 }
@@ -218,6 +220,7 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
             _ if output.is_empty() => Vec::new(),
             _ if is_diff && look.has_sides => diff::sides(output, look.columns, &lead, theme),
             _ if is_diff => diff::rows(output, look.columns, &lead, theme, false),
+            Display::Code(language) => code::rows(output, language, &lead, look),
             Display::Markdown => markdown::rows(output, look.paper(&Piece::new("    ", theme.text))),
             _ => wrapped(output, theme.dim, &lead, look),
         };
@@ -243,13 +246,17 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
 fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
     let indent = "  ".repeat(agent.depth.min(8) + 1);
+    let branch = match agent.depth.min(8) {
+        0 => indent.clone(),
+        depth => "  ".repeat(depth) + "└ ",
+    };
     let mark = if agent.end.is_some() { ("◆ ", theme.good) } else { ("◇ ", theme.accent) };
     let last = agent.calls.last().map(|call| call.label.clone());
     let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
     let text = format!("{} · {state}", agent.name);
     let room = look.columns.saturating_sub(indent.len() + 2);
     let mut rows = vec![Row::of([
-        Piece::new(&indent, theme.text),
+        Piece::new(&branch, theme.dim),
         Piece::new(mark.0, mark.1),
         Piece::line(&text, room, theme.text),
     ])];

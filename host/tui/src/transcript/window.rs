@@ -13,6 +13,16 @@ pub(crate) enum Position {
     Top { item: usize, row: usize },
 }
 
+impl Position {
+    /// Returns the item at the top for a change.
+    pub(super) fn item(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::End => None,
+            Self::Top { item, .. } => Some(item),
+        }
+    }
+}
+
 impl Transcript {
     /// Returns the rows of the window with their items, at most `height`.
     pub(crate) fn visible(&mut self, height: usize, now: Duration) -> Vec<(usize, Row)> {

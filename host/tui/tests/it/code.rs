@@ -1,9 +1,10 @@
 //! Highlighted code.
 
-use crate::ui::{Ui, done};
-use pinion_protocol::Content;
+use crate::ui::{Ui, done, ended};
+use pinion_protocol::{Content, Display};
 use pinion_tui::{Buffer, Input, Settings, Theme};
 use ratatui_core::style::Color;
+use serde_json::json;
 
 /// Returns the colour of the first cell of a text on the screen.
 fn colour_of(buffer: &Buffer, text: &str) -> Color {
@@ -69,4 +70,22 @@ fn colours_are_gone_without_them() {
     ui.input(Input::Page("```rust\nlet x = \"text\";\n```".into()));
     let (buffer, _) = ui.buffer();
     assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+}
+
+#[test]
+fn file_that_was_read_is_highlighted_beside_its_numbers() {
+    let mut ui = coloured();
+    ui.start("read it");
+    ui.call("1", "read", json!({ "path": "main.rs" }));
+    ui.event(ended("1", "     1\tfn main() {}\n     2\t// end\n", Display::Code("rs".into()), Vec::new()));
+    ui.ctrl('o');
+    let read = ui.buffer().0;
+    let mut ui = coloured();
+    ui.start("write it");
+    ui.reply(vec![Content::text("```rs\nfn main() {}\n// end\n```")]);
+    let written = ui.buffer().0;
+    for text in ["fn", "main() {}", "// end"] {
+        assert_eq!(colour_of(&read, text), colour_of(&written, text), "{text}");
+    }
+    assert_ne!(colour_of(&read, "fn"), colour_of(&read, "// end"));
 }

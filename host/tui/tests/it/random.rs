@@ -1,13 +1,18 @@
 //! Random inputs: nothing panics, the cursor stays on the screen, and only text and our own sequences are written.
 
-use crate::ui::{Ui, agent_start, assistant, done, end_of, tool_result};
+use crate::ui::{Ui, agent_below, agent_start, assistant, done, end_of, ended, tool_result};
 use crossterm::event::{
     Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use pinion_protocol::{Authority, Content, Delta, EventKind, Message, RunEnd, Thinking, ToolCall, TurnTrigger};
-use pinion_tui::{Choice, Inline, Input, Pick, Screen, Tone};
+use pinion_protocol::dialog::{Dialog, DialogKind};
+use pinion_protocol::{
+    Authority, Block, Content, Delta, Display, DrawnPart, EventKind, Message, RunEnd, Severity, Span, SpanStyle,
+    Thinking, ToolCall, TurnTrigger,
+};
+use pinion_tui::{Choice, Facts, Inline, Input, Pick, Screen, SlashCommand, Tone};
 use proptest::prelude::*;
 use serde_json::json;
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
@@ -61,8 +66,8 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (code, modifiers).prop_map(|(code, modifiers)| Step::Key(code, modifiers)),
         1 => hostile().prop_map(Step::Paste),
         1 => (mouse, 0_u16..50).prop_map(|(kind, row)| Step::Mouse(kind, row)),
-        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..12, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
-        3 => (0_u8..9, hostile()).prop_map(|(kind, text)| Step::Input(kind, text)),
+        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..19, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
+        3 => (0_u8..20, hostile()).prop_map(|(kind, text)| Step::Input(kind, text)),
         1 => (0_u64..2_000).prop_map(Step::Wait),
         1 => (1_u16..100, 1_u16..40).prop_map(|(columns, rows)| Step::Size(columns, rows)),
     ];
@@ -89,8 +94,26 @@ fn kind(kind: u8, text: &str) -> EventKind {
         8 => EventKind::Retry { attempt: 1, max_attempts: 2, delay_ms: 100, cause: text.into() },
         9 => EventKind::ApprovalRequested { call_id: id, tool: text.into(), authority: Authority::ALL },
         10 => end_of(Message::user(text)),
-        _ => EventKind::Progress { call_id: id, text: text.into() },
+        11 => EventKind::Progress { call_id: id, text: text.into() },
+        12 => agent_below(text, Some("a")),
+        13 => EventKind::PluginNotice { plugin: text.into(), severity: Severity::Info, text: text.into() },
+        14 => EventKind::Drawing { call_id: id, plugin: text.into(), part: DrawnPart::Result, blocks: blocks(text) },
+        15 => ended(&id, text, Display::Code("rs".into()), vec![text.into()]),
+        16 => ended(&id, text, Display::Markdown, vec![text.into()]),
+        17 => ended(&id, text, Display::Diff, vec![text.into()]),
+        _ => EventKind::InputRejected { reason: text.into() },
     }
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let text = || text.to_owned();
+    vec![
+        Block::Lines { lines: vec![vec![Span::new(&text(), SpanStyle::Plain)]] },
+        Block::Table { header: vec![text()], rows: vec![vec![text(); 2]] },
+        Block::Diff { text: text() },
+        Block::Markdown { text: text() },
+        Block::Bar { label: text(), done: 1, total: None },
+    ]
 }
 
 pub(crate) fn apply(ui: &mut Ui, step: Step) {
@@ -117,12 +140,45 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
         Step::Input(5, _) => drop(ui.end(done())),
         Step::Input(6, text) => drop(ui.end(RunEnd::Rejected { reason: text })),
         Step::Input(7, text) => drop(ui.input(Input::Files(vec![text].into()))),
+        Step::Input(8, text) => dialog(ui, &text, DialogKind::Confirm),
+        Step::Input(9, text) => dialog(ui, &text, DialogKind::Select(vec![text.clone(); 3])),
+        Step::Input(10, text) => dialog(ui, &text, DialogKind::Input(text.clone())),
+        Step::Input(11, text) => drop(ui.input(Input::Segment { plugin: text.clone(), text: Some(text) })),
+        Step::Input(12, text) => {
+            let [model, approval, directory, session] = [(); 4].map(|()| text.clone());
+            let (network, branch) = (Some(text.clone()), Some(text));
+            ui.input(Input::Facts(Facts { model, approval, directory, session, network, branch, ..Facts::default() }));
+        }
+        Step::Input(13, text) => drop(ui.input(Input::Plan { file: text.clone(), text })),
+        Step::Input(14, text) => drop(ui.input(Input::History(vec![text]))),
+        Step::Input(15, text) => {
+            let command = SlashCommand { name: text.clone(), hint: text.clone(), description: text };
+            ui.input(Input::Commands(vec![command]));
+        }
+        Step::Input(16, text) => drop(ui.input(Input::Preview { id: text.clone(), text })),
+        Step::Input(17, text) => drop(ui.input(Input::Session(vec![Arc::new(Message::user(text))]))),
+        Step::Input(18, text) => {
+            let mut question = ui.question(&text, json!({ "path": text, "content": text }));
+            [question.label, question.plugin, question.can] = [(); 3].map(|()| text.clone());
+            (question.change, question.reason, question.rule) = (Some(text.clone()), Some(text.clone()), Some(text));
+            ui.input(Input::Question(question));
+        }
         Step::Input(_, text) => drop(
             ui.input(Input::Completions(1, vec![Choice { value: text.clone(), label: text, detail: String::new() }])),
         ),
         Step::Wait(time) => drop(ui.wait(time)),
         Step::Size(columns, rows) => ui.size = (columns, rows),
     }
+}
+
+fn dialog(ui: &mut Ui, text: &str, kind: DialogKind) {
+    ui.input(Input::Dialog(7, Dialog { plugin: text.into(), question: text.into(), kind }));
+}
+
+/// Returns whether a character changes the order of others, or is not seen.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(u32::from(c), 0x200b | 0x200e | 0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xad | 0xe0000..=0xe0fff)
 }
 
 /// Returns a frame without its links, whose targets are plain addresses.
@@ -182,7 +238,7 @@ proptest! {
             }
             let frame = String::from_utf8(screen.draw(&buffer, ui.app.links(), cursor).to_vec()).unwrap();
             let text = without_own_sequences(&frame);
-            prop_assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+            prop_assert!(!text.contains(is_hidden), "{text:?}");
             prop_assert!(screen.draw(&buffer, ui.app.links(), cursor).is_empty());
         }
     }
@@ -197,7 +253,7 @@ proptest! {
             let frame = ui.app.draw_inline(columns, rows, ui.now);
             let bytes = String::from_utf8(inline.draw(&frame, ui.app.links(), rows).to_vec()).unwrap();
             let text = without_own_sequences(&bytes).replace(['\r', '\n'], "");
-            prop_assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+            prop_assert!(!text.contains(is_hidden), "{text:?}");
             prop_assert!(frame.live.area().height <= rows, "{} rows of {rows}", frame.live.area().height);
             if let Some((x, y)) = frame.cursor {
                 prop_assert!(x < columns && y < frame.live.area().height, "cursor {x},{y} on {:?}", frame.live.area());

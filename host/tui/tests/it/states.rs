@@ -113,6 +113,19 @@ fn question_about_an_edit() {
 }
 
 #[test]
+fn question_about_a_changed_file() {
+    check("approval-write", |ui| {
+        ui.start("fix it");
+        let mut question =
+            ui.question("write", json!({ "path": "total.sh", "content": "set -e\necho $(($1 + $2))\n" }));
+        question.change = Some("@@ -1,2 +1,2 @@\n set -e\n-echo $(($1 - $2))\n+echo $(($1 + $2))\n".into());
+        ui.input(Input::Question(question));
+        ui.screen();
+        ui.wait(400);
+    });
+}
+
+#[test]
 fn list_of_models() {
     check("models", |ui| {
         let choice =

@@ -2,7 +2,7 @@
 
 use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::{
-    AssistantMessage, Content, Delta, Display, Event, EventKind, Message, RunEnd, StopReason, ToolCall,
+    AssistantMessage, Content, Delta, Display, Event, EventKind, Ledger, Message, RunEnd, StopReason, ToolCall,
     ToolResultMessage, TurnTrigger, Usage,
 };
 use pinion_tui::{App, Buffer, Facts, Highlighter, Input, Question, Rect, Request, Settings, SlashCommand, text_of};
@@ -193,7 +193,12 @@ impl Ui {
     }
 
     pub(crate) fn ask(&mut self, tool: &str, arguments: Value) -> Vec<Request> {
-        self.input(Input::Question(Question {
+        let question = self.question(tool, arguments);
+        self.input(Input::Question(question))
+    }
+
+    pub(crate) fn question(&self, tool: &str, arguments: Value) -> Question {
+        Question {
             id: 7,
             tool: tool.into(),
             plugin: "shell".into(),
@@ -202,9 +207,24 @@ impl Ui {
             can: "writes files, runs programs".into(),
             notes: Vec::new(),
             arguments,
+            change: None,
             reason: None,
             rule: None,
-        }))
+        }
+    }
+}
+
+/// Ends a call whose plugin was granted this.
+pub(crate) fn ended(call_id: &str, text: &str, display: Display, granted: Vec<String>) -> EventKind {
+    EventKind::ToolExecutionEnd {
+        call_id: call_id.into(),
+        tool: "read".into(),
+        is_error: false,
+        content: vec![Content::text(text)],
+        details: None,
+        display,
+        ledger: Some(Ledger { plugin: text.chars().take(20).collect(), granted, ..Ledger::default() }),
+        child_loop_id: None,
     }
 }
 
@@ -213,10 +233,15 @@ pub(crate) fn done() -> RunEnd {
 }
 
 pub(crate) fn agent_start(agent: &str) -> EventKind {
+    agent_below(agent, None)
+}
+
+/// Starts a run that another one started.
+pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
     EventKind::AgentStart {
         agent_id: agent.into(),
         session_id: "session".into(),
-        parent_loop_id: None,
+        parent_loop_id: parent.map(Arc::from),
         continuation: None,
         trigger: TurnTrigger::User,
         provider: "anthropic".into(),

@@ -1,8 +1,8 @@
 //! Sending, queueing, steering, interrupting, answering.
 
-use crate::ui::{Ui, agent_start, done, end_of};
+use crate::ui::{Ui, agent_below, agent_start, done, end_of, ended};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Content, EventKind, Message, RunEnd, TurnTrigger};
+use pinion_protocol::{Content, Display, EventKind, Message, RunEnd, TurnTrigger};
 use pinion_tui::{Answer, Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
 use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
@@ -442,4 +442,58 @@ fn all_results_unfold_also_after_one_was_folded_alone() {
     assert!(!ui.screen().contains("the result"));
     ui.ctrl('o');
     assert!(ui.screen().contains("the result"), "{}", ui.screen());
+}
+
+#[test]
+fn sub_agents_stand_below_the_one_that_started_them() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.event_of("a", agent_start("first"));
+    ui.event_of("b", agent_start("second"));
+    ui.event_of("c", agent_below("child", Some("a")));
+    ui.event_of("d", agent_below("grandchild", Some("c")));
+    ui.event_of("e", agent_below("sibling", Some("a")));
+    let arguments = json!({ "path": "file" });
+    ui.event_of("b", EventKind::ToolExecutionStart { call_id: "x".into(), tool: "read".into(), arguments });
+    let screen = ui.screen();
+    let names: Vec<&str> = screen.lines().filter(|line| line.contains('◇')).map(str::trim_end).collect();
+    let expected = [
+        "  ◇ first · starting",
+        "  └ ◇ child · starting",
+        "    └ ◇ grandchild · starting",
+        "  └ ◇ sibling · starting",
+        "  ◇ second · read file",
+    ];
+    assert_eq!(names, expected, "{screen}");
+}
+
+#[test]
+fn ledger_of_a_call_says_what_its_plugin_may_do() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.call("1", "read", json!({ "path": "x" }));
+    ui.event(ended("1", "fs", Display::Plain, vec!["read files: read /work".into(), "run programs".into()]));
+    ui.press(KeyCode::Char('l'), KeyModifiers::ALT);
+    assert!(ui.screen().contains("    may read files: read /work; run programs"), "{}", ui.screen());
+}
+
+#[test]
+fn old_results_keep_their_beginning_when_all_together_are_long() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    for number in 0..3 {
+        let id = number.to_string();
+        ui.call(&id, "read", json!({ "path": "x" }));
+        ui.event(ended(&id, &format!("first {number}\n{}", "x".repeat(30 << 20)), Display::Plain, Vec::new()));
+    }
+    let copied = |ui: &mut Ui| match &ui.press(KeyCode::Char('c'), KeyModifiers::ALT)[..] {
+        [Request::Copy(text)] => text.len(),
+        other => panic!("{other:?}"),
+    };
+    let mut lengths = Vec::new();
+    for _ in 0..3 {
+        ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+        lengths.push(copied(&mut ui));
+    }
+    assert!(lengths[0] > 30 << 20 && lengths[1] > 30 << 20 && lengths[2] < 3_000, "{lengths:?}");
 }

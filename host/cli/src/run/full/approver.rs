@@ -1,5 +1,6 @@
 //! Approval of tool calls in the UI.
 
+use crate::approve::change::change;
 use crate::approve::permissions::CallPermissions;
 use crate::run::full::said::Said;
 use pinion_agent::Approver;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A question for the UI, and the way back for its answer.
 pub(super) enum Asked {
-    Call(pinion_tui::Question, oneshot::Sender<Answer>),
+    Call(Box<pinion_tui::Question>, oneshot::Sender<Answer>),
     Plugin(u64, Dialog, oneshot::Sender<Reply>),
 }
 
@@ -53,12 +54,14 @@ impl Approver for UiApprover {
         Box::pin(async move {
             let rule = self.permissions.offer(&question);
             let reason = self.permissions.explained(&question);
+            let change = change(self.permissions.workspace(), &question);
             let ask = async {
                 let _turn = self.turn.lock().await;
                 let (answer, answered) = oneshot::channel();
                 let id = self.number.fetch_add(1, Ordering::Relaxed);
-                let question = pinion_tui::Question::new(id, &question).explained(reason, rule.clone());
-                self.questions.send(Asked::Call(question, answer)).await.ok()?;
+                let question = pinion_tui::Question { change, ..pinion_tui::Question::new(id, &question) };
+                let question = question.explained(reason, rule.clone());
+                self.questions.send(Asked::Call(Box::new(question), answer)).await.ok()?;
                 answered.await.ok()
             };
             // The UI notices that a question was dropped because its answer no longer matters.

@@ -240,7 +240,7 @@ impl Ui {
                 match asked {
                     Some(Asked::Call(question, answer)) => {
                         self.open = Some((question.id, Open::Call(answer)));
-                        self.input(Input::Question(question));
+                        self.input(Input::Question(*question));
                     }
                     Some(Asked::Plugin(id, dialog, answer)) => {
                         self.open = Some((id, Open::Plugin(answer)));

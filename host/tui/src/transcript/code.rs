@@ -1,0 +1,45 @@
+//! Results that are source code, with or without numbers of lines.
+
+use crate::highlight::pieces_of;
+use crate::rows::{Lead, Piece, Row, wrap};
+use crate::transcript::Look;
+
+/// Renders code. Numbers of lines, as `read` puts them before a tab, stay apart from it.
+pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<Row> {
+    let theme = &look.theme;
+    let lines: Vec<(&str, &str)> = text.trim_end().split('\n').map(numbered).collect();
+    let code: Vec<&str> = lines.iter().map(|(_, code)| *code).collect();
+    let parts = look.highlights.parts(language, &code, true);
+    let mut rows = Vec::new();
+    for (at, (number, code)) in lines.iter().enumerate() {
+        let mut pieces = vec![Piece::new(number, theme.dim)];
+        match parts.get(at) {
+            Some(parts) => pieces.extend(pieces_of(code, parts).map(|(text, part)| Piece::new(text, theme.part(part)))),
+            None => pieces.push(Piece::new(code, theme.code)),
+        }
+        wrap(&pieces, look.columns, lead, &mut rows);
+    }
+    rows
+}
+
+/// Splits a line into its number, with what stands around it, and its code.
+fn numbered(line: &str) -> (&str, &str) {
+    let number = line.find('\t').filter(|at| {
+        let number = line[..*at].trim_start();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    line.split_at(number.map_or(0, |at| at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_lines_stay_apart_from_the_code() {
+        assert_eq!(numbered("    12\tlet x;\ty"), ("    12\t", "let x;\ty"));
+        assert_eq!(numbered("\tlet x;"), ("", "\tlet x;"));
+        assert_eq!(numbered("a1\tb"), ("", "a1\tb"));
+        assert_eq!(numbered("[3 more lines]"), ("", "[3 more lines]"));
+    }
+}
