@@ -8,15 +8,19 @@ use std::path::{Component, Path, PathBuf};
 const IN_REPOSITORY: [&str; 5] = ["hooks", "config", "config.worktree", "commondir", "info/attributes"];
 /// Repositories of submodules and worktrees that are protected at most, and directories in which they are looked for.
 const MAX_NESTED: usize = 500;
-/// Configs that one repository can name, and hooks that may be links.
-const MAX_CONFIGS: usize = 100;
-const MAX_HOOKS: usize = 500;
+/// Configs of one repository, their settings, directories of hooks, hooks in each, and files that settings name. A program
+/// can write these for a new repository in a subdirectory, and every later program starts after they were looked at.
+const MAX_CONFIGS: usize = 10;
+const MAX_SETTINGS: usize = 20_000;
+const MAX_HOOK_DIRECTORIES: usize = 5;
+const MAX_HOOKS: usize = 100;
+const MAX_WORDS: usize = 1_000;
 /// Links on the way to a file, as in Linux.
 const MAX_LINKS: usize = 40;
 /// Directories of a repository that contain no others.
 const CONTENT: [&str; 6] = ["objects", "refs", "logs", "hooks", "info", "worktrees"];
 /// Bytes of a file of git that are read.
-const MAX_GIT_BYTES: u64 = 64 * 1024;
+const MAX_GIT_BYTES: u64 = 512 * 1024;
 
 /// Where git finds the settings of its user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,7 +155,8 @@ impl<'a> Settings<'a> {
         let mut seen = 0;
         while let Some(config) = left.pop() {
             seen += 1;
-            if seen > MAX_CONFIGS {
+            let is_long = fs::metadata(&config).is_ok_and(|found| found.len() > MAX_GIT_BYTES);
+            if is_long || seen > MAX_CONFIGS || settings.entries.len() > MAX_SETTINGS {
                 settings.is_complete = false;
                 break;
             }
@@ -187,13 +192,23 @@ pub(crate) fn named(git: &Path, tree: &Path, users: &Settings<'_>) -> Vec<PathBu
     let settings = Settings::of(configs.collect(), users.home);
     let mut found = Vec::new();
     let mut hooks = vec![shared.join("hooks")];
+    let (mut left, mut is_complete) = (MAX_WORDS, settings.is_complete);
     for (key, value) in users.entries.iter().chain(&settings.entries) {
         // Git starts programs, and looks for hooks, in the working tree.
         match key.as_str() {
             "core.hookspath" => hooks.push(settings.path(value, tree)),
-            _ => found.extend(words(value).map(|word| settings.path(word, tree)).filter(|path| path.is_file())),
+            // Hooks are copied from there into new repositories.
+            "init.templatedir" => found.push(settings.path(value, tree)),
+            _ => {
+                for word in words(value).take(left) {
+                    left -= 1;
+                    found.extend(Some(settings.path(word, tree)).filter(|path| path.is_file()));
+                }
+            }
         }
     }
+    is_complete &= left > 0 && hooks.len() <= MAX_HOOK_DIRECTORIES + 1;
+    hooks.truncate(MAX_HOOK_DIRECTORIES + 1);
     let linked = |directory: &PathBuf| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_HOOKS);
         entries.map(|entry| entry.path()).filter(|path| path.is_symlink()).collect::<Vec<_>>()
@@ -201,15 +216,16 @@ pub(crate) fn named(git: &Path, tree: &Path, users: &Settings<'_>) -> Vec<PathBu
     found.extend(hooks.iter().flat_map(linked));
     found.extend(hooks.into_iter().skip(1));
     found.extend(users.included.iter().chain(&settings.included).cloned());
-    // Of more configs, none can be written.
-    found.extend(Some(git.to_owned()).filter(|_| !settings.is_complete));
+    // In a repository with more of them, nothing can be written.
+    found.extend(Some(git.to_owned()).filter(|_| !is_complete));
     found.iter().flat_map(|path| with_links(path)).collect()
 }
 
 /// Returns the words of a command that have a directory.
 fn words(command: &str) -> impl Iterator<Item = &str> {
     let words = command.split(|character: char| character.is_whitespace() || "!;&|<>(){}$`\"'=".contains(character));
-    words.filter(|word| word.contains('/'))
+    // Branches are named by many settings.
+    words.filter(|word| word.contains('/') && !word.starts_with("refs/") && !word.starts_with("+refs/"))
 }
 
 /// Returns a path with the links on it, and with what it is without them.
@@ -397,6 +413,18 @@ mod tests {
         write(&work.join("shared/two"), "[core]\nhooksPath = tools/hooks\n");
         let expected = ["missing", "shared/one", "shared/two", "tools/hooks"];
         assert_eq!(names(&work.join(".git"), &work, &GitUser::default()), expected);
+        let limit = |config: String| {
+            write(&work.join(".git/config"), &config);
+            assert!(names(&work.join(".git"), &work, &GitUser::default()).contains(&".git".to_owned()), "{config:.60}");
+        };
+        limit("[core]\nhooksPath = a\n".repeat(MAX_HOOK_DIRECTORIES + 1));
+        limit(format!("[a]\nb = {}\n", "x/y ".repeat(MAX_WORDS)));
+        limit("[include]\npath = shared/one\n".to_owned() + &"a\n".repeat(MAX_SETTINGS));
+        limit("#".repeat(MAX_GIT_BYTES as usize + 1));
+        let branches = "[branch \"x\"]\nmerge = refs/heads/x\n".repeat(MAX_WORDS + 1);
+        write(&work.join(".git/config"), &branches);
+        assert_eq!(names(&work.join(".git"), &work, &GitUser::default()), [""; 0]);
+        write(&work.join(".git/config"), "[include]\npath = ../shared/one\n");
         for at in 0..=MAX_CONFIGS {
             write(&work.join(format!("shared/{at}")), &format!("[include]\npath = {}\n", at + 1));
         }
@@ -413,9 +441,12 @@ mod tests {
         write(
             &root.join(".git/config"),
             "[filter \"x\"]\nclean = sh 'tools/clean.sh' %f\n[alias]\nx = \"!f() { ./tools/alias.sh; }; f\"\n\
-             [core]\npager = pager\n[remote \"o\"]\nurl = ./tools\n[diff]\nexternal = tools/missing\n",
+             [init]\ntemplateDir = templates\n[core]\npager = pager\n[remote \"o\"]\nurl = ./tools\n[diff]\nexternal = tools/missing\n",
         );
-        assert_eq!(names(&root.join(".git"), &root, &GitUser::default()), ["tools/alias.sh", "tools/clean.sh"]);
+        assert_eq!(
+            names(&root.join(".git"), &root, &GitUser::default()),
+            ["templates", "tools/alias.sh", "tools/clean.sh"]
+        );
     }
 
     #[test]
