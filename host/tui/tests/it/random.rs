@@ -108,7 +108,7 @@ fn kind(kind: u8, text: &str) -> EventKind {
 fn blocks(text: &str) -> Vec<Block> {
     let text = || text.to_owned();
     vec![
-        Block::Lines { lines: vec![vec![Span::new(&text(), SpanStyle::Plain)]] },
+        Block::Lines { lines: vec![vec![Span::new(text(), SpanStyle::Plain)]] },
         Block::Table { header: vec![text()], rows: vec![vec![text(); 2]] },
         Block::Diff { text: text() },
         Block::Markdown { text: text() },
