@@ -7,7 +7,14 @@ use crate::transcript::Look;
 /// Renders code. Numbers of lines, as `read` puts them before a tab, stay apart from it.
 pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
-    let lines: Vec<(&str, &str)> = text.trim_end().split('\n').map(numbered).collect();
+    let mut lines: Vec<(&str, &str)> = text.trim_end().split('\n').map(numbered).collect();
+    // Among numbered lines, the others are remarks of the tool.
+    if lines.iter().any(|(number, _)| !number.is_empty()) {
+        lines
+            .iter_mut()
+            .filter(|(number, _)| number.is_empty())
+            .for_each(|(number, code)| std::mem::swap(number, code));
+    }
     let code: Vec<&str> = lines.iter().map(|(_, code)| *code).collect();
     let parts = look.highlights.parts(language, &code, true);
     let mut rows = Vec::new();

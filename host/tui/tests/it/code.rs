@@ -77,7 +77,12 @@ fn file_that_was_read_is_highlighted_beside_its_numbers() {
     let mut ui = coloured();
     ui.start("read it");
     ui.call("1", "read", json!({ "path": "main.rs" }));
-    ui.event(ended("1", "     1\tfn main() {}\n     2\t// end\n", Display::Code("rs".into()), Vec::new()));
+    ui.event(ended(
+        "1",
+        "main.rs: lines 1-2 of 2\n     1\tfn main() {}\n     2\t// end\n",
+        Display::Code("rs".into()),
+        Vec::new(),
+    ));
     ui.ctrl('o');
     let read = ui.buffer().0;
     let mut ui = coloured();
@@ -88,4 +93,6 @@ fn file_that_was_read_is_highlighted_beside_its_numbers() {
         assert_eq!(colour_of(&read, text), colour_of(&written, text), "{text}");
     }
     assert_ne!(colour_of(&read, "fn"), colour_of(&read, "// end"));
+    let remark = ["main.rs: lines", "1-2", "of 2"].map(|text| colour_of(&read, text));
+    assert!(remark.iter().all(|colour| *colour == remark[0]), "{remark:?}");
 }
