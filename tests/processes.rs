@@ -15,7 +15,8 @@ fn files(directory: &Path) -> BTreeSet<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { [path].into() }).collect()
 }
 
-/// Returns the files below the home and the workspace except sessions and their snapshots, and the number of sessions.
+/// Returns the files below the home and the workspace except sessions, their snapshots and the audit log, which begins a second
+/// file after 8 MiB, and the number of sessions.
 fn left(pinion: &Pinion) -> (BTreeSet<PathBuf>, usize) {
     let (mut others, mut sessions) = (files(&pinion.workspace()), 0);
     let (of_sessions, snapshots) = (pinion.home().join("sessions"), pinion.home().join("checkpoints"));
@@ -23,6 +24,7 @@ fn left(pinion: &Pinion) -> (BTreeSet<PathBuf>, usize) {
         match file.starts_with(&of_sessions) && file.extension().is_some_and(|extension| extension == "jsonl") {
             true => sessions += 1,
             false if file.starts_with(&snapshots) => {}
+            false if file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"audit.")) => {}
             false => _ = others.insert(file),
         }
     }
