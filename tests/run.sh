@@ -6,7 +6,7 @@
 #
 # The fault injection of tests/faults takes samples. PINION_LONG=1 tries every byte at which a disk can be full:
 #
-#   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration faults
+#   PINION_LONG=1 env --default-signal=HUP,INT,QUIT,TERM cargo test --release --locked -p pinion-tests --test integration faults
 #
 # Plugins in Go, C and Zig are built where their toolchains are in PATH; `plugins/setup-languages.sh --all` installs these.
 #
