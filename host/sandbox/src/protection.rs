@@ -1,6 +1,6 @@
 //! Protected paths that did not exist when a program started: what it created there is moved away once it has ended.
 
-use crate::git::{read, submodules};
+use crate::git::{is_whole, read, submodules};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -127,6 +127,9 @@ fn is_harmless_config(path: &Path) -> bool {
     if fs::symlink_metadata(path).is_err() {
         return true;
     }
+    if !is_whole(path) {
+        return false;
+    }
     let Some(text) = read(path) else { return false };
     let mut section = String::new();
     let mut is_harmless = |line: &str| {
@@ -136,7 +139,8 @@ fn is_harmless_config(path: &Path) -> bool {
         }
         if let Some(rest) = line.strip_prefix('[') {
             section = rest.split([' ', ']', '"']).next().unwrap_or_default().to_ascii_lowercase();
-            return rest.ends_with(']');
+            // A second section on the line would have the keys below.
+            return rest.ends_with(']') && rest.matches(['[', ']']).count() == 1;
         }
         let key = line.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
         let known: &[&str] = match section.as_str() {
@@ -228,6 +232,8 @@ mod tests {
         };
         let usual = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://a.example/b\n[user]\n\tname = A\n";
         assert_eq!(create(usual), (true, 0));
+        assert_eq!(create("[user][core]\n\tfsmonitor = ./x\n"), (false, 1));
+        assert_eq!(create(&format!("{}[core]\nfsmonitor = ./x\n", "\n".repeat(600_000))), (false, 1));
         for bad in [
             "[core]\n\tfsmonitor = ./x\n",
             "[core]\n\tbare = false \\\n\tfsmonitor = ./x\n",
