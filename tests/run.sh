@@ -8,6 +8,10 @@
 #
 #   PINION_LONG=1 env --default-signal=HUP,INT,QUIT,TERM cargo test --release --locked -p pinion-tests --test integration faults
 #
+# So are the random schedules and histories of the loop. It tries 10,000 of each:
+#
+#   PINION_LONG=1 cargo test --release --locked -p pinion-agent -p pinion-orchestration --lib
+#
 # Plugins in Go, C and Zig are built where their toolchains are in PATH; `plugins/setup-languages.sh --all` installs these.
 #
 # Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and

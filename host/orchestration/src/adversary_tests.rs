@@ -324,8 +324,11 @@ async fn play(schedule: Schedule) {
     }
 }
 
+/// A sample, or all when the tests are built with `PINION_LONG=1`.
+const CASES: u32 = if option_env!("PINION_LONG").is_some() { 10_000 } else { 2_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn runs_end_once_and_calls_are_paired_under_any_schedule(schedule in schedule()) {

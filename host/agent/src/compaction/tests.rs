@@ -136,8 +136,11 @@ impl Making {
     }
 }
 
+/// A sample, or all when the tests are built with `PINION_LONG=1`.
+const CASES: u32 = if option_env!("PINION_LONG").is_some() { 10_000 } else { 1_000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn any_history_fits_any_budget_and_every_call_keeps_its_result(
