@@ -27,13 +27,11 @@ pub struct Agent {
     context: tokio::sync::Mutex<Context>,
     events: Events,
     running: Mutex<CancellationToken>,
-    /// Locked during a compaction.
-    compacting: tokio::sync::Mutex<()>,
     spent: Mutex<Totals>,
     live: Arc<Live>,
 }
 
-/// Exclusive use of an idle agent, until it is dropped.
+/// Exclusive use of an idle agent, until it is dropped. Readers of the agent see the conversation as it was before.
 pub struct Lease<'a> {
     /// The conversation.
     pub context: tokio::sync::MutexGuard<'a, Context>,
@@ -48,17 +46,18 @@ impl Lease<'_> {
         &self.agent.events
     }
 
-    /// Adds requests and their spend to the agent's totals.
-    pub fn add(&self, requests: u64, spend: Spend) {
-        self.agent.add(requests, spend);
-    }
-
     /// Checks that a run without a prompt has something to answer.
     ///
     /// # Errors
     /// The history is empty, or the model has spoken last.
     pub fn can_continue(&self) -> Result<(), AgentError> {
-        can_continue(&self.context)
+        check_unanswered(&self.context.messages).map_err(|why| AgentError::NothingToContinue { why })
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.context.system_prompt = self.agent.live.state().end();
     }
 }
 
@@ -100,7 +99,6 @@ impl Agent {
             context: tokio::sync::Mutex::new(context),
             events: Events::default(),
             running: Mutex::default(),
-            compacting: tokio::sync::Mutex::default(),
             spent: Mutex::default(),
             live: Arc::default(),
         }
@@ -134,8 +132,8 @@ impl Agent {
         instructions: Option<&str>,
         prompts: Vec<Message>,
     ) -> Result<Outcome, AgentError> {
-        let mut context = self.idle()?;
-        Ok(self.drive(&mut context, prompts, config, None, instructions).await)
+        let lease = self.take(self.idle()?);
+        Ok(self.drive(lease, prompts, config, None, instructions).await)
     }
 
     /// Like [`Self::run`], but also returns a receiver for the events of the run. Poll both, or drop the receiver.
@@ -186,9 +184,9 @@ impl Agent {
     /// # Errors
     /// Fails if the agent is running, or if there is nothing to resume.
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
-        let mut context = self.idle()?;
-        can_continue(&context)?;
-        Ok(self.drive(&mut context, Vec::new(), &self.config(), Some(continuation), None).await)
+        let lease = self.take(self.idle()?);
+        lease.can_continue()?;
+        Ok(self.drive(lease, Vec::new(), &self.config(), Some(continuation), None).await)
     }
 
     /// Takes the idle agent for work that consists of several runs, such as parallel branches.
@@ -196,36 +194,30 @@ impl Agent {
     /// # Errors
     /// Fails if the agent is running.
     pub fn lease(&self) -> Result<Lease<'_>, AgentError> {
-        let context = self.idle()?;
-        Ok(Lease { context, agent: self, token: self.running_token() })
+        let lease = self.take(self.idle()?);
+        self.live.state().estimate = estimate(&lease.context, &self.config());
+        Ok(lease)
     }
 
-    /// Sends a message in any state. While a run is under way, the message steers it, and there is no outcome. Otherwise
-    /// it starts a run, which continues the previous one if that was interrupted; during a compaction, the run starts when
-    /// that has ended.
+    /// Sends a message in any state. While a run is under way, the message steers it, and there is no outcome; a run that
+    /// is aborted or fails leaves it to the next one. Otherwise it starts a run, which continues the previous one if that
+    /// was interrupted. The run waits for the end of a compaction, of branches, or of a run that is past its last request,
+    /// so that no hook of that run may wait for it.
     ///
     /// # Errors
     /// Never fails today. The type is that of the other ways to start a run.
     pub async fn send(&self, message: Message) -> Result<Option<Outcome>, AgentError> {
-        let idle = match self.idle() {
-            Err(_) if self.compacting.try_lock().is_err() => Ok(self.context.lock().await),
-            idle => idle,
-        };
-        let (mut context, messages) = match idle {
-            Ok(context) => (context, vec![message]),
-            Err(_) => {
+        {
+            // Locked, so that the run looks for messages after this one.
+            let state = self.live.state();
+            if state.is_steerable() {
                 self.steer(message);
-                // The run may have ended before it saw the message.
-                let Ok(context) = self.idle() else { return Ok(None) };
-                (context, self.config().inbox.steering.clear())
+                return Ok(None);
             }
-        };
-        if messages.is_empty() {
-            return Ok(None);
         }
-        let is_interrupted = can_continue(&context).is_ok();
-        let continuation = is_interrupted.then_some(Continuation::Default);
-        Ok(Some(self.drive(&mut context, messages, &self.config(), continuation, None).await))
+        let lease = self.take(self.context.lock().await);
+        let continuation = lease.can_continue().is_ok().then_some(Continuation::Default);
+        Ok(Some(self.drive(lease, vec![message], &self.config(), continuation, None).await))
     }
 
     /// Waits until the agent is idle.
@@ -263,7 +255,25 @@ impl Agent {
     }
 
     fn idle(&self) -> Result<tokio::sync::MutexGuard<'_, Context>, AgentError> {
-        self.context.try_lock().map_err(|_| AgentError::AlreadyRunning)
+        loop {
+            match self.context.try_lock() {
+                Err(_) if self.live.state().is_lent() => return Err(AgentError::AlreadyRunning),
+                // Another thread reads it, or is about to lend it.
+                Err(_) => std::thread::yield_now(),
+                Ok(mut context) => {
+                    context.system_prompt = self.live.state().prompt_or(&context.system_prompt);
+                    return Ok(context);
+                }
+            }
+        }
+    }
+
+    /// Shows the conversation to readers while it is in use.
+    fn take<'a>(&'a self, mut context: tokio::sync::MutexGuard<'a, Context>) -> Lease<'a> {
+        let token = CancellationToken::new();
+        *lock(&self.running) = token.clone();
+        context.system_prompt = self.live.state().lend(context.messages.clone(), &context.system_prompt);
+        Lease { context, token, agent: self }
     }
 
     /// Replaces the conversation by a summary that the model writes.
@@ -271,13 +281,11 @@ impl Agent {
     /// # Errors
     /// Fails if the agent is running, or if there is nothing to compact; the conversation is unchanged.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
-        let mut context = self.context.try_lock().map_err(|_| CompactionError::AlreadyRunning)?;
-        let config = self.config();
-        let loop_id = config.next_loop_id(&context);
-        context.begin_run(loop_id);
-        let token = self.running_token();
-        let _compacting = self.compacting.lock().await;
-        let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
+        let mut lease = self.lease().map_err(|_| CompactionError::AlreadyRunning)?;
+        let (config, token) = (self.config(), lease.token.clone());
+        let loop_id = config.next_loop_id(&lease.context);
+        lease.context.begin_run(loop_id);
+        let compaction = compact(&mut lease.context, instructions, &config, &self.events, &token).await?;
         self.add(1, compaction.spend);
         Ok(compaction)
     }
@@ -321,12 +329,12 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns whether a run or a compaction is under way.
+    /// Returns whether a run, a compaction or a lease is under way.
     pub fn is_running(&self) -> bool {
         self.idle().is_err()
     }
 
-    /// Returns a copy of the history, also while a run is under way.
+    /// Returns a copy of the history, in any state.
     pub fn history(&self) -> Vec<Arc<Message>> {
         self.idle().map_or_else(|_| self.live.state().history.clone(), |context| context.messages.clone())
     }
@@ -350,18 +358,12 @@ impl Agent {
 
     /// Returns the system prompt, without the guidelines of tools and the instructions of a single run.
     pub fn system_prompt(&self) -> Arc<str> {
-        self.idle().map_or_else(|_| self.live.state().system_prompt.clone(), |context| context.system_prompt.clone())
+        self.idle().map_or_else(|_| self.live.state().system_prompt(), |context| context.system_prompt.clone())
     }
 
-    /// Replaces the system prompt from the next turn on, also while a run is under way.
+    /// Replaces the system prompt: in a run from its next turn on, in any other state from the next run on.
     pub fn set_system_prompt(&self, prompt: impl Into<Arc<str>>) {
-        // The lock comes first: a run that ends now takes its prompt from the state.
-        let mut state = self.live.state();
-        let prompt = prompt.into();
-        match self.idle() {
-            Ok(mut context) => context.system_prompt = prompt,
-            Err(_) => state.set_system_prompt(prompt),
-        }
+        self.live.state().set_system_prompt(prompt.into());
     }
 
     /// Returns the parts of the message that the model is writing; `None` if it is not writing any.
@@ -392,27 +394,19 @@ impl Agent {
 
     async fn drive(
         &self,
-        context: &mut Context,
+        mut lease: Lease<'_>,
         prompts: Vec<Message>,
         config: &LoopConfig,
         continuation: Option<Continuation>,
         instructions: Option<&str>,
     ) -> Outcome {
+        let (context, token) = (&mut *lease.context, &lease.token);
         context.parent_loop_id = continuation.is_some().then(|| context.loop_id.clone());
         context.continuation = continuation;
-        let token = self.running_token();
-        let (loop_id, history) = (config.next_loop_id(context), context.messages.clone());
-        context.system_prompt = self.live.state().begin(loop_id, history, context.system_prompt.clone(), instructions);
-        let outcome = run(context, prompts, config, &self.events.described_by(&self.live), &token).await;
-        context.system_prompt = self.live.state().end();
+        context.system_prompt = self.live.state().begin(config.next_loop_id(context), instructions);
+        let outcome = run(context, prompts, config, &self.events.described_by(&self.live), token).await;
         self.add(u64::from(outcome.turns), outcome.spend);
         outcome
-    }
-
-    fn running_token(&self) -> CancellationToken {
-        let token = CancellationToken::new();
-        *lock(&self.running) = token.clone();
-        token
     }
 
     /// Reports an event that happens before or after a run to the session's store and the watchers.
@@ -442,11 +436,6 @@ impl Agent {
         totals.requests += requests;
         totals.spend.add(spend);
     }
-}
-
-/// Checks that the history has something to answer.
-fn can_continue(context: &Context) -> Result<(), AgentError> {
-    check_unanswered(&context.messages).map_err(|why| AgentError::NothingToContinue { why })
 }
 
 /// Drives a run on a runtime of its own.

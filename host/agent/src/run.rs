@@ -7,7 +7,7 @@
 //! 1. `begin`: filters and hooks of plugins check the prompts.
 //! 2. `turn`, repeatedly: the prompts, steering messages, compaction if needed ([`crate::compaction`]), one reply
 //!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
-//! 3. `follow`: when the model is done, follow-up messages start another round.
+//! 3. `follow`: when the model is done, messages in the queues start another round.
 //! 4. `end`: the last event, in every case.
 //!
 //! A panic of a port or a hook ends the run with an error, after the calls that it left open got a result. Invariants:
@@ -394,19 +394,19 @@ impl<'a> Run<'a> {
             _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => Next::End(RunEnd::Aborted),
             Some(error) => Next::End(RunEnd::Failed(error)),
             _ if !calls.is_empty() => Next::Turn,
-            // A message that came too late to interrupt a call still needs an answer.
-            _ if !self.config.inbox.steering.is_empty() => Next::Turn,
             None => Next::Done(stop_reason),
         })
     }
 
-    /// Starts another round if a follow-up message is queued.
+    /// Starts another round if a message is queued. One that came too late to interrupt a call needs an answer, too.
     async fn follow(&mut self) -> bool {
-        // A rejected message must not block the next one.
-        while self.pending.is_empty() && !self.config.inbox.follow_up.is_empty() {
-            self.admit(self.config.inbox.follow_up.take()).await;
+        while self.pending.is_empty() {
+            let state = self.events.state(&self.context.loop_id);
+            let Some(messages) = self.config.inbox.next(state) else { return false };
+            // A rejected message must not block the next one.
+            self.admit(messages).await;
         }
-        !self.pending.is_empty()
+        true
     }
 
     fn spend(&mut self, spend: Spend) {

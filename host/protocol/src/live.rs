@@ -1,4 +1,4 @@
-//! The state of the run in progress of an agent, readable from any thread.
+//! The state of an agent whose conversation is in use, readable from any thread.
 
 use crate::content::{Content, Thinking, ToolCall};
 use crate::event::{Delta, EventKind, Role};
@@ -18,22 +18,27 @@ pub struct ContextEstimate {
     pub window: Option<u64>,
 }
 
-/// The view of an agent for readers while its conversation belongs to a run.
+/// The view of an agent for readers while its conversation belongs to a run, a compaction or branches.
 #[derive(Debug, Default)]
 pub struct Live(Mutex<State>);
 
 /// The state of an agent and of its run in progress, which follows from the events of the run.
 #[derive(Debug, Default)]
 pub struct State {
+    /// True while something uses the conversation.
+    is_lent: bool,
     /// The run; events of its children are ignored.
     loop_id: Option<Arc<str>>,
+    /// True until the run has looked for messages for the last time.
+    is_steerable: bool,
     /// The history so far.
     pub history: Vec<Arc<Message>>,
     /// The system prompt, without the instructions of a single run.
-    pub system_prompt: Arc<str>,
+    system_prompt: Arc<str>,
+    /// The system prompt that replaces it at the next request, or when the conversation is idle.
+    new_prompt: Option<Arc<str>>,
     /// Text at the end of the system prompt, for this run only.
     instructions: Option<String>,
-    is_prompt_new: bool,
     partial: Option<BTreeMap<usize, Content>>,
     /// Ids of the calls that are running.
     pub executing: Vec<String>,
@@ -56,34 +61,61 @@ impl Live {
 }
 
 impl State {
-    /// Starts a run and returns its system prompt.
-    pub fn begin(
-        &mut self,
-        loop_id: Arc<str>,
-        history: Vec<Arc<Message>>,
-        system_prompt: Arc<str>,
-        instructions: Option<&str>,
-    ) -> Arc<str> {
-        let (estimate, instructions) = (self.estimate, instructions.map(str::to_owned));
-        let loop_id = Some(loop_id);
-        *self = Self { loop_id, history, system_prompt, instructions, estimate, ..Self::default() };
+    /// Shows a conversation that is in use from now on. Returns its system prompt.
+    pub fn lend(&mut self, history: Vec<Arc<Message>>, system_prompt: &Arc<str>) -> Arc<str> {
+        (self.is_lent, self.history) = (true, history);
+        self.system_prompt = self.prompt_or(system_prompt);
+        self.system_prompt.clone()
+    }
+
+    /// Returns whether the conversation is in use.
+    pub fn is_lent(&self) -> bool {
+        self.is_lent
+    }
+
+    /// Returns the new system prompt if one was set, and `current` otherwise.
+    pub fn prompt_or(&mut self, current: &Arc<str>) -> Arc<str> {
+        self.new_prompt.take().unwrap_or_else(|| current.clone())
+    }
+
+    /// Starts a run on the conversation and returns its system prompt.
+    pub fn begin(&mut self, loop_id: Arc<str>, instructions: Option<&str>) -> Arc<str> {
+        (self.loop_id, self.is_steerable, self.last_error) = (Some(loop_id), true, None);
+        self.instructions = instructions.map(str::to_owned);
         self.full_prompt()
     }
 
-    /// Ends the run and returns the system prompt of the next one.
+    /// Returns whether the run in progress looks for messages at least once more.
+    pub fn is_steerable(&self) -> bool {
+        self.is_steerable
+    }
+
+    /// Notes that the run does not look for messages any more.
+    pub fn close(&mut self) {
+        self.is_steerable = false;
+    }
+
+    /// Ends the use of the conversation and returns its system prompt.
     pub fn end(&mut self) -> Arc<str> {
-        (self.loop_id, self.history) = (None, Vec::new());
-        self.system_prompt.clone()
+        (self.is_lent, self.loop_id, self.is_steerable, self.instructions) = (false, None, false, None);
+        (self.history, self.partial, self.executing) = (Vec::new(), None, Vec::new());
+        self.new_prompt.take().unwrap_or_else(|| self.system_prompt.clone())
+    }
+
+    /// Returns the system prompt of the next request, without the instructions of a single run.
+    pub fn system_prompt(&self) -> Arc<str> {
+        self.new_prompt.as_ref().unwrap_or(&self.system_prompt).clone()
     }
 
     /// Replaces the system prompt, from the next request on.
     pub fn set_system_prompt(&mut self, prompt: Arc<str>) {
-        (self.system_prompt, self.is_prompt_new) = (prompt, true);
+        self.new_prompt = Some(prompt);
     }
 
     /// Returns the system prompt for the next request if it changed.
     pub fn take_new_prompt(&mut self) -> Option<Arc<str>> {
-        std::mem::take(&mut self.is_prompt_new).then(|| self.full_prompt())
+        self.system_prompt = self.new_prompt.take()?;
+        Some(self.full_prompt())
     }
 
     fn full_prompt(&self) -> Arc<str> {
@@ -111,6 +143,7 @@ impl State {
             EventKind::ToolExecutionStart { call_id, .. } => self.executing.push(call_id.clone()),
             EventKind::ToolExecutionEnd { call_id, .. } => self.executing.retain(|id| id != call_id),
             EventKind::AgentEnd { end, .. } => {
+                self.close();
                 self.partial = None;
                 self.executing.clear();
                 if let RunEnd::Failed(error) = end {
@@ -142,5 +175,81 @@ impl State {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn growing(state: &mut State, index: usize, delta: Delta) {
+        state.observe(&EventKind::MessageUpdate { index, delta });
+    }
+
+    #[test]
+    fn message_in_progress_has_its_parts_in_order() {
+        let mut state = State::default();
+        growing(&mut state, 0, Delta::Text { delta: "no message has started".into() });
+        assert_eq!(state.partial(), None);
+        state.observe(&EventKind::MessageStart { role: Role::Assistant });
+        assert_eq!(state.partial(), Some(Vec::new()));
+        growing(&mut state, 2, Delta::ToolCallStart { call_id: "c".into(), tool: "read".into() });
+        growing(&mut state, 2, Delta::ToolCallArguments { delta: r#"{"path""#.into() });
+        growing(&mut state, 2, Delta::ToolCallArguments { delta: ":".into() });
+        growing(&mut state, 1, Delta::Text { delta: "Hel".into() });
+        growing(&mut state, 1, Delta::Text { delta: "lo".into() });
+        growing(&mut state, 0, Delta::Thinking { delta: "Hm.".into() });
+        let parts = state.partial().unwrap();
+        let [Content::Thinking(thinking), Content::Text { text }, Content::ToolCall(call)] = &parts[..] else {
+            panic!("{parts:?}")
+        };
+        assert_eq!((thinking.text.as_str(), text.as_str()), ("Hm.", "Hello"));
+        let partial = call.partial.as_deref().unwrap_or_default();
+        assert_eq!((call.id.as_str(), call.name.as_str(), partial), ("c", "read", r#"{"path":"#));
+        let retry = EventKind::Retry { attempt: 1, max_attempts: 2, delay_ms: 0, cause: String::new() };
+        state.observe(&retry);
+        assert_eq!(state.partial(), None);
+    }
+
+    #[test]
+    fn end_of_a_message_moves_it_to_the_history() {
+        let mut state = State::default();
+        state.observe(&EventKind::MessageStart { role: Role::Assistant });
+        growing(&mut state, 0, Delta::Text { delta: "Hello".into() });
+        let message = Arc::new(Message::user("hello"));
+        state.observe(&EventKind::MessageEnd { message: message.clone() });
+        assert_eq!((state.partial(), &state.history[..]), (None, &[message][..]));
+    }
+
+    #[test]
+    fn new_prompt_counts_whenever_it_comes() {
+        let mut state = State::default();
+        state.set_system_prompt("one".into());
+        assert_eq!(&*state.lend(Vec::new(), &"old".into()), "one");
+        assert_eq!(&*state.begin("l".into(), Some("Once.")), "one\n\nOnce.");
+        assert_eq!(state.take_new_prompt(), None);
+        state.set_system_prompt("two".into());
+        assert_eq!(&*state.system_prompt(), "two");
+        assert_eq!(state.take_new_prompt().as_deref(), Some("two\n\nOnce."));
+        state.set_system_prompt("three".into());
+        assert_eq!(&*state.end(), "three");
+        // Between the end of a run and the release of its conversation.
+        state.set_system_prompt("four".into());
+        assert_eq!(&*state.lend(Vec::new(), &"three".into()), "four");
+        assert_eq!(&*state.end(), "four");
+    }
+
+    #[test]
+    fn run_is_steerable_until_it_ends() {
+        let mut state = State::default();
+        state.lend(Vec::new(), &"".into());
+        assert!(state.is_lent() && !state.is_steerable());
+        state.begin("l".into(), None);
+        assert!(state.is_steerable());
+        state.close();
+        assert!(!state.is_steerable());
+        state.begin("m".into(), None);
+        state.end();
+        assert!(!state.is_lent() && !state.is_steerable());
     }
 }

@@ -21,6 +21,8 @@ use pinion_protocol::filter::InputFilter;
 use pinion_protocol::guard::caught;
 use pinion_protocol::hook::{self, PluginHooks};
 use pinion_protocol::limits::{Budget, RunLimits};
+use pinion_protocol::live::State;
+use pinion_protocol::message::Message;
 use pinion_protocol::model::Model;
 use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
 use pinion_protocol::retry::{Backoff, RetryPolicy};
@@ -28,7 +30,7 @@ use pinion_protocol::secrets::Secrets;
 use pinion_protocol::store::{NoStore, SessionStore};
 use pinion_protocol::tokens::{ByteCounter, TokenCounter};
 use pinion_protocol::tool::ToolExecutor;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// Configuration of runs. Shared by all runs of an agent; cheap to clone.
 #[derive(Clone)]
@@ -114,6 +116,18 @@ pub struct Inbox {
     pub steering: Arc<MessageQueue>,
     /// Messages that come when the agent would stop.
     pub follow_up: Arc<MessageQueue>,
+}
+
+impl Inbox {
+    /// Removes and returns the next messages, those that interrupt first; `None` if there are none. The run ends then,
+    /// which its state says before another message can come.
+    pub(crate) fn next(&self, run: Option<MutexGuard<'_, State>>) -> Option<Vec<Message>> {
+        let queue = if self.steering.is_empty() { &self.follow_up } else { &self.steering };
+        Some(queue.take()).filter(|messages| !messages.is_empty()).or_else(|| {
+            run?.close();
+            None
+        })
+    }
 }
 
 /// The relation of a run to the run that starts it.

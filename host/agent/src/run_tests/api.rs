@@ -1,9 +1,12 @@
 //! The ways to begin, to go on and to take up again.
 
+use super::done;
 use crate::testing::{Act, Reply, Setup, calls, says};
 use crate::*;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn l7_second_concurrent_run_is_an_error() {
@@ -97,6 +100,94 @@ async fn l7_send_starts_a_run_or_steers_the_current_one() {
     let (outcome, ()) = tokio::join!(harness.agent.send(Message::user("go")), steering);
     assert_eq!(outcome.unwrap().unwrap().text(), "turned");
     harness.agent.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn message_sent_after_the_last_request_starts_a_run() {
+    struct Slow(Arc<tokio::sync::Notify>);
+    impl Hooks for Slow {
+        fn after_loop<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
+            Box::pin(self.0.notified())
+        }
+    }
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let mut setup = Setup::new(vec![says("one"), says("two")]);
+    setup.hooks = vec![Arc::new(Slow(gate.clone()))];
+    let harness = setup.build();
+    let mut first = std::pin::pin!(harness.prompt("go"));
+    assert!(futures_util::poll!(&mut first).is_pending() && harness.agent.is_running());
+    let mut second = std::pin::pin!(harness.agent.send(Message::user("and?")));
+    assert!(futures_util::poll!(&mut second).is_pending());
+    gate.notify_one();
+    assert_eq!(first.await.text(), "one");
+    assert!(futures_util::poll!(&mut second).is_pending());
+    gate.notify_one();
+    assert_eq!(second.await.unwrap().unwrap().text(), "two");
+}
+
+#[tokio::test]
+async fn message_sent_during_a_lease_starts_a_run_after_it() {
+    let harness = Setup::new(vec![says("picked up")]).build();
+    let lease = harness.agent.lease().unwrap();
+    let mut sending = std::pin::pin!(harness.agent.send(Message::user("and now?")));
+    assert!(futures_util::poll!(&mut sending).is_pending());
+    drop(lease);
+    assert_eq!(sending.await.unwrap().unwrap().text(), "picked up");
+}
+
+#[tokio::test]
+async fn conversation_is_readable_and_its_prompt_replaceable_during_a_lease() {
+    let harness = Setup::new(vec![says("one"), says("two")]).build();
+    harness.prompt("hi").await;
+    let agent = &harness.agent;
+    agent.append(vec![Message::user("long".repeat(1_000))]).unwrap();
+    let idle = agent.context_estimate();
+    agent.set_system_prompt("Another.");
+    let lease = agent.lease().unwrap();
+    assert_eq!(&*lease.context.system_prompt, "Another.");
+    assert_eq!((agent.history().len(), agent.is_running()), (3, true));
+    assert_eq!(agent.context_estimate(), idle);
+    agent.set_system_prompt("A third.");
+    assert_eq!(&*agent.system_prompt(), "A third.");
+    drop(lease);
+    assert_eq!((&*agent.system_prompt(), &*agent.snapshot().unwrap().system_prompt), ("A third.", "A third."));
+    harness.prompt("and?").await;
+    assert_eq!(&*harness.model.requests.lock().unwrap()[1].system, "A third.");
+}
+
+#[tokio::test]
+async fn reader_on_another_thread_keeps_no_run_from_starting() {
+    let harness = Setup::new((0..500).map(|_| says("hello")).collect()).build();
+    let token = CancellationToken::new();
+    let (agent, is_over) = (harness.agent.clone(), token.clone());
+    let reader = std::thread::spawn(move || {
+        while !is_over.is_cancelled() {
+            agent.context_estimate();
+        }
+    });
+    for _ in 0..500 {
+        assert!(done(&harness.prompt("hi").await));
+    }
+    token.cancel();
+    reader.join().unwrap();
+}
+
+#[tokio::test]
+async fn message_in_progress_grows_and_the_last_error_stays_until_the_next_run() {
+    let partial = crate::testing::text_events("half a", StopReason::Stop)[..3].to_vec();
+    let refused = ProviderError::Api { status: Some(400), message: "no".into() };
+    let harness = Setup::new(vec![Reply::Hangs(partial), Reply::Fails(vec![], refused), says("done")]).build();
+    let agent = &harness.agent;
+    let mut run = std::pin::pin!(harness.prompt("go"));
+    assert!(futures_util::poll!(&mut run).is_pending());
+    assert_eq!(agent.message_in_progress(), Some(vec![Content::text("half a")]));
+    agent.abort();
+    assert_eq!(run.await.end, RunEnd::Aborted);
+    assert_eq!((agent.message_in_progress(), agent.last_error()), (None, None));
+    harness.prompt("again").await;
+    assert_eq!(agent.last_error().as_deref(), Some("HTTP 400: no"));
+    harness.agent.resume().await.unwrap();
+    assert_eq!(agent.last_error(), None);
 }
 
 #[test]

@@ -208,10 +208,13 @@ async fn message_sent_during_a_compaction_starts_a_run_after_it() {
     assert!(futures_util::poll!(&mut compacting).is_pending());
     let mut sending = Box::pin(harness.agent.send(Message::user("and now?")));
     assert!(futures_util::poll!(&mut sending).is_pending());
+    assert_eq!(harness.agent.history().len(), 4);
+    harness.agent.set_system_prompt("Another.");
     harness.agent.abort();
     let (compacted, outcome) = tokio::join!(compacting, sending);
     assert!(matches!(compacted, Err(CompactionError::Aborted)));
     assert_eq!(outcome.unwrap().unwrap().text(), "picked up");
+    assert_eq!(&*harness.model.requests.lock().unwrap().last().unwrap().system, "Another.");
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ pub async fn run_branches(
     }
     let (events, token) = (lease.events().clone(), lease.token.clone());
     let parallel = run_parallel(&mut lease.context, prompts, &branches, strategy, &events, &token).await;
-    lease.add(u64::from(parallel.outcome.turns), parallel.outcome.spend);
+    agent.add(u64::from(parallel.outcome.turns), parallel.outcome.spend);
     Ok(parallel)
 }
 
