@@ -144,7 +144,7 @@ async fn l16_disabled_compaction_is_off_even_after_an_overflow() {
     let mut harness = setup.build();
     harness.prompt(&"x".repeat(50_000)).await;
     let outcome = harness.prompt("and now?").await;
-    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Overflow, "context window exceeded: too long"));
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Overflow, "context window of `m` exceeded: too long"));
     assert_eq!((harness.requests(), counts(&harness.event_names()).get("compaction")), (2, None));
 }
 
@@ -240,7 +240,7 @@ async fn l14_unfixable_overflow_ends_the_run_with_a_reason() {
     let harness = setup.build();
     harness.prompt(&"x".repeat(50_000)).await;
     let outcome = harness.prompt("and now?").await;
-    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Overflow, "context window exceeded: too long"));
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Overflow, "context window of `m` exceeded: too long"));
     assert_eq!(harness.requests(), 3);
 }
 

@@ -59,7 +59,7 @@ impl Turn<'_> {
                 return (self.message(assembly, StopReason::Aborted, None), None);
             }
             let Some(delay) = self.config.ports.retry.delay(&error, attempt) else {
-                let failure = RunError::new((&error).into(), final_text(&error));
+                let failure = RunError::new((&error).into(), final_text(&error, &self.config.policy.model.name));
                 return (self.message(assembly, StopReason::Error, Some(failure.to_string())), Some(failure));
             };
             self.announce(attempt, delay, &error).await;
@@ -147,10 +147,12 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the text of an error after which no retry follows, with the time that the vendor asks to wait.
-fn final_text(error: &ProviderError) -> String {
-    match error.retry_after() {
-        Some(wait) => format!("{error} (the vendor asks to retry in {} s)", wait.as_secs_f64().ceil()),
-        None => error.to_string(),
+/// Returns the text of an error after which no retry follows: with the time that the vendor asks to wait, or the model
+/// whose context window is too small.
+fn final_text(error: &ProviderError, model: &str) -> String {
+    match (error, error.retry_after()) {
+        (ProviderError::ContextOverflow { message }, _) => format!("context window of `{model}` exceeded: {message}"),
+        (_, Some(wait)) => format!("{error} (the vendor asks to retry in {} s)", wait.as_secs_f64().ceil()),
+        (_, None) => error.to_string(),
     }
 }

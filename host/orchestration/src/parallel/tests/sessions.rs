@@ -297,7 +297,7 @@ async fn undecided_judge_falls_back_to_the_first_with_a_reason() {
         (vec![says("3")], "its reply does not name an answer"),
         (vec![calls(&[("look", json!({}))])], "it reached its limit of 1 turn"),
         (vec![fails()], "it failed: "),
-        (vec![overflow(), says("2")], "it failed: context window exceeded: too long"),
+        (vec![overflow(), says("2")], "it failed: context window of `m` exceeded: too long"),
     ] {
         let mut world = World::new();
         let long = "three".repeat(1_000);
