@@ -84,7 +84,7 @@ pub enum AgentError {
         message: String,
     },
     /// The history is empty, or the model has spoken last.
-    #[error("there is nothing to continue: {why}")]
+    #[error("nothing to continue: {why}")]
     NothingToContinue {
         /// The reason.
         why: &'static str,

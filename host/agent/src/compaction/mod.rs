@@ -65,7 +65,7 @@ pub enum CompactionError {
     #[error("a run is under way")]
     AlreadyRunning,
     /// There is nothing to replace.
-    #[error("there is nothing to compact yet")]
+    #[error("nothing to compact yet")]
     Nothing,
     /// The model did not write a summary.
     #[error("the model wrote no summary: {message}")]

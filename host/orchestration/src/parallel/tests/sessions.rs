@@ -147,7 +147,7 @@ async fn branches_without_prompts_resume_the_conversation() {
     let branches = || branches_of(&harness.config(), 2);
     let message = |error: Result<ParallelOutcome, AgentError>| error.unwrap_err().to_string();
     let nothing = run_branches(&harness.agent, vec![], branches(), &First).await;
-    assert_eq!(message(nothing), "there is nothing to continue: nothing was said yet");
+    assert_eq!(message(nothing), "nothing to continue: nothing was said yet");
 
     let said = vec![Arc::new(Message::user("go"))];
     harness.agent.reset(Context { messages: said, ..Context::new("", "s") }).unwrap();
@@ -156,7 +156,7 @@ async fn branches_without_prompts_resume_the_conversation() {
     assert_eq!(outcome.outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["assistant: one"]);
 
     let nothing = run_branches(&harness.agent, vec![], branches(), &First).await;
-    assert_eq!(message(nothing), "there is nothing to continue: the model has spoken last");
+    assert_eq!(message(nothing), "nothing to continue: the model has spoken last");
 }
 
 #[tokio::test(start_paused = true)]
