@@ -130,6 +130,13 @@ async fn session_approval_lasts_until_a_tool_can_do_more() {
     let harness = setup.build();
     harness.prompt("go").await;
     assert_eq!(harness.approver.asked.lock().unwrap().len(), 1);
+
+    let replies = vec![calls(&[("change", json!({}))]), says("done")];
+    let more = |tool: &mut ToolDefinition| (tool.authority.writes, tool.authority.executes) = (true, true);
+    let other = Setup::new(replies).tool_with("change", Act::Answer("ok"), more).build();
+    other.agent.configure(|config| config.ports.approval = harness.config().ports.approval);
+    other.prompt("go").await;
+    assert_eq!(harness.approver.asked.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
