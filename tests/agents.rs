@@ -1,5 +1,6 @@
 //! Sub-agents started by plugins, with real components: their abilities and limits.
 
+use crate::providers::{Vendor, answer, reply};
 use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
 use pinion_agent::message::StopReason;
 use pinion_agent::provider::Request;
@@ -265,6 +266,45 @@ fn config_sets_up_agents_and_attempts() {
     let wrong = pinion.script(&[call("task", json!({ "prompt": "x", "agent": "nobody" })), json!({ "text": "oh" })]);
     let ended = pinion.run(["-p", "-v", "--replay", wrong.to_str().unwrap(), "how many?"]);
     assert!(ended.stderr.contains("there is no agent `nobody`; available: `counter`"), "{}", ended.stderr);
+}
+
+/// Configures the model `good/x`, the default, and `bad/y`, which fails for good.
+fn with_a_model_that_fails(pinion: &Pinion, replies: Vec<String>, more: &str) -> Vendor {
+    let good = Vendor::answering(replies);
+    let bad = Vendor::answering(vec![answer("404 Not Found", "application/json", "{\"error\":\"no such model\"}")]);
+    let provider = |name: &str, url: &str| format!("[providers.{name}]\nformat = 'openai-chat'\nbase-url = '{url}'\n");
+    pinion.config(&format!(
+        "model = 'good/x'\nfallback = ['good/x']\n{}{}{more}",
+        provider("good", &good.url),
+        provider("bad", &bad.url)
+    ));
+    good
+}
+
+#[test]
+fn model_of_a_kind_of_agent_has_the_users_fallback() {
+    let pinion = Pinion::default();
+    let arguments = json!({ "prompt": "count", "agent": "helper" }).to_string();
+    let task = json!({ "index": 0, "type": "function", "function": { "name": "task", "arguments": arguments } });
+    let says = |text: &str| reply(&json!({ "content": text }), "stop");
+    let replies = vec![reply(&json!({ "tool_calls": [task] }), "tool_calls"), says("by the fallback"), says("done")];
+    let kind = "[agents.kinds.helper]\ndescription = 'helps'\nmodel = 'bad/y'\n";
+    let good = with_a_model_that_fails(&pinion, replies, kind);
+    let ended = pinion.run(["-p", "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{ended:?}");
+    let bodies = good.bodies.lock().unwrap();
+    assert!(bodies[1].contains("You are a sub-agent") && bodies[2].contains("by the fallback"), "{bodies:?}");
+}
+
+#[test]
+fn model_of_a_branch_has_the_users_fallback() {
+    let pinion = Pinion::default();
+    let replies = vec![reply(&json!({ "content": "by the fallback" }), "stop")];
+    let branches = "[branches]\nmodels = ['bad/y', 'bad/z']\nchoose = 'first'\n";
+    let good = with_a_model_that_fails(&pinion, replies, branches);
+    let ended = pinion.run(["-p", "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "by the fallback\n"), "{ended:?}");
+    assert_eq!(good.asked.lock().unwrap().len(), 2);
 }
 
 #[test]

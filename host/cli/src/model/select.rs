@@ -134,12 +134,17 @@ impl Base {
         flag.or(said).or_else(|| info.base_url_from(hardening::variable))
     }
 
-    /// Selects another model for a conversation by name, with the same fallbacks, and at the same address if it has the
-    /// same provider.
+    /// Selects another model for a conversation.
     pub(crate) async fn other_model(&self, name: &str) -> Result<Chosen> {
         if let Exchanges::Scripted(_) = &self.exchanges {
             return Err(Failure::usage("cannot switch models: a script replaces the model"));
         }
+        self.named_model(name).await
+    }
+
+    /// Selects a model by name, with the same fallbacks as the first one, and at the same address if it has the same
+    /// provider.
+    pub(crate) async fn named_model(&self, name: &str) -> Result<Chosen> {
         let models = self.models()?;
         let chosen = self.select(None, name, None, &models).await?;
         self.with_fallback(chosen, &models).await
@@ -211,7 +216,7 @@ impl Base {
     }
 
     /// Selects a model by name, with or without its provider.
-    pub(crate) async fn select(
+    async fn select(
         &self,
         provider_name: Option<&str>,
         model: &str,

@@ -1,4 +1,4 @@
-//! Models of sub-agents and branches that the config names.
+//! Models that the config names beside that of the conversation: for sub-agents, branches, judges and summaries.
 
 use crate::base::Base;
 use crate::config::file::FileBranches;
@@ -70,7 +70,7 @@ impl Branches {
     }
 }
 
-/// Finds models that the config names for sub-agents.
+/// Finds models by the names in the config, with the user's fallbacks.
 pub(crate) struct ConfiguredModels {
     base: Base,
     /// The script that answers for all models, if there is one.
@@ -90,9 +90,7 @@ impl ModelSource for ConfiguredModels {
             if let Some(scripted) = &self.scripted {
                 return Ok(scripted.clone());
             }
-            let models = self.base.models().map_err(|failure| failure.to_string())?;
-            let chosen = self.base.select(None, name, None, &models).await;
-            let chosen = chosen.map_err(|failure| failure.to_string())?;
+            let chosen = self.base.named_model(name).await.map_err(|failure| failure.to_string())?;
             Ok(FoundModel { provider: chosen.provider, model: chosen.model })
         })
     }
