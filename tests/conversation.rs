@@ -1,5 +1,6 @@
 //! Conversations on a terminal: what they say about themselves, and what happens to them from outside.
 
+use crate::providers::{Vendor, reply};
 use pinion_tests::{Pinion, Terminal, call, guest, say, wait_until};
 use serde_json::{Value, json};
 
@@ -89,6 +90,25 @@ fn commands_switch_the_session() {
     let [cleared, resumed, forked] =
         [[false, false, true, false], [true, false, false, true], [true, true, false, false]];
     assert_eq!((found, prompts(&original)), (vec![cleared, resumed, forked], resumed), "{listed}");
+}
+
+#[test]
+fn changed_context_file_counts_from_the_next_prompt() {
+    let pinion = Pinion::default();
+    let vendor = Vendor::answering(vec![reply(&json!({ "content": "hello" }), "stop")]);
+    pinion.write("AGENTS.md", "Be brief.");
+    let command = pinion.command(["-m", "openai-chat/m", "--base-url", &vendor.url]);
+    let mut terminal = Terminal::start(&command, (80, 24), "");
+    terminal.wait_for("› ");
+    enter(&mut terminal, "one", "hello");
+    pinion.write("AGENTS.md", "Be verbose.");
+    enter(&mut terminal, "two", "! `AGENTS.md` changed");
+    enter(&mut terminal, "three", "hello");
+    let (_, seen) = terminal.exit();
+    assert_eq!(seen.matches("`AGENTS.md` changed").count(), 1, "{seen}");
+    let bodies = vendor.bodies.lock().unwrap();
+    let told = |text: &str| bodies.iter().map(|body| body.contains(text)).collect::<Vec<_>>();
+    assert_eq!((told("Be brief."), told("Be verbose.")), (vec![true, false, false], vec![false, true, true]));
 }
 
 #[test]

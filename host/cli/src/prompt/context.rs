@@ -33,13 +33,16 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     files: Vec<ContextFile>,
-    notices: Vec<String>,
+    /// Files that are not used, or not completely.
+    problems: Vec<String>,
+    /// Changes since the last run in the same directory.
+    changes: Vec<String>,
     /// Digest of each file of the repository that was looked for, or [`ABSENT`], by path from the root.
     seen: BTreeMap<String, String>,
     record: Option<Record>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct ContextFile {
     /// Neutralized, in one line.
     name: String,
@@ -71,7 +74,7 @@ impl Context {
                 context.add_all(&repository, workspace, exclusions);
                 context.compare(paths, repository.root());
             }
-            Err(error) => context.notices.push(format!("context files are not used: {error}")),
+            Err(error) => context.problems.push(format!("context files are not used: {error}")),
         }
         context
     }
@@ -93,20 +96,20 @@ impl Context {
             let excluded = exclusions.and_then(|exclusions| excluded(exclusions, &repository.root().join(&path)));
             let used = match read(repository, &path, is_users) {
                 Ok(Some(_)) if excluded.is_some() => {
-                    self.notices.extend(excluded.map(|reason| format!("`{shown}` is not used: {reason}")));
+                    self.problems.extend(excluded.map(|reason| format!("`{shown}` is not used: {reason}")));
                     None
                 }
                 Ok(Some(_)) if self.size() >= MAX_BYTES => {
-                    self.notices.push(format!("`{shown}` is not used: the context files exceed {MAX_BYTES} bytes"));
+                    self.problems.push(format!("`{shown}` is not used: the context files exceed {MAX_BYTES} bytes"));
                     return;
                 }
                 Ok(None) if repository.has(&path) => {
-                    self.notices.push(format!("`{shown}` is not used: it is a link to nothing"));
+                    self.problems.push(format!("`{shown}` is not used: it is a link to nothing"));
                     None
                 }
                 Ok(used) => used,
                 Err(refusal) => {
-                    self.notices.push(format!("`{shown}` is not used: {refusal}"));
+                    self.problems.push(format!("`{shown}` is not used: {refusal}"));
                     None
                 }
             };
@@ -116,7 +119,7 @@ impl Context {
             }
             if let Some((bytes, is_cut)) = used {
                 if is_cut {
-                    self.notices.push(format!("only the first {MAX_FILE_BYTES} bytes of `{shown}` are used"));
+                    self.problems.push(format!("only the first {MAX_FILE_BYTES} bytes of `{shown}` are used"));
                 }
                 self.files.push(ContextFile { name: shown, bytes, is_cut, is_users });
                 return;
@@ -146,15 +149,32 @@ impl Context {
                 (_, ABSENT) => "is no longer used since the last run in this directory",
                 _ => "changed since the last run in this directory",
             };
-            self.notices.push(format!("`{name}` {change}"));
+            self.changes.push(format!("`{name}` {change}"));
         }
         let known: String = known.into_iter().map(|(name, digest)| format!("{digest} {name}\n")).collect();
         self.record = (known != text).then(|| Record { directory: paths.context(), name, text: known });
     }
 
     /// Notices for the user.
-    pub(crate) fn notices(&self) -> &[String] {
-        &self.notices
+    pub(crate) fn notices(&self) -> impl Iterator<Item = &String> {
+        self.problems.iter().chain(&self.changes)
+    }
+
+    /// Describes how the files differ from those that were read earlier in the same conversation.
+    pub(crate) fn changes_since(&self, before: &Self) -> Vec<String> {
+        let find = |files: &'_ Self, name: &str| files.files.iter().position(|file| file.name == name);
+        let mut changes: Vec<String> = self
+            .files
+            .iter()
+            .filter_map(|file| match find(before, &file.name) {
+                None => Some(format!("`{}` is new", file.name)),
+                Some(at) => (before.files[at] != *file).then(|| format!("`{}` changed", file.name)),
+            })
+            .collect();
+        let gone = before.files.iter().filter(|file| find(self, &file.name).is_none());
+        changes.extend(gone.map(|file| format!("`{}` is no longer used", file.name)));
+        changes.extend(self.problems.iter().filter(|problem| !before.problems.contains(problem)).cloned());
+        changes
     }
 
     /// Stores the record for the next run in this directory. Called once the notices were shown.
@@ -283,6 +303,10 @@ mod tests {
             let paths = Paths { config: home.clone(), data: home.join("data"), cache: home.join("cache") };
             Context::read(&paths, &self.path("repo/a"), None, &Finder::default())
         }
+
+        fn notices(&self) -> Vec<String> {
+            self.read().notices().cloned().collect()
+        }
     }
 
     #[test]
@@ -310,13 +334,13 @@ mod tests {
     fn file_that_is_cut_or_cannot_be_used_is_reported() {
         let setup = Setup::new();
         setup.write("repo/AGENTS.md", &"x\n".repeat(500_000));
-        assert_eq!(setup.read().notices(), ["only the first 65536 bytes of `AGENTS.md` are used"]);
+        assert_eq!(setup.notices(), ["only the first 65536 bytes of `AGENTS.md` are used"]);
         fs::remove_file(setup.path("repo/AGENTS.md")).unwrap();
         std::os::unix::fs::symlink("nowhere.md", setup.path("repo/AGENTS.md")).unwrap();
-        assert!(setup.read().notices()[0].contains("`AGENTS.md` is not used: it is a link to nothing"));
+        assert!(setup.notices()[0].contains("`AGENTS.md` is not used: it is a link to nothing"));
         fs::remove_file(setup.path("repo/AGENTS.md")).unwrap();
         fs::create_dir(setup.path("repo/AGENTS.md")).unwrap();
-        assert!(setup.read().notices()[0].contains("a directory, not a regular file"));
+        assert!(setup.notices()[0].contains("a directory, not a regular file"));
     }
 
     #[test]
@@ -333,17 +357,35 @@ mod tests {
     fn changes_are_reported_until_they_are_recorded() {
         let setup = Setup::new();
         let first = setup.read();
-        assert!(first.notices().is_empty());
+        assert!(first.notices().count() == 0);
         first.remember();
         setup.write("repo/AGENTS.md", "one");
-        assert!(setup.read().notices()[0].contains("`AGENTS.md` is new"));
+        assert!(setup.notices()[0].contains("`AGENTS.md` is new"));
         let second = setup.read();
-        assert_eq!(second.notices().len(), 1);
+        assert_eq!(second.notices().count(), 1);
         second.remember();
-        assert!(setup.read().notices().is_empty());
+        assert!(setup.notices().is_empty());
         setup.write("repo/AGENTS.md", "two");
-        assert!(setup.read().notices()[0].contains("`AGENTS.md` changed"));
+        assert!(setup.notices()[0].contains("`AGENTS.md` changed"));
         fs::remove_file(setup.path("repo/AGENTS.md")).unwrap();
-        assert!(setup.read().notices()[0].contains("`AGENTS.md` is no longer used"));
+        assert!(setup.notices()[0].contains("`AGENTS.md` is no longer used"));
+    }
+
+    #[test]
+    fn changes_within_a_conversation_name_the_files() {
+        let setup = Setup::new();
+        setup.write("repo/AGENTS.md", "one");
+        setup.write("repo/a/AGENTS.md", "stays");
+        let first = setup.read();
+        assert!(setup.read().changes_since(&first).is_empty());
+        setup.write("repo/AGENTS.md", "two");
+        assert_eq!(setup.read().changes_since(&first), ["`AGENTS.md` changed"]);
+        fs::rename(setup.path("repo/AGENTS.md"), setup.path("repo/CLAUDE.md")).unwrap();
+        assert_eq!(setup.read().changes_since(&first), ["`CLAUDE.md` is new", "`AGENTS.md` is no longer used"]);
+        let second = setup.read();
+        fs::remove_file(setup.path("repo/CLAUDE.md")).unwrap();
+        fs::create_dir(setup.path("repo/CLAUDE.md")).unwrap();
+        let changes = setup.read().changes_since(&second);
+        assert!(changes[0].ends_with("is no longer used") && changes[1].contains("a directory"), "{changes:?}");
     }
 }

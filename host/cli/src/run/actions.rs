@@ -4,9 +4,11 @@ use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
 use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
+use crate::prompt::context::Context as ContextFiles;
 use crate::run::chat::Chat;
 use crate::run::session::{OpenSession, fork};
 use crate::run::{aside, own_commands};
+use pinion_agent::Context;
 use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
@@ -127,10 +129,10 @@ impl Chat<'_> {
 
     /// Continues in another session.
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
-        let agent = &self.ready.agent;
         let files = self.base.context(self.args);
-        agent.reset(self.base.conversation(self.args, &session, &files)).map_err(Failure::from)?;
-        agent.configure(|config| {
+        let conversation = self.base.conversation(self.args, &session, &files);
+        self.begin_conversation(conversation, files)?;
+        self.ready.agent.configure(|config| {
             config.ports.store = session.store.clone();
             config.policy.options.session_id = Some(session.id.to_string());
         });
@@ -145,9 +147,16 @@ impl Chat<'_> {
         self.show_session();
         let session = &self.ready.session;
         self.say(&text!("{}: {}", what, short_id(&session.id)));
-        let notices = session.notices.iter().chain(files.notices());
+        let notices = session.notices.iter().chain(self.ready.context.notices());
         notices.for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
-        files.remember();
+        self.ready.context.remember();
+        Ok(())
+    }
+
+    /// Replaces the conversation of the agent.
+    pub(crate) fn begin_conversation(&mut self, conversation: Context, files: ContextFiles) -> Result<()> {
+        self.ready.agent.reset(conversation).map_err(Failure::from)?;
+        self.ready.context = files;
         Ok(())
     }
 

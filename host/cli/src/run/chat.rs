@@ -229,7 +229,8 @@ impl Chat<'_> {
     /// Returns the messages to send for a prompt of the user; none without one.
     pub(crate) async fn prompts(&mut self, text: Option<String>) -> Vec<Message> {
         let changed = self.base.refresh_offers(self.args, &self.ready.runtime).await;
-        changed.iter().for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
+        let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, self.args));
+        changed.for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
         let Some(text) = text else { return Vec::new() };
         let (message, problems) = with_images(self.base, &self.ready.info.model(), text);
         problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));

@@ -36,7 +36,7 @@ pub(crate) struct Ready {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: OpenSession,
     pub(crate) info: Arc<SessionInfo>,
-    context: ContextFiles,
+    pub(crate) context: ContextFiles,
     branches: Option<Branches>,
     built_ins: Arc<BuiltIns>,
     pub(crate) keeper: Arc<Keeper>,
@@ -55,7 +55,7 @@ impl Ready {
     /// once.
     pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
         self.context.remember();
-        let context = self.context.notices().iter().cloned().chain(Instructions::notices(&base.paths));
+        let context = self.context.notices().cloned().chain(Instructions::notices(&base.paths));
         let servers = base.mcp_config().all_notices();
         let notices = base
             .project_notices()
@@ -70,6 +70,18 @@ impl Ready {
     /// Returns the names of the context files that the model reads.
     pub(crate) fn context_files(&self) -> Vec<String> {
         self.context.names()
+    }
+
+    /// Takes over changes of the context files, for the next request. Returns notices about them.
+    pub(crate) fn refresh_context(&mut self, base: &Base, args: &RunArgs) -> Vec<String> {
+        let files = base.context(args);
+        let changes = files.changes_since(&self.context);
+        if !changes.is_empty() {
+            self.agent.set_system_prompt(base.system_prompt(args, &files));
+            files.remember();
+            self.context = files;
+        }
+        changes
     }
 
     /// Runs prompts, or continues the last run of the session without any; on branches if the config asks for them.
@@ -273,16 +285,18 @@ impl Base {
 
     /// Returns the conversation of a session, with a system prompt of today.
     pub(crate) fn conversation(&self, args: &RunArgs, session: &OpenSession, files: &ContextFiles) -> Context {
-        let today = self.exchanges.date().to_string();
-        let instructions = Instructions::read(args, &self.paths, &self.config.project);
-        let prompt = system_prompt(&instructions, &self.workspace, files, &today);
-        let prompt = self.secrets.clean(&prompt).into_owned();
         Context {
             messages: session.messages.clone(),
             loops: session.loops,
             loop_id: session.last_loop.clone(),
-            ..Context::new(prompt, session.id.clone())
+            ..Context::new(self.system_prompt(args, files), session.id.clone())
         }
+    }
+
+    fn system_prompt(&self, args: &RunArgs, files: &ContextFiles) -> String {
+        let today = self.exchanges.date().to_string();
+        let instructions = Instructions::read(args, &self.paths, &self.config.project);
+        self.secrets.clean(&system_prompt(&instructions, &self.workspace, files, &today)).into_owned()
     }
 
     /// Selects the tools that the options allow, with secrets redacted in their results.

@@ -62,7 +62,7 @@ impl Chat<'_> {
         session.last_loop = conversation.last_loop.into();
         let files = self.base.context(self.args);
         let context = self.base.conversation(self.args, &self.ready.session, &files);
-        self.ready.agent.reset(context).map_err(Failure::from)
+        self.begin_conversation(context, files)
     }
 
     async fn list_turns(&mut self) -> Result<Next> {
