@@ -93,6 +93,33 @@ fn commands_switch_the_session() {
 }
 
 #[test]
+fn output_of_own_commands_stays_in_its_conversation() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("reply 1"), say("reply 2"), say("reply 3"), say("reply 4")]);
+    enter(&mut terminal, "!echo seen-$((1 + 1))", "seen-2");
+    enter(&mut terminal, "prompt one", "reply 1");
+    enter(&mut terminal, "!echo left-$((1 + 1))", "left-2");
+    enter(&mut terminal, "/new", "new session: ");
+    enter(&mut terminal, "prompt two", "reply 2");
+    enter(&mut terminal, "prompt three", "reply 3");
+    enter(&mut terminal, "!echo undone-$((1 + 1))", "undone-2");
+    terminal.keys("/undo\r");
+    terminal.wait_for("› prompt three");
+    // Clears the prompt that came back.
+    terminal.keys("\x15");
+    enter(&mut terminal, "prompt four", "reply 4");
+    terminal.exit();
+    let listed = pinion.run(["session", "list"]).stdout;
+    let ids = listed.lines().filter_map(|line| line.get(..8));
+    let sessions: Vec<String> =
+        ids.map(|id| pinion.run(["session", "export", id, "--format", "markdown"]).stdout).collect();
+    let text = sessions.join("\n");
+    assert_eq!(sessions.len(), 2, "{listed}");
+    assert!(text.contains("seen-2") && text.contains("prompt four"), "{text}");
+    assert!(!text.contains("left-2") && !text.contains("undone-2"), "{text}");
+}
+
+#[test]
 fn changed_context_file_counts_from_the_next_prompt() {
     let pinion = Pinion::default();
     let vendor = Vendor::answering(vec![reply(&json!({ "content": "hello" }), "stop")]);

@@ -153,10 +153,12 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// Replaces the conversation of the agent.
+    /// Replaces the conversation of the agent. Output of the user's shell commands that the model has not seen belongs to
+    /// the one before.
     pub(crate) fn begin_conversation(&mut self, conversation: Context, files: ContextFiles) -> Result<()> {
         self.ready.agent.reset(conversation).map_err(Failure::from)?;
         self.ready.context = files;
+        self.pending.clear();
         Ok(())
     }
 
