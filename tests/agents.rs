@@ -308,6 +308,19 @@ fn model_of_a_branch_has_the_users_fallback() {
 }
 
 #[test]
+fn task_whose_sub_agent_fails_is_an_error() {
+    let pinion = Pinion::default();
+    let refused = json!({ "error": { "kind": "api", "message": "no such model" } });
+    let script = pinion.script(&[call("task", json!({ "prompt": "count" })), refused, json!({ "text": "done" })]);
+    let ended = pinion.run(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "how many?"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let events = events(&ended.stdout);
+    let end = events.iter().find(|event| event["type"] == "tool_execution_end").unwrap();
+    let text = end["content"][0]["text"].as_str().unwrap();
+    assert!(end["is_error"] == true && text.contains("it failed: no such model"), "{end}");
+}
+
+#[test]
 fn task_without_grant_does_nothing() {
     let pinion = Pinion::default();
     pinion.config("[plugins.task.grants]\nagents = false\n");

@@ -108,11 +108,11 @@ fn choice(choose: Choose) -> agents::Choice {
 
 fn output(agent: Option<&str>, report: &Report) -> Output {
     let text = if report.text.trim().is_empty() { "(the sub-agent returned no text)" } else { report.text.trim() };
-    let text = match &report.shortfall {
-        None => text.to_owned(),
-        Some(shortfall) => format!("{text}\n\n[The sub-agent stopped early: {shortfall}.]"),
+    let output = match &report.shortfall {
+        None => Output::text(text),
+        Some(shortfall) => Output::text(format!("{text}\n\n[The sub-agent stopped early: {shortfall}.]")).failed(),
     };
-    Output::text(text).markdown().details(json!({
+    output.markdown().details(json!({
         "agent": agent,
         "loop_id": report.loop_id,
         "turns": report.turns,
@@ -165,6 +165,7 @@ mod tests {
         let text = |report: &Report| testing::Reply::from(output(None, report)).text;
         let named = testing::Reply::from(output(Some("reviewer"), &report("found", None)));
         assert_eq!((&named.details["agent"], &named.details["turns"]), (&json!("reviewer"), &json!(2)));
+        assert!(!named.is_error && testing::Reply::from(output(None, &report("half", Some("it failed")))).is_error);
         assert_eq!(text(&report("found\n", None)), "found");
         assert_eq!(
             text(&report("", Some("it failed: no key"))),
