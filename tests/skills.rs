@@ -103,6 +103,26 @@ fn model_reads_instructions_and_files_of_a_skill_only() {
     assert!(results[4].contains("there is no skill `doc`; the skills are: pdf"), "{results:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn skill_for_the_user_only_is_neither_listed_nor_started_by_the_model() {
+    let pinion = Pinion::default();
+    let text = "---\nname: deploy\ndescription: to production\ndisable-model-invocation: true\n---\nPush the button.\n";
+    pinion.write("../home/.agents/skills/deploy/SKILL.md", text);
+    pinion.write("../home/.agents/skills/deploy/steps.md", "one\n");
+    assert!(!request(&pinion).await.0.contains("Skills are"));
+    skill(&pinion, ".agents/skills", "build", "how to build", "");
+    let (prompt, _) = request(&pinion).await;
+    assert!(prompt.contains("- build") && !prompt.contains("deploy"), "{prompt}");
+    let calls = [json!({ "name": "deploy" }), json!({ "name": "x" }), json!({ "name": "deploy", "file": "steps.md" })];
+    let results = tokio::task::block_in_place(|| results(&pinion, &calls));
+    assert!(results[0].contains("only the user starts the skill `deploy`, with `/skill:deploy`"), "{results:?}");
+    assert!(results[1].ends_with("the skills are: build") && results[2] == "one\n", "{results:?}");
+    let steps: [(&dyn Fn(), _, _); 2] =
+        [(&nothing, "/skill", "to production"), (&nothing, "/skill:deploy now", "reply 1")];
+    let (_, session) = tokio::task::block_in_place(|| converse(&pinion, &[say("reply 1")], &steps));
+    assert!(session.contains("Push the button."), "{session}");
+}
+
 #[test]
 fn links_in_a_repository_are_no_skills() {
     let pinion = Pinion::default();

@@ -10,6 +10,8 @@ pub(crate) struct FrontMatter {
     pub(crate) description: String,
     /// Placeholder for the arguments of a prompt.
     pub(crate) argument_hint: String,
+    /// `disable-model-invocation`: only the user starts the skill.
+    pub(crate) is_for_user_only: bool,
 }
 
 /// Splits a file into its front matter and its body. Without front matter, all of it is body.
@@ -49,10 +51,17 @@ fn read(yaml: &str) -> FrontMatter {
             "name" if members.name.is_empty() => members.name = text,
             "argument-hint" if members.argument_hint.is_empty() => members.argument_hint = text,
             "description" if members.description.is_empty() => members.description = text,
+            "disable-model-invocation" => members.is_for_user_only |= is_true(&text),
             _ => {}
         }
     }
     members
+}
+
+/// Returns whether a text means yes. A comment may follow it.
+fn is_true(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    ["true", "yes", "on"].iter().any(|yes| word.eq_ignore_ascii_case(yes))
 }
 
 /// Removes the quotation marks around a text.
@@ -85,6 +94,18 @@ mod tests {
         assert_eq!(read_in("name: x\ndescription: >-\n  one\n  two\nlicense: MIT"), pair("x", "one two"));
         assert_eq!(read_in("name: x\ndescription: one\n  two"), pair("x", "one two"));
         assert_eq!(read_in("metadata:\n  name: inner\n# name: no\nname: x\nname: y"), pair("x", ""));
+    }
+
+    #[test]
+    fn skill_is_for_the_user_only_if_its_front_matter_says_so() {
+        let is_for_user_only =
+            |value: &str| split(&format!("---\nname: x\ndisable-model-invocation: {value}\n---\n")).0.is_for_user_only;
+        for value in ["true", "True", "'true'", "yes", "true  # by hand"] {
+            assert!(is_for_user_only(value), "{value}");
+        }
+        for value in ["false", "", "untrue", "# true"] {
+            assert!(!is_for_user_only(value), "{value}");
+        }
     }
 
     #[test]

@@ -60,12 +60,10 @@ impl Plugin for Skills {
 
     fn offer() -> Result<Offer, String> {
         let skills = skills()?;
-        let is_empty = skills.is_empty();
-        Ok(Offer {
-            tools: if is_empty { Vec::new() } else { Self::tools() },
-            commands: Self::commands(),
-            instructions: (!is_empty).then(|| listed(&skills)),
-        })
+        // For the files of a skill that the user starts, too.
+        let tools = if skills.is_empty() { Vec::new() } else { Self::tools() };
+        let listed = listed(&for_model(&skills));
+        Ok(Offer { tools, commands: Self::commands(), instructions: listed })
     }
 }
 
@@ -96,8 +94,16 @@ fn skills() -> Result<Vec<Skill>, String> {
     Ok(skills)
 }
 
-/// Returns the text for the system prompt.
-fn listed(skills: &[Skill]) -> String {
+/// Returns the skills that the model may start.
+fn for_model(skills: &[Skill]) -> Vec<&Skill> {
+    skills.iter().filter(|skill| !skill.is_for_user_only).collect()
+}
+
+/// Returns the text for the system prompt; `None` without skills.
+fn listed(skills: &[&Skill]) -> Option<String> {
+    if skills.is_empty() {
+        return None;
+    }
     let mut text =
         "Skills are instructions for particular tasks. Before you begin a task that one of them is for, call \
                     `skill` with its name, and follow what it says as far as it serves the user's request:"
@@ -112,14 +118,14 @@ fn listed(skills: &[Skill]) -> String {
         }
         text.push_str(&entry);
     }
-    text
+    Some(text)
 }
 
 /// Returns the skill with a name.
 fn named(name: &str) -> Result<Skill, String> {
     let name = name.trim();
     let skills = skills()?;
-    let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+    let names: Vec<&str> = for_model(&skills).iter().map(|skill| skill.name.as_str()).collect();
     let unknown = match names.is_empty() {
         true => format!("there is no skill `{}`; there are none", line(name, 80)),
         false => format!("there is no skill `{}`; the skills are: {}", line(name, 80), names.join(", ")),
@@ -131,6 +137,10 @@ fn instructions(arguments: Arguments, _call: &Call) -> Result<String> {
     let skill = named(&arguments.name).map_err(Error::NotFound)?;
     match &arguments.file {
         Some(file) => skill.file(file),
+        None if skill.is_for_user_only => {
+            let name = &skill.name;
+            Err(Error::Denied(format!("only the user starts the skill `{name}`, with `/skill:{name}`")))
+        }
         None => skill.instructions(),
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Skill {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) is_users: bool,
+    /// True if the model neither sees nor starts it.
+    pub(crate) is_for_user_only: bool,
     directory: String,
 }
 
@@ -51,7 +53,8 @@ impl Skill {
             return Err("its `description` is missing".to_owned());
         }
         let (description, directory) = (line(&members.description, 1024), found.directory.clone());
-        Ok(Self { name, description, is_users: found.users, directory })
+        let (is_users, is_for_user_only) = (found.users, members.is_for_user_only);
+        Ok(Self { name, description, is_users, is_for_user_only, directory })
     }
 
     /// Returns the instructions, headed by the place of the skill and the names of its other files.
@@ -165,6 +168,7 @@ mod tests {
             name: "x".to_owned(),
             description: "x".to_owned(),
             is_users: false,
+            is_for_user_only: false,
             directory: "/nowhere".to_owned(),
         };
         for file in ["", "..", "../x", "/etc/passwd", "a/../../x", "a\0"] {
