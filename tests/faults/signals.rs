@@ -27,14 +27,19 @@ fn start(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Returns the reason of the last run in the only session.
-fn last_end(pinion: &Pinion) -> String {
+/// Returns the content of the only session, which is empty as long as there is none.
+fn session(pinion: &Pinion) -> String {
     let mut files = Vec::new();
-    for project in std::fs::read_dir(pinion.home().join("sessions")).unwrap() {
+    for project in std::fs::read_dir(pinion.home().join("sessions")).into_iter().flatten() {
         files.extend(std::fs::read_dir(project.unwrap().path()).unwrap().map(|entry| entry.unwrap().path()));
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-    let text = std::fs::read_to_string(&files[0]).unwrap();
+    files.first().map(|file| std::fs::read_to_string(file).unwrap()).unwrap_or_default()
+}
+
+/// Returns the reason of the last run in the only session.
+fn last_end(pinion: &Pinion) -> String {
+    let text = session(pinion);
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     lines.iter().rev().find(|line| line.to_string().contains("\"how\":")).map(Value::to_string).unwrap_or_default()
 }
@@ -70,6 +75,35 @@ fn signal_closes_the_session_at_every_stage() {
             assert_stopped(&pinion, start(scripted(&pinion, replies, &options)), stage, code);
         }
     }
+}
+
+/// A run that writes events waits for the reader of its output. A signal must end it all the same.
+#[test]
+fn signal_ends_a_run_whose_output_nobody_reads() {
+    let busy: Vec<Value> = (0..5_000).map(|_| call("list", json!({ "path": "." }))).collect();
+    let assert_ends = |number: Signal, status: i32| {
+        let pinion = Pinion::default();
+        let options = ["--output-format", "stream-json", "--max-turns", "10000"];
+        let (_unread, stdout) = rustix::pipe::pipe().unwrap();
+        // Less than the first turns write.
+        rustix::pipe::fcntl_setpipe_size(&stdout, 4_096).unwrap();
+        let mut command = scripted(&pinion, &busy, &options);
+        let mut child = command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
+        pinion_tests::wait_until("the run is under way", || session(&pinion).lines().count() > 60);
+        signal(child.id(), number);
+        let mut ended = None;
+        pinion_tests::wait_until("the program ends", || {
+            ended = child.try_wait().unwrap();
+            ended.is_some()
+        });
+        assert_eq!(ended.and_then(|ended| ended.code()), Some(status));
+        assert!(last_end(&pinion).contains("aborted"), "{}", last_end(&pinion));
+    };
+    std::thread::scope(|scope| {
+        for (number, status) in SIGNALS {
+            scope.spawn(move || assert_ends(number, status));
+        }
+    });
 }
 
 #[test]

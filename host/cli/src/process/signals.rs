@@ -65,19 +65,27 @@ pub(crate) fn end_interrupted() -> ! {
     end(128 + INTERRUPT)
 }
 
-/// Ends the program like [`end_interrupted`] after this time, unless the result is dropped before.
+/// Ends the program after this time with the status of the last signal, or of SIGINT without one, unless the result is
+/// dropped before.
 pub(crate) fn end_after(patience: Duration) -> Ending {
     let ending = Ending(Arc::default());
     let is_over = ending.0.clone();
     let wait = move || {
         thread::sleep(patience);
         if !is_over.load(Ordering::Acquire) {
-            end_interrupted();
+            end(128 + last().unwrap_or(INTERRUPT));
         }
     };
     // Without a thread, signals still end the program.
     drop(thread::Builder::new().name("pinion-quit".to_owned()).spawn(wait));
     ending
+}
+
+/// Ends the program after this time if a signal has asked for that, whatever it waits for then.
+pub(crate) fn end_if_asked(patience: Duration) {
+    if last().is_some() {
+        std::mem::forget(end_after(patience));
+    }
 }
 
 /// The announced end of the program, see [`end_after`].

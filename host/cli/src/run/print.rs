@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, text};
 use crate::plugins::sources::Purpose;
-use crate::process::signals::interruptible;
+use crate::process::signals::{self, interruptible};
 use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::{no_prompt, read_prompt};
 use crate::run::loops::Loops;
@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of events that wait for stdout.
 const CHANNEL: usize = 256;
+/// Time that an interrupted run has for its output.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let prompt = match read_prompt(args, global)? {
@@ -129,11 +131,13 @@ impl<'a> Headless<'a> {
     pub(crate) async fn end(self) -> Result<Finished> {
         self.ready.runtime.deliver_events().await;
         self.ready.keeper.end_turn().await;
+        let saved = self.ready.session.sync().and(self.base.exchanges.finish());
+        // The reader of the output may have stopped reading.
+        signals::end_if_asked(PATIENCE);
         self.is_over.cancel();
         let written = self.writing.await.map_err(|error| Failure::failed("the output failed").because(error))?;
         let notices = self.ready.keeper.take_notices().into_iter().chain(self.base.exchanges.notice());
         notices.filter(|_| !self.global.quiet).for_each(|notice| note(&text!("! {}", Text::block(notice))));
-        let saved = self.ready.session.sync().and(self.base.exchanges.finish());
         let (elapsed, remedy) = (self.started.elapsed(), remedy(self.base.config.approve));
         Ok(Finished { format: self.format, ready: self.ready, elapsed, written, saved, remedy })
     }
