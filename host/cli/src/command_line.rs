@@ -21,32 +21,41 @@ pub(crate) fn output_format(args: &[OsString]) -> OutputFormat {
     format.unwrap_or_default()
 }
 
-/// Refuses a prompt of one word that is a command or nearly one, because a prompt is sent to a model. The option
-/// `--print`, or `--` before it, means that the word is a prompt.
+/// Refuses a prompt that is a command line or nearly one, because a prompt is sent to a model. The option `--print`, or
+/// `--` before it, means that the words are a prompt.
 pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
     let run = &cli.run;
     let is_meant = run.print || run.plan || args.iter().any(|arg| arg == "--");
-    let [word] = &run.prompt[..] else { return Ok(()) };
-    if is_meant || cli.command.is_some() || word.contains(char::is_whitespace) {
+    if is_meant || cli.command.is_some() {
         return Ok(());
     }
-    let send = format!("`pinion -p {word}` sends the word to the model");
-    match nearest_command(word) {
-        Some(command) if command == *word => {
-            Err(Failure::usage(format!("the options before the command `{word}` do not apply to it"))
-                .hint(format!("run `pinion {word}`; {send}")))
-        }
-        Some(command) => {
-            Err(Failure::usage(format!("no command `{word}`")).hint(format!("did you mean `pinion {command}`? {send}")))
-        }
-        None => Ok(()),
+    let (Some(word), Some(line)) = (run.prompt.first(), nearest_line(&run.prompt)) else { return Ok(()) };
+    let words = if run.prompt.len() == 1 { "the word" } else { "these words" };
+    let send = format!("`pinion -p {}` sends {words} to the model", run.prompt.join(" "));
+    if line == run.prompt {
+        let ignored = Failure::usage(format!("the options before the command `{word}` do not apply to it"));
+        return Err(ignored.hint(format!("run `pinion {}`; {send}", line.join(" "))));
     }
+    let unknown = if line[0] == *word { run.prompt[..2].join(" ") } else { word.clone() };
+    let hint = format!("did you mean `pinion {}`? {send}", line.join(" "));
+    Err(Failure::usage(format!("no command `{unknown}`")).hint(hint))
 }
 
-fn nearest_command(word: &str) -> Option<String> {
-    let command = Cli::command();
-    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
-    nearest(word, names).map(str::to_owned)
+/// Returns the command line that these words were probably meant to be. With more than the name of a command, they must
+/// parse, or go on with the name of one of its subcommands.
+fn nearest_line(words: &[String]) -> Option<Vec<String>> {
+    let (word, rest) = words.split_first()?;
+    let cli = Cli::command();
+    let name = nearest(word, cli.get_subcommands().map(clap::Command::get_name).chain(["help"]))?;
+    let mut line = [&[name.to_owned()], rest].concat();
+    let Some(second) = rest.first() else { return Some(line) };
+    let subcommands = cli.find_subcommand(name).into_iter().flat_map(clap::Command::get_subcommands);
+    if let Some(subcommand) = nearest(second, subcommands.map(clap::Command::get_name)) {
+        line[1] = subcommand.to_owned();
+        return Some(line);
+    }
+    let parsed = Cli::try_parse_from(std::iter::once("pinion").chain(line.iter().map(String::as_str)));
+    parsed.map_or_else(|error| !error.use_stderr(), |_| true).then_some(line)
 }
 
 /// Replaces `-nc`, which the parser cannot declare because it has two letters.
@@ -136,6 +145,13 @@ mod tests {
             (&["models"], "`pinion model`"),
             (&["-m", "a/b", "session"], "`pinion session`"),
             (&["-C", "/x", "halp"], "`pinion help`"),
+            (&["sesion", "list"], "`pinion session list`"),
+            (&["plugn", "build", "x"], "`pinion plugin build x`"),
+            (&["plugins", "lst"], "`pinion plugin list`"),
+            (&["-m", "a/b", "session", "lst"], "`pinion session list`"),
+            (&["-m", "a/b", "session", "show", "x"], "`pinion session show x`"),
+            (&["logn", "anthropic"], "`pinion login anthropic`"),
+            (&["halp", "session"], "`pinion help session`"),
         ] {
             let failure = checked(words).unwrap_err();
             assert!(
@@ -143,7 +159,18 @@ mod tests {
                 "{failure}"
             );
         }
-        for words in [&["-p", "doctr"][..], &["--", "doctr"], &["explain"], &["doctr it"], &["--plan", "models"]] {
+        for words in [
+            &["-p", "doctr"][..],
+            &["--", "doctr"],
+            &["explain"],
+            &["hello"],
+            &["doctr it"],
+            &["--plan", "models"],
+            &["-p", "sesion", "list"],
+            &["models", "are", "slow"],
+            &["logic", "errors", "in", "the", "parser"],
+            &["sessions", "of", "the", "server"],
+        ] {
             assert!(checked(words).is_ok(), "{words:?}");
         }
     }

@@ -1,13 +1,20 @@
 //! Suggestions for mistyped names.
 
-/// Maximum number of edits between a word and the name that it was probably meant to be.
-const MAX_EDITS: usize = 2;
-
 /// Returns the name that differs from a word in the fewest letters, if those are few.
 pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let edits = |name: &str| strsim::damerau_levenshtein(word, name);
     let near = names.into_iter().map(|name| (edits(name), name));
-    near.filter(|(edits, name)| *edits <= MAX_EDITS && *edits < name.len()).min().map(|(_, name)| name)
+    near.filter(|(edits, name)| *edits <= max_edits(name)).min().map(|(_, name)| name)
+}
+
+/// Returns the number of edits up to which a word was probably meant to be `name`. Two edits turn a short name into other
+/// words, as `help` into `hello`.
+const fn max_edits(name: &str) -> usize {
+    match name.len() {
+        0 | 1 => 0,
+        2..6 => 1,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -17,6 +24,8 @@ mod tests {
     #[test]
     fn only_names_with_few_edits_are_suggested() {
         assert_eq!(nearest("modle", ["model", "limits"]), Some("model"));
+        assert_eq!(nearest("sesson", ["session"]), Some("session"));
         assert_eq!((nearest("x", ["ab"]), nearest("timeout", ["model"])), (None, None));
+        assert_eq!((nearest("hello", ["help"]), nearest("test", ["trust"])), (None, None));
     }
 }
