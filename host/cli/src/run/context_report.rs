@@ -93,6 +93,10 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
     if let Some(threshold) = threshold {
         text.push_str(&format!("; compaction begins at {}", short(threshold)));
     }
+    if estimate.ratio >= 1.005 {
+        let ratio = estimate.ratio;
+        text.push_str(&format!("; estimates are multiplied by {ratio:.2}, because the vendor counted more"));
+    }
     text.push_str("\n\n| part | | tokens | share |\n|---|---|---:|---|\n");
     let row = |name: &str, items: &str, tokens: u64| {
         let per_mille = tokens.saturating_mul(1000) / whole;
@@ -246,6 +250,14 @@ mod tests {
              | part | | tokens | share |\n|---|---|---:|---|\n\
              | a |  | 15.0 k | 15.0 % ███ |\n| b |  | 5.0 k | 5.0 % █ |\n| free |  | 80.0 k | 80.0 % ████████████████ |\n"
         );
+    }
+
+    #[test]
+    fn correction_of_estimates_is_named() {
+        let head = |ratio| report(&ContextEstimate { tokens: 20_000, ratio, window: None }, Some(80_000), &[]);
+        let corrected = "; estimates are multiplied by 1.23, because the vendor counted more\n";
+        assert!(head(1.234).contains(corrected), "{}", head(1.234));
+        assert!(!head(1.0).contains("multiplied") && !head(0.0).contains("multiplied"), "{}", head(1.0));
     }
 
     #[test]
