@@ -117,8 +117,19 @@ fn missing_built_in_plugins_end_a_run() {
     let pinion = Pinion::default();
     let limited = |more: &[&str]| run(wrapped(&["prlimit", "--as=2000000000"], &scripted(&pinion, &[say("hi")], more)));
     let ended = limited(&[]);
-    assert_failed(&ended, 1, &["Cannot allocate memory"]);
+    assert_failed(&ended, 1, &["Cannot allocate memory", "hint: raise the limit on address space (ulimit -v)"]);
     assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn address_space_that_is_too_small_is_refused_at_the_start() {
+    let pinion = Pinion::default();
+    let command = scripted(&pinion, &[say("hi")], &["--no-tools"]);
+    for (megabytes, code) in [(400, 1), (2_000, 0)] {
+        let ended = run(wrapped(&["prlimit", &format!("--as={megabytes}000000")], &command));
+        assert_eq!((ended.code, ended.stderr.contains("(ulimit -v)")), (Some(code), false), "{ended:?}");
+        assert_eq!(ended.stderr.contains("`ulimit -v unlimited`"), code == 1, "{ended:?}");
+    }
 }
 
 #[test]

@@ -42,6 +42,10 @@ const SHUTDOWN: Duration = Duration::from_millis(200);
 /// At most about 250 calls run at once.
 const MAX_BLOCKING_THREADS: usize = 512;
 
+/// The least address space to start in: a refused allocation in the middle of a run would abort the program. The program
+/// and its threads take about 150 MiB.
+const MIN_ADDRESS_SPACE: u64 = 512 << 20;
+
 fn main() -> ExitCode {
     output::report_panics();
     // Not among the commands that clap knows, because only this program uses them.
@@ -68,7 +72,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error, format),
     };
-    let checked = check_environment(SystemTime::now()).and_then(|()| command_line::check_prompt(&cli, &args));
+    let checked = check_environment(SystemTime::now(), hardening::address_space())
+        .and_then(|()| command_line::check_prompt(&cli, &args));
     match checked.and_then(|()| start(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -78,11 +83,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Fails if the output would be lost, or if times cannot be represented.
-fn check_environment(now: SystemTime) -> Result<()> {
+/// Fails if the output would be lost, if memory could not be allocated, or if times cannot be represented.
+fn check_environment(now: SystemTime, address_space: Option<u64>) -> Result<()> {
     if hardening::stdout_was_closed() {
         let closed = Failure::failed("could not write to stdout: it is closed");
         return Err(closed.hint("redirect it, for example with `> /dev/null`"));
+    }
+    if let Some(limit) = address_space.filter(|limit| *limit < MIN_ADDRESS_SPACE) {
+        let (limit, least) = (limit >> 20, MIN_ADDRESS_SPACE >> 20);
+        let low = Failure::failed(format!("the limit on address space is {limit} MiB, of which pinion needs {least}"));
+        return Err(low.hint("raise it with `ulimit -v unlimited`; control groups limit memory without it"));
     }
     let in_range = jiff::Timestamp::try_from(now).map(drop);
     in_range.map_err(|error| Failure::failed("could not use the system's clock").because(error).hint("set the clock"))
@@ -155,8 +165,15 @@ mod tests {
 
     #[test]
     fn clock_beyond_all_calendars_is_an_error() {
-        assert!(check_environment(SystemTime::now()).is_ok());
+        assert!(check_environment(SystemTime::now(), None).is_ok());
         let beyond = SystemTime::UNIX_EPOCH + Duration::from_secs(300_000_000_000);
-        assert!(check_environment(beyond).unwrap_err().to_string().contains("could not use the system's clock"));
+        assert!(check_environment(beyond, None).unwrap_err().to_string().contains("could not use the system's clock"));
+    }
+
+    #[test]
+    fn address_space_that_is_too_small_is_an_error() {
+        let checked = |mebibytes: u64| check_environment(SystemTime::now(), Some(mebibytes << 20));
+        assert!(checked(200).unwrap_err().to_string().contains("is 200 MiB"));
+        assert!(checked(512).is_ok());
     }
 }

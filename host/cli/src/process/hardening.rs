@@ -204,6 +204,17 @@ impl Shown {
     }
 }
 
+/// Returns the limit on the address space of this process in bytes (`ulimit -v`); `None` without one.
+#[cfg(unix)]
+pub(crate) fn address_space() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
+}
+
+#[cfg(not(unix))]
+pub(crate) fn address_space() -> Option<u64> {
+    None
+}
+
 #[cfg(unix)]
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -4,12 +4,16 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::plugins::sources::Purpose;
+use crate::process::hardening::address_space;
 use futures_util::future::BoxFuture;
 use pinion_agent::hooks::Verdict;
 use pinion_agent::{Context, Hooks};
 use pinion_plugin_runtime::Runtime;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
+
+/// Address space in which several plugins can be called at once.
+const ADDRESS_SPACE_OF_PLUGINS: u64 = 32 << 30;
 
 /// The built-in plugins that a run needs.
 ///
@@ -31,11 +35,13 @@ impl BuiltIns {
 
     /// Fails if a plugin is missing, now or since an earlier check.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.lost() {
-            Some(lost) => {
-                Err(Failure::failed(lost).hint("run with --no-builtin-plugins to do without the built-in tools"))
-            }
-            None => Ok(()),
+        let without = "run with --no-builtin-plugins to do without the built-in tools";
+        match (self.lost(), address_space()) {
+            (None, _) => Ok(()),
+            (Some(lost), Some(limit)) if limit < ADDRESS_SPACE_OF_PLUGINS => Err(Failure::failed(lost).hint(format!(
+                "raise the limit on address space (ulimit -v), of which each call of a plugin reserves 4 GiB, or {without}"
+            ))),
+            (Some(lost), _) => Err(Failure::failed(lost).hint(without)),
         }
     }
 
