@@ -287,6 +287,45 @@ fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
     }
 }
 
+/// The blocks of unsafe code, by file. `host/ARCHITECTURE.md` gives the reasons.
+const UNSAFE: &[(&str, usize)] = &[
+    ("cli/src/process/hardening.rs", 5),
+    ("plugin-runtime/src/engine/mod.rs", 1),
+    ("plugin-runtime/src/host/guard.rs", 1),
+    ("sandbox/src/linux/passing.rs", 3),
+    ("sandbox/src/linux/sys.rs", 9),
+];
+
+#[test]
+fn unsafe_blocks_are_those_of_the_architecture_document() {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
+    let document = std::fs::read_to_string(host.join("ARCHITECTURE.md")).unwrap();
+    let mut directories: Vec<_> =
+        std::fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
+    let mut found = BTreeMap::new();
+    while let Some(directory) = directories.pop() {
+        for path in std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+            let blocks = code.filter(|line| line.contains("unsafe {")).count();
+            if blocks > 0 {
+                found.insert(path.strip_prefix(&host).unwrap().to_string_lossy().into_owned(), blocks);
+            }
+        }
+    }
+    let expected: BTreeMap<String, usize> = UNSAFE.iter().map(|(file, count)| ((*file).to_owned(), *count)).collect();
+    assert_eq!(found, expected);
+    let total: usize = UNSAFE.iter().map(|(_, count)| count).sum();
+    assert!(document.contains(&format!("**{total} blocks are `unsafe`**")), "the document names another number");
+    for (file, count) in UNSAFE {
+        assert!(document.contains(&format!("`{file}` ({count})")), "the document does not name `{file}` ({count})");
+    }
+}
+
 /// Licences that require no more than their own text.
 const LICENCES: &[&str] = &[
     "0BSD",
