@@ -92,6 +92,48 @@ fn every_readme_command_is_tested() {
     }
 }
 
+/// Returns the arguments of `pinion` in a command line of a shell, which may end with a comment.
+fn arguments(line: &str) -> Option<Vec<String>> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for c in line.trim().chars() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            (None, '#') if words.last()?.is_empty() => break,
+            (None, ' ') if words.last()?.is_empty() => {}
+            (None, ' ') => words.push(String::new()),
+            _ => words.last_mut()?.push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    let at = words.iter().position(|word| word == "pinion")?;
+    Some(words.split_off(at + 1))
+}
+
+#[test]
+fn command_line_of_a_shell_is_split_into_arguments() {
+    let split = |line| arguments(line).unwrap_or_default();
+    assert_eq!(split("git diff | pinion -p \"a 'b' #c\"  # d"), ["-p", "a 'b' #c"]);
+    assert_eq!(arguments("git clone https://example.com/pinion"), None);
+}
+
+/// `--help` at the end runs nothing, but what precedes it must be known.
+#[test]
+fn every_readme_command_has_only_known_options() {
+    let pinion = Pinion::default();
+    let lines: Vec<Vec<String>> = commands().iter().filter_map(|line| arguments(line)).collect();
+    assert!(lines.len() > 25, "{lines:?}");
+    for mut line in lines.into_iter().filter(|line| !line.is_empty()) {
+        let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
+        line.insert(end, "--help".to_owned());
+        let ended = pinion.run(&line);
+        assert_eq!(ended.code, Some(0), "{line:?}: {ended:?}");
+    }
+    let ended = pinion.run(["mcp", "add", "files", "--networkx", "--help"]);
+    assert_eq!(ended.code, Some(2), "an unknown option passes: {ended:?}");
+}
+
 /// The excerpt of the demo in the README is what the demo prints, except for measured values.
 #[test]
 fn readme_shows_what_the_demo_prints() {
