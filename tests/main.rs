@@ -29,6 +29,7 @@ mod inline;
 mod keys;
 mod kill;
 mod limits;
+mod live;
 mod long_sessions;
 mod mcp_bridge;
 mod mcp_command;

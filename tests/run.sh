@@ -12,6 +12,8 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-agent -p pinion-orchestration --lib
 #
+# No vendor is asked without a key for that purpose, such as PINION_LIVE_ANTHROPIC_API_KEY (tests/live.rs).
+#
 # Plugins in Go, C and Zig are built where their toolchains are in PATH; `plugins/setup-languages.sh --all` installs these.
 #
 # Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and
