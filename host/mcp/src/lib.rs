@@ -4,7 +4,49 @@
 //! before from a cache on disk. Servers are strangers: everything they send is bounded ([`limits`]), and everything of
 //! it that a message quotes is cleaned.
 //!
-//! The host brings [`Ports`]: how to start a program, where to keep tokens, how to ask the user.
+//! The host brings [`Ports`]: how to start a program, where to keep tokens, how to ask the user. A server over HTTP, for
+//! a host without programs and without a user:
+//!
+//! ```
+//! use pinion_mcp::config::{ServerConfig, Transport};
+//! use pinion_mcp::{
+//!     CallContext, HttpSettings, LaunchedServer, Launcher, McpError, MemoryTokens, NoPerson, Ports, Request, Servers,
+//! };
+//! use std::collections::BTreeMap;
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! struct NoPrograms;
+//!
+//! impl Launcher for NoPrograms {
+//!     fn launch(&self, _: &ServerConfig) -> std::io::Result<LaunchedServer> {
+//!         Err(std::io::ErrorKind::Unsupported.into())
+//!     }
+//! }
+//!
+//! async fn search(servers: &Servers, words: &str) -> Result<String, McpError> {
+//!     let arguments = serde_json::json!({ "query": words }).to_string();
+//!     let request = Request::CallTool { name: "search".to_owned(), arguments };
+//!     servers.request("docs", request, CallContext::within(Duration::from_secs(60))).await
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let url = "https://example.com/mcp".parse()?;
+//! let docs = ServerConfig::new("docs", Transport::Http { url, headers: BTreeMap::new(), sse: false });
+//! let ports = Ports {
+//!     launcher: Arc::new(NoPrograms),
+//!     http: HttpSettings::default(),
+//!     cache: std::env::temp_dir().join("mcp-example"),
+//!     tokens: Arc::new(MemoryTokens::default()),
+//!     person: Arc::new(NoPerson),
+//!     client_metadata: None,
+//!     workspace_roots: Vec::new(),
+//! };
+//! let servers = Servers::new(vec![docs], ports);
+//! assert_eq!(servers.list()[0].name, "docs");
+//! # Ok(())
+//! # }
+//! ```
 
 mod catalogue;
 pub mod config;

@@ -5,6 +5,38 @@
 //! granted and the tool declared; a ledger of what the call used comes back with the result. A plugin whose file changes
 //! is reloaded between two calls.
 //!
+//! A runtime with one plugin, which may read the workspace:
+//!
+//! ```no_run
+//! use pinion_plugin_runtime::{
+//!     Access, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source,
+//! };
+//! use std::collections::BTreeMap;
+//! use std::path::PathBuf;
+//! use std::sync::Arc;
+//!
+//! async fn load(workspace: PathBuf) -> Result<Runtime, Box<dyn std::error::Error>> {
+//!     let files = BTreeMap::from([(workspace.clone(), Access::Read)]);
+//!     let settings = PluginSettings { grants: Grants { files, ..Grants::default() }, ..PluginSettings::default() };
+//!     let config = RuntimeConfig {
+//!         policy: Arc::new(BTreeMap::from([("word-count".to_owned(), settings)])),
+//!         workspace,
+//!         cache: None,
+//!         engine_limits: None,
+//!         compiler: None,
+//!         host: HostDirectories::default(),
+//!         exclusions: Arc::default(),
+//!         confinement: None,
+//!         mcp: None,
+//!         info: Arc::new(NoInfo),
+//!     };
+//!     let runtime = Runtime::new(config, |_notice| {})?;
+//!     runtime.add(vec![Source::file("word-count.wasm")]).await;
+//!     assert!(runtime.plugins().iter().any(|plugin| &*plugin.name == "word-count"));
+//!     Ok(runtime)
+//! }
+//! ```
+//!
 //! To follow a call, read `calls::executor`, `registry` and `calls::instance`; its imports are in `host` and `capability`.
 //! To follow a load, read `registry::load`, `loading::generation` and `manifest`.
 

@@ -4,6 +4,25 @@
 //! a request to a body, and from bytes to events), a vendor's row in [`PROVIDERS`], and the shared HTTP transport.
 //! [`Replay`] needs none of these: it plays a script.
 //!
+//! A provider, and what is known about one of its models:
+//!
+//! ```
+//! use pinion_providers::{ModelTable, ProviderConfig, build};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let models = ModelTable::builtin();
+//! let config = ProviderConfig {
+//!     name: "anthropic".to_owned(),
+//!     api_key: Some("sk-ant-…".into()),
+//!     ..ProviderConfig::default()
+//! };
+//! let provider = build(config, models.clone())?;
+//! assert_eq!(provider.name(), "anthropic");
+//! assert!(models.find("anthropic", "claude-sonnet-5-5").request_limit().is_some());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Nothing in this crate retries, which is the loop's task, reads the environment, or knows where configuration is
 //! stored: the binary passes in keys, URLs and headers. `README.md` links a page on each provider.
 
