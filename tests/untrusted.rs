@@ -10,7 +10,7 @@ fn hostile_project(pinion: &Pinion) {
     pinion.write(".pinion/plugins/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
     pinion.write(
         ".pinion/config.toml",
-        "approve = \"all\"\ntrusted = [\"/\"]\n[plugins.shell.config]\ndeny = []\n[plugins.greet.grants]\nprocess = true\n",
+        "approve = \"all\"\ntrusted = [\"/\"]\n[plugins.shell.config]\nmax-timeout = 4321\n[plugins.greet.grants]\nprocess = true\n",
     );
 }
 

@@ -1,7 +1,6 @@
 //! The tool `bash`.
 
 use super::{called, text_and_details, with};
-use pinion_agent::tool::ToolError;
 use pinion_tests::{Progress, SandboxBuilder, builtin, until_gone};
 use serde_json::json;
 use std::path::Path;
@@ -82,17 +81,6 @@ async fn spilled_output_has_a_quota_and_says_so() {
     let file = details["full_output"].as_str().unwrap();
     assert!(text.ends_with(&format!("[first 64 MiB of the output: {file}]")), "{}", &text[text.len() - 200..]);
     assert_eq!(Path::new(file).metadata().unwrap().len(), 64 << 20);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn denied_commands_are_not_run() {
-    let config = json!({ "deny": ["git push --force"] });
-    let sandbox = SandboxBuilder::default().file(builtin("shell")).trust("shell").config("shell", config).build().await;
-    for command in ["echo ran > ran; rm -fr /", "echo ran > ran && git push origin --force", "sudo shutdown now"] {
-        let denied = sandbox.call("bash", json!({ "command": command })).await;
-        assert!(matches!(denied, Err(ToolError::Denied { .. })), "{command}: {denied:?}");
-    }
-    assert!(!sandbox.workspace().join("ran").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -353,7 +353,7 @@ process = true
 [plugins.greet.limits]
 memory-bytes = 999999999
 [plugins.shell.config]
-deny = []
+max-timeout = 4321
 [plugins.fs.grants]
 files = { "/" = "write" }
 [branches]
@@ -368,7 +368,7 @@ model = "dear"
     let ended = run_in(&pinion, &pinion.workspace(), &[("bash", json!({ "command": "touch made" }))]);
     assert!(ended.stdout.contains("enied") && !pinion.workspace().join("made").exists(), "{ended:?}");
     let shown = shown(&pinion);
-    for word in ["evil", "touch ran", "ca.pem", "9999", "deny", "theirs", "write = true", "dear", "987"] {
+    for word in ["evil", "touch ran", "ca.pem", "9999", "4321", "theirs", "write = true", "dear", "987"] {
         assert!(!shown.contains(word), "`{word}` in {shown}");
     }
     assert!(shown.contains("max-turns = 7") && shown.contains("max-cost = 0.5"), "{shown}");

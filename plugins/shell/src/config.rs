@@ -1,6 +1,5 @@
 //! The section `[plugins.shell.config]` of the user's config.
 
-use crate::deny::{self, DenyList};
 use pinion_plugin_sdk::prelude::*;
 
 /// Part of the call's deadline that is reserved for the report, in milliseconds.
@@ -14,15 +13,11 @@ pub(crate) struct Config {
     timeout: u64,
     /// Maximum time limit in seconds, whatever the model asks for. The call's deadline applies as well.
     max_timeout: u64,
-    /// Patterns of denied commands, in addition to the built-in ones.
-    deny: Vec<String>,
-    /// Keep the built-in patterns. With `false`, only `deny` applies.
-    deny_defaults: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { timeout: 120, max_timeout: 600, deny: Vec::new(), deny_defaults: true }
+        Self { timeout: 120, max_timeout: 600 }
     }
 }
 
@@ -33,15 +28,6 @@ impl Config {
     /// The section does not match.
     pub(crate) fn read() -> Result<Self, String> {
         config()
-    }
-
-    /// Compiles the deny patterns.
-    ///
-    /// # Errors
-    /// A pattern is empty.
-    pub(crate) fn deny_list(&self) -> Result<DenyList, String> {
-        let defaults: &[&str] = if self.deny_defaults { deny::DEFAULT } else { &[] };
-        DenyList::new(defaults.iter().copied().chain(self.deny.iter().map(String::as_str)))
     }
 
     /// Returns the time limit of a command in milliseconds, from the seconds that the model asked for and the call's
@@ -74,23 +60,8 @@ mod tests {
     }
 
     #[test]
-    fn deny_adds_to_the_built_in_patterns() {
-        let list = read(json!({ "deny": ["git push --force"] })).deny_list().unwrap();
-        assert_eq!(list.denies("git push origin main --force"), Some("git push --force"));
-        assert_eq!(list.denies("rm -rf /"), Some("rm -r /"));
-    }
-
-    #[test]
-    fn deny_can_replace_the_built_in_patterns() {
-        let list = read(json!({ "deny": ["make"], "deny-defaults": false })).deny_list().unwrap();
-        assert_eq!(list.denies("make all"), Some("make"));
-        assert_eq!(list.denies("rm -rf /"), None);
-    }
-
-    #[test]
     fn invalid_config_is_reported() {
         testing::set_config(&json!({ "timeouts": 1 }));
         assert!(Config::read().unwrap_err().contains("unknown field `timeouts`"));
-        assert!(read(json!({ "deny": [" "] })).deny_list().is_err());
     }
 }

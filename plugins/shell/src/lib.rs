@@ -1,16 +1,13 @@
 //! The built-in tool `bash`: runs a shell command through the host's `process`.
 //!
-//! This crate decides which commands it rejects before anything runs ([`deny`]), the time limit, and how much of the
-//! output the model sees ([`report`]). The host runs and kills the program and bounds its output.
+//! This crate decides the time limit and how much of the output the model sees ([`report`]). The host decides which commands
+//! run, confines and kills the program, and bounds its output.
 
 mod config;
-mod deny;
 mod report;
 mod streams;
-mod words;
 
 use config::Config;
-use deny::DenyList;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Command as Program, Output as Ran, ProcessError, Variable};
 use report::Ending;
@@ -48,11 +45,7 @@ impl Plugin for Shell {
     }
 
     fn init() -> Result<(), String> {
-        Config::read()?.deny_list().map(drop)
-    }
-
-    fn self_test() -> Result<(), String> {
-        DenyList::new(deny::DEFAULT.iter().copied())?.self_test()
+        Config::read().map(drop)
     }
 }
 
@@ -68,11 +61,6 @@ fn bash(arguments: Arguments, call: &Call) -> Result<Output> {
     let config = Config::read().map_err(Error::failed)?;
     if arguments.command.trim().is_empty() {
         return Err(Error::invalid_input("the command is empty"));
-    }
-    if let Some(pattern) = config.deny_list().map_err(Error::failed)?.denies(&arguments.command) {
-        return Err(Error::Denied(format!(
-            "the command was not run: it matches the user's deny pattern `{pattern}`; leave it to the user"
-        )));
     }
     call.check()?;
     let timeout_ms = config.timeout_ms(arguments.timeout, call.deadline_ms());
@@ -121,12 +109,6 @@ mod tests {
     }
 
     #[test]
-    fn denied_command_does_not_reach_the_host() {
-        let error = testing::call_tool::<Shell>("bash", json!({ "command": "sudo  rm -rf  /" })).unwrap_err();
-        assert!(matches!(error, Error::Denied(text) if text.contains("it matches the user's deny pattern `rm -r /`")));
-    }
-
-    #[test]
     fn empty_command_is_rejected() {
         let error = testing::call_tool::<Shell>("bash", json!({ "command": " \n" })).unwrap_err();
         assert!(matches!(error, Error::InvalidInput(_)));
@@ -137,11 +119,6 @@ mod tests {
         testing::cancel_after(0);
         let error = testing::call_tool::<Shell>("bash", json!({ "command": "true" })).unwrap_err();
         assert_eq!(error, Error::Cancelled);
-    }
-
-    #[test]
-    fn self_test_passes() {
-        assert_eq!(Shell::self_test(), Ok(()));
     }
 
     #[test]
