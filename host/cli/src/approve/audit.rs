@@ -1,4 +1,4 @@
-//! The audit log: every decision about a call, and what each call used, as JSON lines.
+//! The audit log: every decision about a call, what each call used, and changes of trust and network, as JSON lines.
 //!
 //! The file is private and bounded: beyond [`MAX_BYTES`] it becomes `audit.1.jsonl`, in place of the one before. Secrets
 //! are redacted. A log that cannot be written delays and prevents nothing.
@@ -43,6 +43,11 @@ impl Audit {
             tracing::warn!(path = %self.path.display(), %error, "could not write the audit log");
             *file = None;
         }
+    }
+
+    /// Adds what the user changed about what is allowed, such as whom to trust.
+    pub(crate) fn changed(&self, what: &str, to: &str) {
+        self.add(json!({ "time": null, "event": "change", "what": what, "to": to }));
     }
 
     fn append(&self, file: &mut Option<File>, line: &[u8]) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! `pinion audit`: the log of decisions about calls, and of what they used.
+//! `pinion audit`: the log of decisions about calls, of what they used, and of changes of trust and network.
 
 use crate::approve::audit::Audit;
 use crate::failure::{Failure, Result};
@@ -92,6 +92,9 @@ fn row(entry: &Value) -> String {
         row.extend(entry["why"].as_str().map(|why| format!(" — {why}")));
         return row;
     }
+    if field("event") == "change" {
+        return format!("{time} changed {} to {}", field("what"), field("to"));
+    }
     let mut row = format!("{time} {what:<7} {}/{}", field("plugin"), field("tool"));
     match field("event") {
         "decision" => {
@@ -157,6 +160,9 @@ mod tests {
         let shown =
             "2026-11-22T10:00:00 denied  evil.example:443 by CONNECT — `evil.example:443` is not an allowed host";
         assert_eq!(row(&entry), shown);
+        let entry =
+            json!({ "time": "2026-11-22T10:00:00.123Z", "event": "change", "what": "trust in `/src/app`", "to": "trusted" });
+        assert_eq!(row(&entry), "2026-11-22T10:00:00 changed trust in `/src/app` to trusted");
     }
 
     #[test]

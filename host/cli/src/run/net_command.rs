@@ -24,6 +24,9 @@ pub(super) fn run(arguments: &str, base: &Base) -> String {
                 .to_owned();
         }
     }
+    if !arguments.is_empty() {
+        base.permissions.audit.changed("the network of programs", arguments);
+    }
     state(base)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It is read within limits and without following links. The digest of each file is kept, and the text of the config.
 
-use super::records::{Record, Records, State, as_text};
+use super::records::{Record, Records, State, as_text, logged};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::repository::{Links, Refusal, Repository, open_in};
@@ -144,8 +144,11 @@ impl Content {
 
     fn record(&self, workspace: &Path, paths: &Paths, state: State) -> Result<()> {
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
-        let record = Record { path: as_text(workspace)?.to_owned(), state, files };
-        Records::update(paths, |records| records.put(record))
+        let path = as_text(workspace)?.to_owned();
+        let record = Record { path: path.clone(), state, files };
+        Records::update(paths, |records| records.put(record))?;
+        logged(paths, &path, if state == State::Declined { "declined" } else { "trusted" });
+        Ok(())
     }
 
     /// Returns the files that are never used, with the reasons.

@@ -1,10 +1,12 @@
 //! The record of trusted content: `trust.toml` in the data directory, mode 0600.
 
 use super::content::Content;
+use crate::approve::audit::Audit;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::repository::{Links, Repository};
 use crate::output::line;
+use pinion_agent::secrets::Secrets;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -153,8 +155,16 @@ impl Records {
         Self::update(paths, |records| match is_wished {
             true => records.put(removed),
             false => records.projects.retain(|record| record.path != path),
-        })
+        })?;
+        logged(paths, &path, "not trusted");
+        Ok(())
     }
+}
+
+/// Adds a decision about a directory to the audit log.
+pub(super) fn logged(paths: &Paths, directory: &str, to: &str) {
+    let audit = Audit::new(paths.audit_file(), Secrets::default());
+    audit.changed(&format!("trust in `{}`", line(directory)), to);
 }
 
 /// Returns a path in the form of the record.
