@@ -63,6 +63,11 @@ fn realistic_commands_are_decided_as_a_careful_person_would() {
         if (expected == "deny") != (confined == Verdict::Deny) {
             wrong.push(format!("{command}\n    {confined} in the sandbox: {reason}"));
         }
+        // Only what hides something or destroys commits is a question there.
+        let may_ask = kind == "hidden" || expected == "deny" || reason.contains("destroy commits");
+        if confined == Verdict::Ask && !may_ask {
+            wrong.push(format!("{command}\n    a question in the sandbox: {reason}"));
+        }
     }
     let mut all = [0; 3];
     println!("{:<12} {:>6} {:>6} {:>6}", "kind", "allow", "ask", "deny");
@@ -83,6 +88,7 @@ fn no_command_of_a_days_work_is_asked_about_in_the_sandbox() {
     for line in DAY.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let [codex, claude, call] = line.splitn(3, '\t').collect::<Vec<_>>().try_into().expect(line);
         calls += 1;
+        let call = call.replace('⏎', "\n");
         let is_asked = |otherwise| {
             call.strip_prefix("$ ").is_some_and(|command| judged(command, &workspace, otherwise).0 != Verdict::Allow)
         };
@@ -188,6 +194,45 @@ fn smart_runs_what_the_sandbox_confines_and_rules_hold_there() {
     assert_eq!((used.len(), &used[0]["used"]["processes"]), (2, &json!(1)), "{log:?}");
     let denied = pinion.run(["audit", "--denied"]).stdout;
     assert!(denied.lines().count() == 2 && denied.contains("shell/bash by rules (smart)"), "{denied}");
+}
+
+#[test]
+fn model_does_not_write_what_decides_on_other_programs() {
+    let pinion = Pinion::default();
+    let in_git = "[core]\n\thooksPath = .hooks\n[filter \"tidy\"]\n\tclean = tools/clean.sh\n";
+    std::fs::create_dir_all(pinion.workspace().join(".git")).unwrap();
+    std::fs::write(pinion.workspace().join(".git/config"), in_git).unwrap();
+    std::fs::write(pinion.workspace().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::create_dir_all(pinion.workspace().join("tools")).unwrap();
+    std::fs::write(pinion.workspace().join("tools/clean.sh"), "cat\n").unwrap();
+    std::os::unix::fs::symlink(".", pinion.workspace().join("link")).unwrap();
+    let paths = [
+        ".vscode/tasks.json",
+        "./.husky/pre-commit",
+        "sub/../.claude/settings.json",
+        "link/.envrc",
+        ".BASHRC",
+        ".devcontainer/devcontainer.json",
+        ".pre-commit-config.yaml",
+        ".hooks/pre-commit",
+        "tools/clean.sh",
+    ];
+    for mode in ["smart", "edits"] {
+        for path in paths {
+            let ended = run(&pinion, &[write(path), say("done")], &["--approve", mode]);
+            assert_eq!(ended.code, Some(4), "{mode}: {path}: {ended:?}");
+            let written = std::fs::read_to_string(pinion.workspace().join(path)).ok();
+            assert_ne!(written.as_deref(), Some("x"), "{mode}: {path}");
+        }
+    }
+    let log = pinion.run(["audit", "--denied"]).stdout;
+    assert!(log.contains("`.vscode` decides what runs outside of the sandbox"), "{log}");
+    // A rule answers the question, and other files need none.
+    pinion.config("[permissions]\nallow = [\"write:.vscode\"]\n");
+    let replies = [write(".vscode/tasks.json"), write("tools/other.sh"), write(".github/x.yml"), say("done")];
+    assert_eq!(run(&pinion, &replies, &[]).code, Some(0));
+    let there = [".vscode/tasks.json", "tools/other.sh", ".github/x.yml"];
+    assert!(there.iter().all(|path| pinion.workspace().join(path).is_file()));
 }
 
 #[test]

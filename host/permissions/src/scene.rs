@@ -19,7 +19,13 @@ pub struct Scene<'a> {
 impl Scene<'_> {
     /// Returns whether a path, seen from `directory`, is in the workspace, whatever links it leads through.
     pub fn contains(&self, directory: &Path, path: &str) -> bool {
-        resolved(&directory.join(path)).is_some_and(|path| path.starts_with(self.workspace))
+        self.resolved(directory, path).is_some_and(|path| path.starts_with(self.workspace))
+    }
+
+    /// Returns the file that the system opens for a path, seen from `directory`; `None` if that is not certain. Components at
+    /// the end may be absent.
+    pub fn resolved(&self, directory: &Path, path: &str) -> Option<PathBuf> {
+        resolved(&directory.join(path))
     }
 }
 

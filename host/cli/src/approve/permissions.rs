@@ -15,6 +15,7 @@ use pinion_agent::secrets::Secrets;
 use pinion_agent::text::one_line;
 use pinion_exclusions::Finder;
 use pinion_permissions::{Judgement, Otherwise, Policy, Reason, Rules, Scene, Source, Verdict, judge, offer};
+use pinion_sandbox::protected_in;
 use serde_json::json;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -213,8 +214,12 @@ impl CallPermissions {
             }
             Subject::File { writes, path } => {
                 let rules = self.rules().ok()?;
-                let rule = rules.about_file(writes, Path::new(path), &self.workspace)?;
-                Some(format!("rule `{}` ({})", rule.rule.text(), rule.source))
+                if let Some(rule) = rules.about_file(writes, Path::new(path), &self.workspace) {
+                    return Some(format!("rule `{}` ({})", rule.rule.text(), rule.source));
+                }
+                let protected = self.protected(path).filter(|_| writes)?;
+                let name = protected.strip_prefix(&self.workspace).unwrap_or(&protected);
+                Some(format!("`{}` decides what runs outside of the sandbox", name.display()))
             }
         }
     }
@@ -233,9 +238,22 @@ impl CallPermissions {
                 Verdict::Deny => deny(path, &format!("rule `{}` ({})", rule.rule.text(), rule.source)),
             };
         }
+        let asks = matches!(mode, ApprovalMode::Ask | ApprovalMode::Smart | ApprovalMode::Edits);
+        if writes && asks && self.protected(path).is_some() {
+            return Ruling::Ask;
+        }
         let is_edit = writes && matches!(mode, ApprovalMode::Smart | ApprovalMode::Edits);
         let directory = self.workspace.as_path();
         if is_edit && self.scene(directory).contains(directory, path) { Ruling::Allow } else { Ruling::Mode }
+    }
+
+    /// Returns the protected path that a file is or lies in. Programs cannot change these, and the model does not without a
+    /// question: they decide what runs outside of the sandbox.
+    fn protected(&self, path: &str) -> Option<PathBuf> {
+        let directory = self.workspace.as_path();
+        let file = self.scene(directory).resolved(directory, path)?;
+        let protected = protected_in(directory, &paths::git_user());
+        protected.into_iter().find(|protected| is_at_or_in(&file, protected))
     }
 }
 
@@ -296,6 +314,13 @@ impl CallRules for CallPermissions {
             "mode": mode.name(), "allowed": is_allowed, "by": by_name, "why": self.explain(mode, question, LOGGED_PARTS, LOGGED), "hooks": notes,
         }));
     }
+}
+
+/// Returns whether a file is a path or lies in it. Some file systems do not tell letter case apart.
+fn is_at_or_in(file: &Path, path: &Path) -> bool {
+    let mut components = file.components();
+    path.components()
+        .all(|one| components.next().is_some_and(|other| one.as_os_str().eq_ignore_ascii_case(other.as_os_str())))
 }
 
 fn deny(what: &str, reason: &str) -> Ruling {
