@@ -3,11 +3,13 @@
 use crate::excluded::may_read;
 use crate::git::{self, Meaning};
 use crate::hazards::hazard;
+use crate::irreversible::destroys_history;
 use crate::readonly::{is_below, reads_only, shows_no_content, strange_variable};
 use crate::rule::Hit;
 use crate::rules::{Effective, Rules, Source};
 use crate::scene::{Scene, normal};
 use crate::shell::{self, Kind, Script, Simple, Word};
+use crate::wrapped::wrapped;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -114,6 +116,8 @@ pub enum Reason {
     OnlyReading,
     /// A rule would allow it, but something about it is uncertain.
     Uncertain(String),
+    /// It destroys commits, which no snapshot brings back.
+    Irreversible,
     /// It cannot be read.
     Unreadable(String),
 }
@@ -131,6 +135,7 @@ impl fmt::Display for Reason {
             Self::NoRule => f.write_str("no rule allows it"),
             Self::OnlyReading => f.write_str("the mode allows only commands that read the project"),
             Self::Uncertain(reason) => f.write_str(reason),
+            Self::Irreversible => f.write_str("it may destroy commits, which cannot be undone"),
             Self::Unreadable(reason) => write!(f, "the command cannot be read with certainty: {reason}"),
         }
     }
@@ -248,11 +253,29 @@ impl Judge<'_> {
         if let Some(unknown) = command.unknown {
             return Some((self.policy.uncertain(), Reason::Uncertain(unknown.to_owned())));
         }
+        if let Some(Effective { rule, source, .. }) = self.wrapped(command) {
+            let (rule, source) = (rule.text().to_owned(), source.clone());
+            return Some((self.policy.uncertain().max(Verdict::Ask), Reason::MaybeRule { rule, source }));
+        }
         let problem = match self.allowed(command) {
             Ok(reason) => return Some((Verdict::Allow, reason)),
             Err(problem) => problem,
         };
+        if self.policy.otherwise == Otherwise::Sandbox && destroys_history(command) {
+            return Some((Verdict::Ask, Reason::Irreversible));
+        }
         Some(self.policy.rest(problem.map_or(Reason::NoRule, Reason::Uncertain)))
+    }
+
+    /// Returns a rule of the user or of the project that denies or asks about a command in the arguments of another.
+    fn wrapped(&self, command: &Simple) -> Option<&Effective> {
+        self.rules.narrowing().filter(|_| !reads_only(command, self.scene))?;
+        let narrowing = || {
+            let rules = self.rules.of(Verdict::Deny).chain(self.rules.of(Verdict::Ask));
+            rules.filter(|rule| rule.source != Source::BuiltIn)
+        };
+        let wrapped = wrapped(command, self.scene);
+        wrapped.iter().find_map(|inner| narrowing().find(|rule| rule.rule.hits(inner) != Hit::No))
     }
 
     /// Returns the certainty that a rule that denies or asks is about a command.

@@ -7,6 +7,7 @@
 mod excluded;
 mod git;
 mod hazards;
+mod irreversible;
 mod judge;
 mod offer;
 mod options;
@@ -16,6 +17,7 @@ mod rule;
 mod rules;
 mod scene;
 pub mod shell;
+mod wrapped;
 
 pub use judge::{Judgement, Otherwise, Part, Policy, Reason, Verdict, judge};
 pub use offer::offer;
@@ -26,6 +28,8 @@ pub use scene::{Scene, normal};
 
 #[cfg(test)]
 mod evasions_tests;
+#[cfg(test)]
+mod sandbox_tests;
 #[cfg(test)]
 mod spellings_tests;
 #[cfg(test)]

@@ -160,8 +160,7 @@ mod tests {
         let shown =
             "2026-11-22T10:00:00 denied  evil.example:443 by CONNECT — `evil.example:443` is not an allowed host";
         assert_eq!(row(&entry), shown);
-        let entry =
-            json!({ "time": "2026-11-22T10:00:00.123Z", "event": "change", "what": "trust in `/src/app`", "to": "trusted" });
+        let entry = json!({ "time": "2026-11-22T10:00:00.123Z", "event": "change", "what": "trust in `/src/app`", "to": "trusted" });
         assert_eq!(row(&entry), "2026-11-22T10:00:00 changed trust in `/src/app` to trusted");
     }
 

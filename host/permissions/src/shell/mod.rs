@@ -5,6 +5,7 @@
 //! is [`Unreadable`], because a difference between this reader and bash is how a command hides.
 
 mod computed;
+mod here;
 mod names;
 mod unwrap;
 mod walk;
@@ -16,7 +17,7 @@ use crate::scene::Scene;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tree_sitter::{ParseOptions, Parser};
+use tree_sitter::{ParseOptions, Parser, Tree};
 
 /// Maximum bytes of a command.
 pub const MAX_BYTES: usize = 64 * 1024;
@@ -130,6 +131,20 @@ fn nested(
     if let Some(c) = text.chars().find(|c| is_strange(*c)) {
         return Err(Unreadable::new(format!("it contains the character U+{:04X}", u32::from(c))));
     }
+    let mut tree = tree_of(text)?;
+    let reordered = if tree.root_node().has_error() { here::reordered(text) } else { None };
+    if let Some(text) = &reordered {
+        tree = tree_of(text)?;
+    }
+    let text = reordered.as_deref().unwrap_or(text);
+    let script = walk::walk(text, &tree, scene, directories, depth)?;
+    match script.commands.len() > MAX_COMMANDS {
+        true => Err(Unreadable::new(format!("it has more than {MAX_COMMANDS} commands"))),
+        false => Ok(script),
+    }
+}
+
+fn tree_of(text: &str) -> Result<Tree, Unreadable> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).map_err(|error| Unreadable::new(error.to_string()))?;
     let until = Instant::now() + PARSE_TIME;
@@ -140,12 +155,7 @@ fn nested(
     let bytes = text.as_bytes();
     let mut read = |at: usize, _: tree_sitter::Point| bytes.get(at..).unwrap_or_default();
     let tree = parser.parse_with_options(&mut read, None, Some(options));
-    let tree = tree.ok_or_else(|| Unreadable::new("it takes too long to read"))?;
-    let script = walk::walk(text, &tree, scene, directories, depth)?;
-    match script.commands.len() > MAX_COMMANDS {
-        true => Err(Unreadable::new(format!("it has more than {MAX_COMMANDS} commands"))),
-        false => Ok(script),
-    }
+    tree.ok_or_else(|| Unreadable::new("it takes too long to read"))
 }
 
 /// Returns whether a character has no place in a command, or looks like another one.

@@ -4,7 +4,7 @@
 use crate::git::{self, Meaning};
 use crate::shell::names::{CHANGING, LOADERS, OPAQUE, OTHER_SHELLS, SHELLS, TRANSPARENT};
 use crate::shell::walk::{Place, Walker};
-use crate::shell::{Kind, MAX_COMMANDS, Script, Simple, Unreadable, Word, nested};
+use crate::shell::{Kind, MAX_COMMANDS, Redirect, Script, Simple, Unreadable, Word, nested};
 
 /// Maximum nesting of wrappers, as in `nice time nohup …`.
 const MAX_WRAPPERS: usize = 8;
@@ -380,7 +380,16 @@ fn is_code_option(word: &Word) -> bool {
 
 /// Returns whether an argument is the output of a command, as in `source <(…)`.
 fn is_substituted(command: &Simple) -> bool {
-    command.words[1..].iter().any(|word| word.kind == Kind::Dynamic && word.text.starts_with("<("))
+    command.words[1..].iter().any(is_process)
+}
+
+/// Returns whether a redirection reads the output of a command, as in `sh < <(…)`.
+pub(super) fn is_output(redirect: &Redirect) -> bool {
+    is_process(&redirect.target)
+}
+
+fn is_process(word: &Word) -> bool {
+    word.kind == Kind::Dynamic && word.text.starts_with("<(")
 }
 
 /// Adds a shell, with the commands that it gets as an argument.
@@ -433,8 +442,9 @@ pub(super) fn reads_script(command: &Simple) -> bool {
     }
     let is_option = |word: &Word| word.literal().is_some_and(|text| text.starts_with(['-', '+']));
     let reads = |word: &Word| is_option(word) && !word.text.starts_with("--") && word.text.contains(['s', 'o']);
-    (SHELLS.contains(&name) || OTHER_SHELLS.contains(&name))
-        && (arguments.iter().all(|word| is_option(word) || is_input(word)) || arguments.iter().any(reads))
+    matches!(name, "at" | "batch")
+        || (SHELLS.contains(&name) || OTHER_SHELLS.contains(&name))
+            && (arguments.iter().all(|word| is_option(word) || is_input(word)) || arguments.iter().any(reads))
 }
 
 /// The relation of a line in an argument to the command.

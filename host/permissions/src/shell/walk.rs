@@ -2,7 +2,7 @@
 
 use crate::scene::{Scene, normal};
 use crate::shell::computed::{check, is_plain_variable};
-use crate::shell::unwrap::{self, Standing};
+use crate::shell::unwrap;
 use crate::shell::{Redirect, Script, Simple, Unreadable, Word, word};
 use std::path::PathBuf;
 use tree_sitter::{Node, Tree};
@@ -40,12 +40,12 @@ pub(super) fn walk(
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) directories: Option<Vec<PathBuf>>,
-    is_loop: bool,
+    pub(super) is_loop: bool,
     pub(super) reads_pipe: bool,
 }
 
 pub(super) struct Walker<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     pub(super) scene: &'a Scene<'a>,
     pub(super) home: Option<&'a str>,
     pub(super) script: Script,
@@ -53,7 +53,7 @@ pub(super) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    fn source(&self, node: Node<'_>) -> &'a str {
+    pub(super) fn source(&self, node: Node<'_>) -> &'a str {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
@@ -65,7 +65,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks a statement, or a token between statements.
-    fn statement(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
+    pub(super) fn statement(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
         match node.kind() {
             "command" => self.command(node, place),
             "redirected_statement" => self.redirected(node, place),
@@ -143,6 +143,7 @@ impl<'a> Walker<'a> {
             | "raw_string"
             | "concatenation"
             | "number"
+            | "brace_expression"
             | "simple_expansion"
             | "expansion"
             | "ansi_c_string"
@@ -207,13 +208,23 @@ impl<'a> Walker<'a> {
 
     /// Returns the children of a node between which only blanks are.
     fn children<'n>(&self, node: Node<'n>, may_have_lines: bool) -> Result<Vec<Node<'n>>, Unreadable> {
+        self.children_beside(node, may_have_lines, None)
+    }
+
+    /// Returns the children of a node between which only blanks are, and a part that is known.
+    fn children_beside<'n>(
+        &self,
+        node: Node<'n>,
+        may_have_lines: bool,
+        known: Option<(usize, usize)>,
+    ) -> Result<Vec<Node<'n>>, Unreadable> {
         let mut cursor = node.walk();
         let children: Vec<Node<'n>> = node.children(&mut cursor).collect();
         let mut end = node.start_byte();
         let ends = children.iter().map(|child| (child.start_byte(), child.end_byte()));
         for (start, next) in ends.chain([(node.end_byte(), node.end_byte())]) {
             // The content of a here-document is beyond the statement that it belongs to.
-            if start > end && !self.is_blank(end, start, may_have_lines) {
+            if start > end && known != Some((end, start)) && !self.is_blank(end, start, may_have_lines) {
                 return Err(Unreadable::new("it has parts that are not certain"));
             }
             end = end.max(next);
@@ -240,7 +251,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Collects the commands that run while the shell computes words.
-    fn substitutions(&mut self, node: Node<'_>, place: &Place) -> Result<(), Unreadable> {
+    pub(super) fn substitutions(&mut self, node: Node<'_>, place: &Place) -> Result<(), Unreadable> {
         let mut found = Vec::new();
         let mut opaque = Vec::new();
         collect(node, &mut found, &mut opaque);
@@ -332,7 +343,8 @@ impl<'a> Walker<'a> {
     /// Walks a statement with redirections, which apply to all commands in it.
     fn redirected(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
         let (mut redirects, mut bodies, mut here, mut has_data) = (Vec::new(), Vec::new(), None, false);
-        for child in self.children(node, true)? {
+        let dash = self.lone_dash(node);
+        for child in self.children_beside(node, true, dash)? {
             match child.kind() {
                 "file_redirect" => redirects.extend(self.redirect(child, place)?),
                 "herestring_redirect" => {
@@ -346,13 +358,16 @@ impl<'a> Walker<'a> {
         let before = self.script.commands.len();
         let mut own = Place { reads_pipe: place.reads_pipe || here.is_some(), ..place.clone() };
         for body in bodies {
-            if let (Some(Some(content)), "command") = (&here, body.kind()) {
-                self.here_command(body, &mut own, content)?;
-            } else {
-                self.statement(body, &mut own)?;
-            }
+            self.statement(body, &mut own)?;
+        }
+        if let Some(command) = self.script.commands[before..].last_mut().filter(|_| dash.is_some()) {
+            command.words.push(Word::of("-"));
+        }
+        if let Some(Some(content)) = &here {
+            self.here_content(content, before)?;
         }
         place.directories = own.directories;
+        has_data |= redirects.iter().any(unwrap::is_output);
         if has_data || here.is_some_and(|content| content.is_none()) {
             self.reads_data(before);
         }
@@ -366,81 +381,21 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    fn here_command(&mut self, node: Node<'_>, place: &mut Place, content: &str) -> Result<(), Unreadable> {
-        let before = self.script.commands.len();
-        self.command(node, place)?;
-        let added = self.script.commands.get_mut(before..).unwrap_or_default();
-        added.iter_mut().for_each(|command| command.here = Some(content.to_owned()));
-        let shells: Vec<Simple> = added.iter().filter(|command| unwrap::reads_script(command)).cloned().collect();
-        shells.iter().try_for_each(|shell| unwrap::script(self, content, shell, Standing::Own))
-    }
-
-    /// Notes whether a command since `before` is a shell that runs data, such as what another command prints.
-    fn reads_data(&mut self, before: usize) {
-        let added = self.script.commands.get(before..).unwrap_or_default();
-        self.script.runs_data |= added.iter().any(|command| command.here.is_none() && unwrap::reads_script(command));
-    }
-
-    /// Walks a here-string.
-    fn here_string(&mut self, node: Node<'_>, place: &Place) -> Result<(), Unreadable> {
-        if self.source(node).contains(['$', '`']) {
-            self.changed("the shell computes a here-string");
-        }
-        self.substitutions(node, place)
-    }
-
-    /// Walks a here-document. Returns its content if the shell does not change it.
-    fn here(
-        &mut self,
-        node: Node<'_>,
-        place: &Place,
-        redirects: &mut Vec<Redirect>,
-    ) -> Result<Option<String>, Unreadable> {
-        let (mut is_quoted, mut content) = (false, None);
-        let mut cursor = node.walk();
-        for child in node.children(&mut cursor) {
-            match child.kind() {
-                "heredoc_start" => is_quoted = self.source(child).contains(['\'', '"', '\\']),
-                "heredoc_body" => content = Some(self.source(child)),
-                "heredoc_end" | "file_descriptor" => {}
-                "file_redirect" => redirects.extend(self.redirect(child, place)?),
-                "pipeline" | "command" | "redirected_statement" | "list" => {
-                    let before = self.script.commands.len();
-                    self.statement(child, &mut Place { reads_pipe: true, ..place.clone() })?;
-                    self.reads_data(before);
-                }
-                _ if !child.is_named() => {}
-                other => return Err(Unreadable::new(format!("a here-document has a part that is not known: {other}"))),
-            }
-        }
-        match content {
-            Some(content) if is_quoted => Ok(Some(content.to_owned())),
-            Some(content) if content.contains('`') || content.contains("$(") => {
-                Err(Unreadable::new("a here-document contains commands"))
-            }
-            Some(content) if !content.contains(['$', '\\']) => Ok(Some(content.to_owned())),
-            Some(_) => {
-                self.changed("the shell computes a here-document");
-                Ok(None)
-            }
-            None => Ok(None),
-        }
-    }
-
     /// Reads a redirection; `None` if it names no file.
-    fn redirect(&mut self, node: Node<'_>, place: &Place) -> Result<Option<Redirect>, Unreadable> {
+    pub(super) fn redirect(&mut self, node: Node<'_>, place: &Place) -> Result<Option<Redirect>, Unreadable> {
         self.substitutions(node, place)?;
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
         let operator = children.iter().find(|child| !child.is_named()).map(|child| child.kind()).unwrap_or_default();
         let targets: Vec<_> = node.children_by_field_name("destination", &mut cursor).collect();
-        let [target] = targets.as_slice() else {
-            return match operator {
-                "<&-" | ">&-" => Ok(None),
-                _ => Err(Unreadable::new("a redirection is not certain")),
-            };
+        // Parts without a blank between them are one word.
+        let is_word = targets.windows(2).all(|parts| parts[0].end_byte() == parts[1].start_byte());
+        let (first, last) = match (targets.first(), targets.last()) {
+            (Some(first), Some(last)) if is_word => (first.start_byte(), last.end_byte()),
+            (None, _) if matches!(operator, "<&-" | ">&-") => return Ok(None),
+            _ => return Err(Unreadable::new("a redirection is not certain")),
         };
-        let target = word::read(self.source(*target), self.home)?;
+        let target = word::read(self.text.get(first..last).unwrap_or_default(), self.home)?;
         let is_descriptor =
             target.literal().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'));
         match operator {
