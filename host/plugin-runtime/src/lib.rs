@@ -88,4 +88,4 @@ pub use registry::listing::{Capability, Hook, PluginInfo};
 pub use registry::notice::{Notice, NoticeEvent};
 pub use registry::watch::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::Runtime;
-pub use shared::RuntimeConfig;
+pub use shared::{RuntimeConfig, StartingEngine};

@@ -10,7 +10,7 @@ use crate::registry::attempt::Loading;
 use crate::registry::listing::PluginInfo;
 use crate::registry::notice::Notice;
 use crate::registry::watch::{PluginDirectory, Watch, WatchError};
-use crate::shared::{EngineCore, RuntimeConfig, Shared};
+use crate::shared::{RuntimeConfig, Shared, StartingEngine};
 use pinion_egress::Client;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,7 +42,29 @@ impl Runtime {
         client: Client,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Self, EngineError> {
-        let core = EngineCore::start(config.engine_limits.clone())?;
+        let engine = StartingEngine::begin(config.engine_limits.clone());
+        Self::with_parts(config, engine, client, on_notice)
+    }
+
+    /// Waits for an engine that was begun with the limits of `config`, while the application prepared the rest.
+    ///
+    /// # Errors
+    /// The engine does not start on this machine.
+    pub fn with_engine(
+        config: RuntimeConfig,
+        engine: StartingEngine,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Self, EngineError> {
+        Self::with_parts(config, engine, Client::default(), on_notice)
+    }
+
+    fn with_parts(
+        config: RuntimeConfig,
+        engine: StartingEngine,
+        client: Client,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Self, EngineError> {
+        let core = engine.started()?;
         let registry = Registry::new(|plugins| Shared::new(config, core, client, plugins), Box::new(on_notice));
         Ok(Self { shared: registry.shared.clone(), registry, observers: Observers::default() })
     }

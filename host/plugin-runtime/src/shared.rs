@@ -21,8 +21,10 @@ use crate::paths::protected::{HostDirectories, Protected};
 use crate::policy::PluginPolicy;
 use pinion_egress::Client;
 use pinion_exclusions::Finder;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
 use wasmtime::component::Linker;
 
 /// Configuration of a [`Runtime`](crate::Runtime).
@@ -110,6 +112,39 @@ impl Shared {
     }
 }
 
+/// An engine that starts on a thread of its own, so that an application can prepare the rest of a
+/// [`Runtime`](crate::Runtime) meanwhile.
+pub struct StartingEngine(Starting);
+
+enum Starting {
+    OnThread(JoinHandle<Result<EngineCore, EngineError>>),
+    /// The system refused a thread.
+    Here(Option<EngineLimits>),
+}
+
+impl StartingEngine {
+    /// Begins to start an engine. `limits` are the same for all plugins; none selects the built-in ones.
+    ///
+    /// No program that must not trace this process may run until the [`Runtime`](crate::Runtime) has been created.
+    pub fn begin(limits: Option<EngineLimits>) -> Self {
+        let on_thread = limits.clone();
+        let thread = thread::Builder::new().name("pinion-engine".to_owned());
+        let started = thread.spawn(move || EngineCore::start(on_thread));
+        Self(started.map_or_else(|_| Starting::Here(limits), Starting::OnThread))
+    }
+
+    /// Waits for the engine.
+    ///
+    /// # Errors
+    /// The engine does not start on this machine.
+    pub(crate) fn started(self) -> Result<EngineCore, EngineError> {
+        match self.0 {
+            Starting::OnThread(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Starting::Here(limits) => EngineCore::start(limits),
+        }
+    }
+}
+
 /// The parts of [`Shared`] whose creation can fail.
 pub(crate) struct EngineCore {
     engine: Engine,
@@ -122,7 +157,7 @@ impl EngineCore {
     ///
     /// # Errors
     /// The engine does not start on this machine.
-    pub(crate) fn start(engine_limits: Option<EngineLimits>) -> Result<Self, EngineError> {
+    fn start(engine_limits: Option<EngineLimits>) -> Result<Self, EngineError> {
         let mut limits = LimitsFile::built_in().clone();
         limits.engine = engine_limits.unwrap_or(limits.engine);
         let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;

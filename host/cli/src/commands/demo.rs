@@ -133,7 +133,7 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {
     let greeter = base.workspace.join("plugins/greeter.wasm");
     let args = RunArgs { no_plugins: true, plugins: vec![greeter], ..RunArgs::default() };
-    let runtime = Arc::new(base.runtime(Arc::new(NoInfo), report(style))?);
+    let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), report(style))?);
     runtime.add(base.sources(&args, Purpose::Run)).await;
     if let Some((plugin, problem)) = runtime.problems().first() {
         return Err(Failure::failed(format!("plugin `{plugin}` was not loaded: {problem}")));

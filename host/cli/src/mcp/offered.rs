@@ -52,7 +52,7 @@ impl OfferedTools {
     pub(crate) async fn load(base: &Base, args: &RunArgs, mode: ApprovalMode) -> Result<Self> {
         let loaded = Arc::new(Notify::new());
         let signal = loaded.clone();
-        let runtime = Arc::new(base.runtime(Arc::new(NoInfo), move |notice| {
+        let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), move |notice| {
             report(&notice);
             signal.notify_one();
         })?);

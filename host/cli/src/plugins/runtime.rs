@@ -4,26 +4,35 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::plugins::policy::{Binding, Policy};
 use crate::process::own_command::{COMPILE_COMPONENT, GUARD_PROGRAMS, own_command};
-use pinion_plugin_runtime::{Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, guard_programs};
+use pinion_plugin_runtime::{
+    Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, StartingEngine, guard_programs,
+};
 use std::sync::Arc;
 
 impl Base {
+    /// Begins to start the engine of a plugin runtime.
+    pub(crate) fn begin_engine(&self) -> StartingEngine {
+        StartingEngine::begin(self.config.engine_limits.clone())
+    }
+
     /// Creates a plugin runtime with nothing loaded.
     pub(crate) fn runtime(
         &self,
+        engine: StartingEngine,
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {
-        self.runtime_with(Policy::new(self, Binding::Bind, None), info, on_notice)
+        self.runtime_with(engine, Policy::new(self, Binding::Bind, None), info, on_notice)
     }
 
     /// Creates a runtime for inspection, which binds no grants to what it loads.
     pub(crate) fn showing(&self, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Runtime> {
-        self.runtime_with(Policy::new(self, Binding::LookOnly, None), Arc::new(NoInfo), on_notice)
+        self.runtime_with(self.begin_engine(), Policy::new(self, Binding::LookOnly, None), Arc::new(NoInfo), on_notice)
     }
 
     pub(crate) fn runtime_with(
         &self,
+        engine: StartingEngine,
         policy: Policy,
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
@@ -43,6 +52,6 @@ impl Base {
             mcp: Some(self.mcp_adapter()),
             info,
         };
-        Runtime::new(config, on_notice).map_err(Failure::from)
+        Runtime::with_engine(config, engine, on_notice).map_err(Failure::from)
     }
 }

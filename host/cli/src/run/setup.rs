@@ -121,6 +121,7 @@ impl Base {
         approver: Arc<dyn Person>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
+        let engine = self.begin_engine();
         self.mcp.set_user(approver.clone());
         let chosen = self.chosen(args).await?;
         let mut session = OpenSession::of(self, args)?;
@@ -129,7 +130,7 @@ impl Base {
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
-        let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
+        let runtime = Arc::new(self.runtime(engine, info.clone(), on_notice)?);
         let built_ins = Arc::new(BuiltIns::of(self, args, purpose, &runtime));
         if let Some(last) = session.messages.last() {
             runtime.continue_session(session.id.clone(), last.timestamp().into());

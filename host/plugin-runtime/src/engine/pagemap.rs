@@ -2,7 +2,8 @@
 //!
 //! The engine opens `/proc/self/pagemap` once, to reset memory page by page; without it, each call costs more. The system
 //! denies that file to a process that is not dumpable, except to root. So the process is made dumpable while the engine
-//! starts, when no guest and no program of a guest runs yet.
+//! starts, when no guest and no program of a guest runs yet. The user's own key commands may run, in a sandbox that does not
+//! show them this process.
 
 /// Runs `start` while the process may open its own files in `/proc`.
 #[cfg(target_os = "linux")]

@@ -120,7 +120,7 @@ pub(crate) async fn runtime(
     let more = grant::parse(base, grants)?;
     let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
     let policy = Policy::new(base, binding, Some(call).filter(|_| !grants.is_empty()));
-    let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {
+    let runtime = base.runtime_with(base.begin_engine(), policy, Arc::new(NoInfo), |notice| {
         if let NoticeEvent::HeldBack(why) = notice.event {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
         }
