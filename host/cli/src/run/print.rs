@@ -217,6 +217,7 @@ impl Finished {
         let is_done = matches!(outcome.end, RunEnd::Done { .. });
         end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
         self.saved?;
+        self.ready.leak();
         if is_done { denied(&unanswered(&self.ready.agent), self.remedy) } else { Ok(()) }
     }
 }
