@@ -36,6 +36,7 @@ use crate::failure::Result;
 use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::output::terminal;
+use std::panic::resume_unwind;
 
 /// Runs the agent in the way that the options select.
 pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
@@ -58,7 +59,12 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
                 chat::run(&base, args, global).await
             }
         },
-        None => print::run(&base, args, global).await,
+        None => {
+            // On a worker, where the agent and its connections share a thread and do not have to wake each other.
+            let (base, args, global) = (base.clone(), args.clone(), global.clone());
+            let running = tokio::spawn(async move { print::run(&base, &args, &global).await });
+            running.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+        }
     };
     base.end_mcp_servers().await;
     done
