@@ -83,8 +83,9 @@ fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
             words => at += words,
         }
     }
-    let is_command = |word: &str| Cli::command().find_subcommand(word).is_some();
-    if args.get(at).and_then(|arg| arg.to_str()).is_some_and(is_command) {
+    // The parser is built again for each look, which takes as long as the parse itself.
+    let is_command = |word: &str| !word.starts_with('-') && Cli::command().find_subcommand(word).is_some();
+    if at > 1 && args.get(at).and_then(|arg| arg.to_str()).is_some_and(is_command) {
         args[1..=at].rotate_right(1);
     }
     args
