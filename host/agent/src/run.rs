@@ -283,7 +283,6 @@ impl<'a> Run<'a> {
             self.compact(CompactionReason::Threshold).await?;
         }
         let (reply, failure) = self.ask().await?;
-        self.spend(reply.spend());
         self.take(reply, failure).await
     }
 
@@ -313,22 +312,23 @@ impl<'a> Run<'a> {
 
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
     async fn ask(&mut self) -> Result<(AssistantMessage, Option<RunError>), StoreError> {
-        let (reply, failure) = self.current_turn().reply().await;
-        let is_overflow = failure.as_ref().is_some_and(|error| error.kind == RunErrorKind::Overflow);
-        if !is_overflow || !self.config.policy.compaction.automatic {
+        let (reply, failure) = self.request().await;
+        let overflow = failure.as_ref().filter(|error| error.kind == RunErrorKind::Overflow);
+        let Some(cause) = overflow.map(RunError::to_string) else { return Ok((reply, failure)) };
+        if !self.config.policy.compaction.automatic || !self.compact(CompactionReason::Overflow).await? {
             return Ok((reply, failure));
         }
-        let cause = failure.as_ref().map(RunError::to_string).unwrap_or_default();
-        tracing::warn!(%cause, "the conversation is too long for the model and is compacted");
-        if !self.compact(CompactionReason::Overflow).await? {
-            return Ok((reply, failure));
-        }
+        tracing::warn!(%cause, "the conversation was too long for the model and has been compacted");
         self.emit(EventKind::Retry { attempt: 1, max_attempts: 1, delay_ms: 0, cause }).await;
-        Ok(self.current_turn().reply().await)
+        Ok(self.request().await)
     }
 
-    fn current_turn(&self) -> Turn<'_> {
-        Turn { context: self.context, config: self.config, events: self.events, token: self.token }
+    async fn request(&mut self) -> (AssistantMessage, Option<RunError>) {
+        let Self { config, events, token, .. } = *self;
+        let mut turn = Turn { context: self.context, config, events, token, spend: Spend::default() };
+        let reply = turn.reply(config.policy.tool_choice.clone()).await;
+        self.spend(turn.spend);
+        reply
     }
 
     /// Returns whether the next request would leave no room for a reply.

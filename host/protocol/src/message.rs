@@ -1,7 +1,7 @@
 //! Messages, the elements of a session's history.
 
 use crate::content::{Content, ToolCall, text_of};
-use crate::usage::{Cost, Spend, Usage};
+use crate::usage::{Cost, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,11 +75,6 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
-    /// Returns the tokens and the cost of the request.
-    pub fn spend(&self) -> Spend {
-        Spend { usage: self.usage, cost: self.cost }
-    }
-
     /// Returns whether the reply was interrupted by an error or by the user.
     pub fn has_failed(&self) -> bool {
         matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)

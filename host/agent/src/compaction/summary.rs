@@ -8,7 +8,7 @@ use crate::extension::plugin_hooks::HookCaller;
 use crate::turn::Turn;
 use pinion_protocol::hook::ReplacedPart;
 use pinion_protocol::message::{Message, StopReason};
-use pinion_protocol::provider::ThinkingLevel;
+use pinion_protocol::provider::{ThinkingLevel, ToolChoice};
 use pinion_protocol::tokens::messages_tokens;
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
@@ -61,8 +61,9 @@ impl Compactor<'_> {
 
     async fn ask(&self, context: &Context, config: &LoopConfig) -> Summary {
         // No watchers: the finished summary is reported as one event.
-        let turn = Turn { context, config, events: &Events::default(), token: self.token };
-        let reply = turn.answer_without_tools().await;
+        let (events, token) = (&Events::default(), self.token);
+        let mut turn = Turn { context, config, events, token, spend: Spend::default() };
+        let (reply, _) = turn.reply(ToolChoice::None).await;
         let text = match reply.stop_reason {
             StopReason::Aborted => Err(CompactionError::Aborted),
             StopReason::Error => Err(CompactionError::NoSummary { message: reply.error.clone().unwrap_or_default() }),
@@ -75,6 +76,6 @@ impl Compactor<'_> {
             }
             text => text,
         };
-        Summary { text, spend: reply.spend() }
+        Summary { text, spend: turn.spend }
     }
 }

@@ -40,6 +40,30 @@ async fn l11_interrupted_reply_is_requested_again_and_discarded() {
     assert_eq!(outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["user: go", "assistant: whole"]);
 }
 
+/// The vendor charges for what it had read and written before it failed.
+#[tokio::test(start_paused = true)]
+async fn l11_spend_of_discarded_attempts_counts() {
+    let begun = StreamEvent::Usage(Usage { input: 100, output: 7, ..Usage::default() });
+    let begun = vec![StreamEvent::Start { model: None }, begun];
+    let busy = || ProviderError::Overloaded { message: "busy".into(), retry_after: None };
+    let mut setup = Setup::new(vec![Reply::Fails(begun.clone(), busy()), Reply::Fails(begun, busy()), says("done")]);
+    let prices = Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 };
+    setup.model_info.prices = Some(Arc::new(prices));
+    let outcome = setup.build().prompt("go").await;
+    assert_eq!(outcome.text(), "done");
+    assert_eq!(outcome.spend.usage, Usage { input: 210, output: 19, ..Usage::default() });
+    assert_eq!(outcome.spend.dollars(), 19.0);
+    let Message::Assistant(reply) = &**outcome.messages.last().unwrap() else { panic!("no reply") };
+    assert_eq!(reply.usage.input, 10, "the size of the context is that of the last request");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_delay_of_the_vendor_is_told_once() {
+    let limited = ProviderError::RateLimited { message: "slow".into(), retry_after: Some(Duration::from_secs(310)) };
+    let outcome = Setup::new(vec![Reply::Fails(vec![], limited)]).build().prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::RateLimited, "rate limited: slow (retry in 5 min 10 s)"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn l11_run_fails_after_ten_retries_with_the_cause() {
     let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });

@@ -15,6 +15,7 @@ use pinion_protocol::history::without_repeated;
 use pinion_protocol::message::{AssistantMessage, StopReason};
 use pinion_protocol::outcome::{RunError, RunErrorKind};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
+use pinion_protocol::usage::Spend;
 use prompt::with_guidelines;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -28,29 +29,22 @@ pub(crate) struct Turn<'a> {
     pub(crate) config: &'a LoopConfig,
     pub(crate) events: &'a Events,
     pub(crate) token: &'a CancellationToken,
+    /// The spend of all attempts so far, also of the discarded ones.
+    pub(crate) spend: Spend,
 }
 
 impl Turn<'_> {
     /// Requests a reply, with retries. A failure also returns a message, which has the stop reason
     /// [`StopReason::Error`] or [`StopReason::Aborted`] and the partial content, along with the error.
-    pub(crate) async fn reply(&self) -> (AssistantMessage, Option<RunError>) {
-        self.ask(self.config.policy.tool_choice.clone()).await
-    }
-
-    /// Like [`Self::reply`], but forbids tool calls. The tools are still offered, because some vendors reject a history
-    /// with calls otherwise.
-    pub(crate) async fn answer_without_tools(&self) -> AssistantMessage {
-        self.ask(ToolChoice::None).await.0
-    }
-
-    async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<RunError>) {
+    ///
+    /// The tools are offered even if `tool_choice` forbids calls, because some vendors reject a history with calls otherwise.
+    pub(crate) async fn reply(&mut self, tool_choice: ToolChoice) -> (AssistantMessage, Option<RunError>) {
         let mut attempt = 0;
         loop {
             let mut assembly = Assembly::default();
             let Err(error) = self.attempt(&tool_choice, &mut assembly).await else {
                 let stop_reason = assembly.stop_reason.unwrap_or(StopReason::Stop);
-                let refused = RunError::new(RunErrorKind::Refused, REFUSED);
-                let refused = (stop_reason == StopReason::Error).then_some(refused);
+                let refused = (stop_reason == StopReason::Error).then(|| RunError::new(RunErrorKind::Refused, REFUSED));
                 let text = refused.as_ref().map(RunError::to_string);
                 return (self.message(assembly, stop_reason, text), refused);
             };
@@ -62,6 +56,7 @@ impl Turn<'_> {
                 let failure = RunError::new((&error).into(), final_text(&error, &self.config.policy.model.name));
                 return (self.message(assembly, StopReason::Error, Some(failure.to_string())), Some(failure));
             };
+            self.message(assembly, StopReason::Error, None);
             self.announce(attempt, delay, &error).await;
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
@@ -124,11 +119,12 @@ impl Turn<'_> {
         self.config.report(self.events, &self.context.loop_id, retry).await;
     }
 
-    fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
-        let usage = assembly.usage;
-        let requested = &self.config.policy.model.name;
+    /// Builds the message of an attempt, and adds its spend.
+    fn message(&mut self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
+        let (usage, requested) = (assembly.usage, &self.config.policy.model.name);
         let model = assembly.model.clone().unwrap_or_else(|| requested.clone());
         let cost = self.config.policy.model.prices.as_ref().and_then(|prices| prices.cost(&model, &usage));
+        self.spend.add(Spend { usage, cost });
         AssistantMessage {
             content: assembly.content(),
             stop_reason,
@@ -147,12 +143,11 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the text of an error after which no retry follows: with the time that the vendor asks to wait, or the model
-/// whose context window is too small.
+/// Returns the text of an error after which no retry follows. That of an overflow names the model whose context window is
+/// too small.
 fn final_text(error: &ProviderError, model: &str) -> String {
-    match (error, error.retry_after()) {
-        (ProviderError::ContextOverflow { message }, _) => format!("context window of `{model}` exceeded: {message}"),
-        (_, Some(wait)) => format!("{error} (the vendor asks to retry in {} s)", wait.as_secs_f64().ceil()),
-        (_, None) => error.to_string(),
+    match error {
+        ProviderError::ContextOverflow { message } => format!("context window of `{model}` exceeded: {message}"),
+        _ => error.to_string(),
     }
 }
