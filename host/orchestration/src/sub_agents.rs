@@ -222,7 +222,7 @@ impl Call {
         config.policy.limits.max_time = assignment.max_time;
         if let Some(level) = kind.thinking {
             config.policy.options.thinking = level;
-            // A budget in tokens would override the level.
+            // A budget for all levels would override the level; budgets by level apply.
             config.policy.options.thinking_budget = None;
         }
         config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() }));

@@ -301,22 +301,22 @@ async fn sub_agent_spend_counts_towards_the_parents_limits() {
 
 #[tokio::test]
 async fn configured_agent_has_its_own_system_prompt_and_thinking_level() {
-    let kind = AgentKind {
+    let replies = vec![delegate(), says("seen"), says("done")];
+    let mut setup = parent(Assignment { kind: Some("thinker".into()), ..task("look") }, replies);
+    setup.sub_agents.kinds = vec![AgentKind {
         name: "thinker".into(),
         system_prompt: Some("You think.".into()),
         instructions: Some("Twice.".into()),
         thinking: Some(ThinkingLevel::High),
         ..AgentKind::default()
-    };
-    let replies = vec![delegate(), says("seen"), says("done")];
-    let mut setup = parent(Assignment { kind: Some("thinker".into()), ..task("look") }, replies);
-    setup.sub_agents.kinds = vec![kind];
+    }];
     let harness = setup.build();
+    harness.agent.configure(|config| config.policy.options.thinking_budgets = [(ThinkingLevel::High, 9_999)].into());
     harness.prompt("go").await;
     let requests = harness.model.requests.lock().unwrap();
     assert!(requests[1].system.starts_with("You think.\n\n# Your role") && requests[1].system.ends_with("Twice."));
-    let levels: Vec<_> = requests.iter().map(|request| request.options.thinking).collect();
-    assert_eq!(levels, [ThinkingLevel::default(), ThinkingLevel::High, ThinkingLevel::default()]);
+    let thinking: Vec<_> = requests.iter().map(|it| (it.options.thinking, it.options.budget())).collect();
+    assert_eq!((thinking[0], thinking[1]), (Default::default(), (ThinkingLevel::High, Some(9_999))));
 }
 
 #[tokio::test]

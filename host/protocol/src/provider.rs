@@ -12,6 +12,7 @@ use crate::usage::Usage;
 use futures_util::stream::BoxStream;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -60,12 +61,21 @@ pub struct RequestOptions {
     pub thinking: ThinkingLevel,
     /// Thinking budget in tokens, for vendors that support one; overrides the budget of `thinking`.
     pub thinking_budget: Option<u64>,
+    /// Thinking budgets in tokens by level; the provider has its own for a level that is missing.
+    pub thinking_budgets: BTreeMap<ThinkingLevel, u64>,
     /// The parts of the prompt that the vendor should cache for the next request.
     pub cache: CachePolicy,
     /// Key for this request only; `None` for the provider's own key.
     pub api_key: Option<SecretString>,
     /// Id shared by all requests of a session, for vendors that accept one.
     pub session_id: Option<String>,
+}
+
+impl RequestOptions {
+    /// Returns the thinking budget that the user set, for all levels or for this one.
+    pub fn budget(&self) -> Option<u64> {
+        self.thinking_budget.or_else(|| self.thinking_budgets.get(&self.thinking).copied())
+    }
 }
 
 /// Constraint on the model's use of tools.

@@ -66,6 +66,7 @@ pub(crate) struct Config {
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) thinking_budget: Option<u64>,
+    pub(crate) thinking_budgets: BTreeMap<ThinkingLevel, u64>,
     pub(crate) temperature: Option<f64>,
     pub(crate) max_output_tokens: Option<u64>,
     pub(crate) retry: Backoff,
@@ -153,13 +154,13 @@ impl Config {
         let exclusions = exclude::finder(workspace, &user, &of_user, &listed, &denied, &mut notices)?;
         let file = typed(&merged)?;
         let (secrets, sandbox) = (plugin_secrets::defined(user.secrets)?, file.sandbox.settings(args));
-        let thinking = args.thinking.or(file.thinking).unwrap_or_default();
         Ok(Self {
             model: args.model.clone().or(file.model),
             provider: args.provider.clone(),
             fallback: file.fallback,
-            thinking,
-            thinking_budget: file.thinking_budget.or(file.thinking_budgets.get(&thinking).copied()),
+            thinking: args.thinking.or(file.thinking).unwrap_or_default(),
+            thinking_budget: file.thinking_budget,
+            thinking_budgets: file.thinking_budgets,
             temperature: temperature(file.temperature)?,
             max_output_tokens: file.max_output_tokens,
             retry: file.retry.policy()?,
@@ -398,9 +399,8 @@ mod tests {
                     [retry]\nattempts = 0\nmax-seconds = 0.5\n";
         let config = Setup::new(text, "").load(&[]).unwrap();
         assert_eq!((config.temperature, config.max_output_tokens), (Some(0.5), Some(900)));
-        assert_eq!((config.thinking_budget, config.retry.max_attempts), (Some(7000), 0));
+        assert_eq!((config.thinking_budgets.get(&ThinkingLevel::High), config.retry.max_attempts), (Some(&7000), 0));
         assert_eq!(config.retry.max, Duration::from_millis(500));
-        assert_eq!(Setup::new(text, "").load(&["--thinking", "low"]).unwrap().thinking_budget, None);
         for wrong in ["temperature = 3", "temperature = nan", "[retry]\nmax-seconds = -1"] {
             assert!(Setup::new(wrong, "").load(&[]).is_err(), "{wrong}");
         }

@@ -279,6 +279,7 @@ impl Base {
         config.policy.options = RequestOptions {
             thinking: self.config.thinking,
             thinking_budget: self.config.thinking_budget,
+            thinking_budgets: self.config.thinking_budgets.clone(),
             temperature: self.config.temperature,
             max_output_tokens: self.config.max_output_tokens,
             cache: self.config.cache,

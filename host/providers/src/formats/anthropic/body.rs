@@ -135,7 +135,7 @@ impl ThinkingSettings {
 
 /// The thinking budget, with room for the answer beside it; `None` when the output limit leaves no room.
 fn budget(request: &Request, max_tokens: u64) -> Option<u64> {
-    let wanted = request.options.thinking_budget.or(level_budget(request.options.thinking)).unwrap_or(MIN_BUDGET);
+    let wanted = request.options.budget().or(level_budget(request.options.thinking)).unwrap_or(MIN_BUDGET);
     let room = max_tokens.saturating_sub(MIN_BUDGET);
     (room >= MIN_BUDGET).then(|| wanted.clamp(MIN_BUDGET, room))
 }

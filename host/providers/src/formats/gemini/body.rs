@@ -48,7 +48,7 @@ fn thinking(request: &Request, model: &Model) -> Option<ThinkingConfig> {
         (ThinkingStyle::None, _) => None,
         (_, Some((min, max))) if off => (min == 0 && max > 0).then(|| with_budget(0)).flatten(),
         (_, Some((min, max))) => {
-            let budget = request.options.thinking_budget.or(level_budget(level)).unwrap_or(max);
+            let budget = request.options.budget().or(level_budget(level)).unwrap_or(max);
             with_budget(budget.clamp(min.max(1), max.max(1)))
         }
         (_, None) if off => None,

@@ -32,7 +32,7 @@ pub fn request_body(request: &Request) -> serde_json::Result<Vec<u8>> {
             max_output_tokens: options.max_output_tokens,
             temperature: options.temperature,
             thinking: options.thinking,
-            thinking_budget: options.thinking_budget,
+            thinking_budget: options.budget(),
             cache: WireCache::of(options.cache),
             session_id: options.session_id.clone(),
         },
@@ -90,8 +90,8 @@ pub fn read_request(body: &[u8]) -> Result<Request, ProxyError> {
             thinking: wire.options.thinking,
             thinking_budget: wire.options.thinking_budget,
             cache: wire.options.cache.into(),
-            api_key: None,
             session_id: wire.options.session_id,
+            ..RequestOptions::default()
         },
     })
 }
