@@ -19,8 +19,10 @@ impl Secrets {
             Message::User(message) => known.clean_contents(&mut message.content),
             Message::Assistant(message) => {
                 known.clean_contents(&mut message.content);
-                known.clean_string(&mut message.model);
-                known.clean_option(&mut message.requested_model);
+                // The name that was asked for is the user's own, and decides whether thinking goes back.
+                if message.requested_model.is_some() {
+                    known.clean_string(&mut message.model);
+                }
                 known.clean_option(&mut message.error);
             }
             Message::ToolResult(message) => {

@@ -210,6 +210,9 @@ fn map_texts(json: Value, change: &impl Fn(String) -> String) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{AssistantMessage, Message, StopReason};
+    use crate::usage::Usage;
+    use jiff::Timestamp;
     use serde_json::json;
 
     fn secrets() -> Secrets {
@@ -252,6 +255,30 @@ mod tests {
             "for [redacted], Bearer [redacted]"
         );
         assert_eq!(secrets.clean("the platform-engineering team"), "the platform-engineering team");
+    }
+
+    #[test]
+    fn model_that_was_asked_for_keeps_its_name() {
+        let reply = |model: &str, requested: Option<&str>| {
+            let message = AssistantMessage {
+                content: Vec::new(),
+                stop_reason: StopReason::Stop,
+                provider: "box".to_owned(),
+                model: model.to_owned(),
+                requested_model: requested.map(str::to_owned),
+                usage: Usage::default(),
+                cost: None,
+                error: None,
+                timestamp: Timestamp::UNIX_EPOCH,
+            };
+            match secrets().clean_message(Message::Assistant(message)) {
+                Message::Assistant(message) => (message.model, message.requested_model),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(reply("live-012-chat", None), ("live-012-chat".to_owned(), None));
+        let renamed = reply("is live-012?", Some("live-012-chat"));
+        assert_eq!(renamed, ("is [redacted]?".to_owned(), Some("live-012-chat".to_owned())));
     }
 
     #[test]

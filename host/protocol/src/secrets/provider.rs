@@ -32,10 +32,11 @@ impl Provider for RedactedProvider {
     }
 
     fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
+        let requested_model = request.model.clone();
         let stream = self.inner.stream(request, token);
         let secrets = self.secrets.clone();
         let (parts, queue) = (Vec::new(), VecDeque::new());
-        let redacting = Redacting { stream, secrets, parts, queue, failed: None };
+        let redacting = Redacting { stream, secrets, requested_model, parts, queue, failed: None };
         stream::unfold(redacting, |mut redacting| async {
             let item = redacting.next().await?;
             Some((item, redacting))
@@ -47,6 +48,8 @@ impl Provider for RedactedProvider {
 struct Redacting {
     stream: EventStream,
     secrets: Secrets,
+    /// The name of the model in the request, which is the user's own.
+    requested_model: String,
     parts: Vec<Part>,
     queue: VecDeque<Slot>,
     /// Error to emit after the queue.
@@ -114,7 +117,9 @@ impl Redacting {
         }
         match event {
             StreamEvent::Start { mut model } => {
-                known.clean_option(&mut model);
+                if model.as_ref() != Some(&self.requested_model) {
+                    known.clean_option(&mut model);
+                }
                 self.queue.push_back(Slot::Event(StreamEvent::Start { model }));
             }
             StreamEvent::PartStart { index, part } => self.start(known, index, part),
@@ -232,10 +237,17 @@ mod tests {
     }
 
     async fn said(events: Vec<Result<StreamEvent, ProviderError>>) -> Vec<Result<StreamEvent, ProviderError>> {
+        asked("", events).await
+    }
+
+    async fn asked(
+        model: &str,
+        events: Vec<Result<StreamEvent, ProviderError>>,
+    ) -> Vec<Result<StreamEvent, ProviderError>> {
         let secrets = Secrets::default();
         let provider = RedactedProvider::new(Arc::new(Says(events, secrets.clone())), secrets);
         let request = Request {
-            model: String::new(),
+            model: model.to_owned(),
             system: "".into(),
             messages: Vec::new(),
             tools: Vec::new(),
@@ -273,6 +285,17 @@ mod tests {
         assert_eq!((texts(&out, 1), texts(&out, 2)), ("[redacted]".to_owned(), "{\"a\":\"[redacted]\"}".to_owned()));
         let all = format!("{out:?}");
         assert!(!all.contains("Zq7X") && !all.contains("\\u00"), "{all}");
+    }
+
+    #[tokio::test]
+    async fn name_of_the_requested_model_is_kept() {
+        let models = |said: &[Result<StreamEvent, ProviderError>]| match &said[0] {
+            Ok(StreamEvent::Start { model }) => model.clone(),
+            other => panic!("{other:?}"),
+        };
+        let named = |model: &str| vec![Ok(StreamEvent::Start { model: Some(model.to_owned()) })];
+        assert_eq!(models(&asked("box-Zq7Xw3Vb", named("box-Zq7Xw3Vb")).await).as_deref(), Some("box-Zq7Xw3Vb"));
+        assert_eq!(models(&asked("m", named("box-Zq7Xw3Vb")).await).as_deref(), Some("box[redacted]"));
     }
 
     #[tokio::test]
