@@ -64,6 +64,15 @@ fn run_prints_only_the_final_answer() {
 }
 
 #[test]
+fn answer_without_text_is_reported() {
+    let pinion = Pinion::default();
+    let ended = scripted(&pinion, &[say("")], &[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(ended.stderr, "! the model ended its reply without an answer\n");
+    assert_eq!(scripted(&pinion, &[say("")], &["-q"]).stderr, "");
+}
+
+#[test]
 fn piped_stdin_is_appended_to_the_prompt() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say("ok")]);

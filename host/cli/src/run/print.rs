@@ -52,7 +52,15 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let text = if is_on_screen(args.output_format, global) { String::new() } else { text };
     let finished = headless.end().await?;
     finished.answer(&text, &outcome, Map::new())?;
+    if !global.quiet && is_silent(&outcome) {
+        note(&text!("! the model ended its reply without an answer"));
+    }
     finished.verdict(outcome, was_interrupted)
+}
+
+/// Returns whether a run succeeded without an answer, which would look like a failure of the command.
+fn is_silent(outcome: &Outcome) -> bool {
+    matches!(outcome.end, RunEnd::Done { .. }) && outcome.text().trim().is_empty()
 }
 
 /// An agent without a conversation, and the task that writes its events.
