@@ -179,6 +179,26 @@ fn or_nothing(words: Vec<String>) -> String {
 
 fn unusable(file: &GrantsFile, error: &io::Error) -> Failure {
     let path = shown(file.path());
-    Failure::failed(format!("could not use {path}: {error}"))
-        .hint("it must belong to you and have mode 0600 (remove it to start over)")
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space on the disk",
+        _ => "it must belong to you and have mode 0600 (remove it to start over)",
+    };
+    Failure::failed(format!("could not use {path}: {error}")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hint_names_the_remedy_for_what_failed() {
+        let file = GrantsFile::new(PathBuf::from("/data/grants.toml"));
+        for (kind, remedy) in [
+            (io::ErrorKind::StorageFull, "free some space on the disk"),
+            (io::ErrorKind::QuotaExceeded, "free some space on the disk"),
+            (io::ErrorKind::PermissionDenied, "it must belong to you and have mode 0600 (remove it to start over)"),
+        ] {
+            assert_eq!(unusable(&file, &kind.into()).remedy(), Some(remedy));
+        }
+    }
 }
