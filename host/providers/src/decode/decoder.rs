@@ -1,5 +1,6 @@
 //! [`Decoder`], and [`EventDecoder`], which implements it for every format whose events are runs of bytes.
 
+use super::json::start_of;
 use pinion_protocol::{ProviderError, StreamEvent};
 use serde_json::value::RawValue;
 
@@ -43,10 +44,10 @@ pub trait ReplyState: Send {
     /// Returns whether the reply is complete; later events are ignored.
     fn has_ended(&self) -> bool;
 
-    /// Interprets the payload of one event.
+    /// Interprets one event, a JSON object.
     ///
     /// # Errors
-    /// The payload is malformed, or reports an error of the vendor's.
+    /// The event is malformed, or reports an error of the vendor's.
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError>;
 
     /// Handles a connection that closed without an explicit end of the reply.
@@ -57,41 +58,95 @@ pub trait ReplyState: Send {
         Err(broke_off())
     }
 
-    /// Returns whether an unterminated payload at the end of the stream is complete all the same.
-    fn is_complete(rest: &[u8]) -> bool {
-        serde_json::from_slice::<&RawValue>(rest).is_ok()
+    /// Handles `[DONE]`, with which Chat Completions ends its events, and servers of other formats, too.
+    ///
+    /// # Errors
+    /// The reply is incomplete.
+    fn done(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if self.has_ended() { Ok(()) } else { self.close(events) }
     }
 }
 
+/// The mark that ends the events of Chat Completions.
+const DONE: &[u8] = b"[DONE]";
+
 /// Decodes replies in the format `R` over the framing `F`.
+///
+/// Events are JSON objects. Anything else is skipped, such as a gateway's sign of life, unless the response contains
+/// nothing else.
 #[derive(Debug)]
 pub struct EventDecoder<F, R> {
     framing: F,
+    events: Events<R>,
+}
+
+#[derive(Debug)]
+struct Events<R> {
     reply: R,
+    has_event: bool,
+    /// The first payload that is no event.
+    foreign: Option<Vec<u8>>,
 }
 
 impl<F: Framing, R: ReplyState> EventDecoder<F, R> {
     /// A decoder for one reply. Tool calls without an ID receive one that begins with `id_seed`.
     pub fn new(id_seed: impl Into<String>) -> Self {
-        Self { framing: F::default(), reply: R::new(id_seed.into()) }
+        let events = Events { reply: R::new(id_seed.into()), has_event: false, foreign: None };
+        Self { framing: F::default(), events }
     }
 }
 
 impl<F: Framing, R: ReplyState> Decoder for EventDecoder<F, R> {
-    fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let Self { framing, reply } = self;
-        let fed = framing.feed(bytes, |data| reply.event(data, events));
-        settled(reply.has_ended(), fed)
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let Self { framing, events } = self;
+        let fed = framing.feed(bytes, |payload| events.interpret(payload, out));
+        settled(events.reply.has_ended(), fed)
     }
 
     /// Some servers omit the last line end, so a complete payload without one still counts.
-    fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    fn finish(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let rest = self.framing.take_rest();
-        if R::is_complete(&rest) {
-            self.reply.event(&rest, events)?;
+        if rest.trim_ascii() == DONE || serde_json::from_slice::<&RawValue>(&rest).is_ok() {
+            self.events.interpret(&rest, out)?;
         }
-        if self.reply.has_ended() { Ok(()) } else { self.reply.close(events) }
+        match &self.events {
+            Events { reply, .. } if reply.has_ended() => Ok(()),
+            Events { has_event: false, foreign: Some(foreign), .. } => Err(no_event(foreign)),
+            _ => self.events.reply.close(out),
+        }
     }
+}
+
+impl<R: ReplyState> Events<R> {
+    /// Passes on the objects of a payload: one, or a list of them.
+    fn interpret(&mut self, payload: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        match payload.trim_ascii() {
+            DONE => {
+                self.has_event = true;
+                self.reply.done(out)
+            }
+            object @ [b'{', ..] => self.event(object, out),
+            list @ [b'[', ..] => {
+                let list: Vec<&RawValue> = serde_json::from_slice(list).unwrap_or_default();
+                let objects = list.into_iter().map(|item| item.get().as_bytes()).filter(|item| item.starts_with(b"{"));
+                objects.into_iter().try_for_each(|object| self.event(object, out))
+            }
+            foreign => {
+                self.foreign.get_or_insert_with(|| foreign[..foreign.len().min(200)].to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    fn event(&mut self, object: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.has_event = true;
+        self.reply.event(object, out)
+    }
+}
+
+/// The error for a response without any event.
+fn no_event(foreign: &[u8]) -> ProviderError {
+    ProviderError::Malformed { message: format!("expected JSON objects, got `{}`", start_of(foreign)) }
 }
 
 /// The error for a stream that ended before its reply did.

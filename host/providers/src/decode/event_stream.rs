@@ -37,8 +37,8 @@ impl FrameReader {
     /// Consumes more bytes and passes each message that they complete to `sink`, in order.
     ///
     /// # Errors
-    /// [`ProviderError::Malformed`] when a message is larger than [`MAX_EVENT_BYTES`] or a checksum does not match; any
-    /// error of `sink`, immediately.
+    /// [`ProviderError::Malformed`] when a message is larger than [`MAX_EVENT_BYTES`]; [`ProviderError::Network`] when one
+    /// was damaged on the way; any error of `sink`, immediately.
     pub(crate) fn feed<F>(&mut self, mut bytes: &[u8], mut sink: F) -> Result<(), ProviderError>
     where
         F: FnMut(Frame<'_>) -> Result<(), ProviderError>,
@@ -93,7 +93,9 @@ fn message<F>(bytes: &[u8], sink: &mut F) -> Result<(), ProviderError>
 where
     F: FnMut(Frame<'_>) -> Result<(), ProviderError>,
 {
-    let message = read_message_from(bytes).map_err(|error| malformed(&error.to_string()))?;
+    let message = read_message_from(bytes).map_err(|error| ProviderError::Network {
+        message: format!("a damaged message in the event stream: {error}"),
+    })?;
     let headers = message.headers().iter().filter_map(text_header).collect();
     sink(Frame { headers, payload: message.payload() })
 }

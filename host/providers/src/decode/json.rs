@@ -7,17 +7,43 @@ use pinion_protocol::ProviderError;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 /// Deserializes the JSON of one event.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, ProviderError> {
-    serde_json::from_slice(data).map_err(|error| {
-        let start: String = String::from_utf8_lossy(&data[..data.len().min(200)]).chars().take(60).collect();
-        let start: String = start.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        ProviderError::Malformed { message: format!("{error}, in the event `{start}`") }
-    })
+    serde_json::from_slice(data)
+        .map_err(|error| ProviderError::Malformed { message: format!("{error}, in the event `{}`", start_of(data)) })
+}
+
+/// Returns the start of an event for an error message.
+pub(crate) fn start_of(data: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&data[..data.len().min(200)]);
+    start.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Arguments of a call: a string with JSON or a fragment of it, or the object itself. Any other value is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments<'a>(pub(crate) Cow<'a, str>);
+
+impl Arguments<'_> {
+    /// The arguments of a call that arrives at once, so that none were cut off.
+    pub(crate) fn of_complete_call(&self) -> &str {
+        if self.0.is_empty() { "{}" } else { &self.0 }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+        Ok(Self(match raw.as_bytes().first() {
+            Some(b'"') => Cow::Owned(serde_json::from_str(raw).map_err(serde::de::Error::custom)?),
+            Some(b'{') => Cow::Borrowed(raw),
+            _ => Cow::Borrowed(""),
+        }))
+    }
 }
 
 /// Visitor methods that turn values of the given kinds into the default.

@@ -14,8 +14,8 @@ mod writer;
 
 pub use decoder::Decoder;
 pub(crate) use decoder::{EventDecoder, ReplyState, began_again, broke_off, settled};
-pub(crate) use parts::{MAX_PARTS, Parts, too_many_parts};
-pub(crate) use sse::SseParser;
+pub(crate) use parts::{MAX_PARTS, MAX_SIGNATURE, Parts, too_large_signature, too_many_parts};
+pub(crate) use sse::{MAX_EVENT_BYTES, SseParser};
 pub(crate) use writer::{Writer, Writing};
 
 /// Decodes replies that arrive as server-sent events.

@@ -5,6 +5,7 @@
 //! before the end, and nothing after it.
 
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use std::collections::HashSet;
 
 /// The limit on parts per reply. A real reply has a few dozen.
 pub(crate) const MAX_PARTS: usize = 4096;
@@ -15,7 +16,12 @@ pub(crate) fn too_many_parts() -> ProviderError {
 }
 
 /// The limit on the size of a signature, in bytes.
-const MAX_SIGNATURE: usize = 16 << 20;
+pub(crate) const MAX_SIGNATURE: usize = 16 << 20;
+
+/// Returns the error of a signature that exceeds [`MAX_SIGNATURE`].
+pub(crate) fn too_large_signature() -> ProviderError {
+    ProviderError::Malformed { message: "a signature is too large".to_owned() }
+}
 
 /// The parts of one reply, and the state of its event stream.
 #[derive(Debug)]
@@ -24,7 +30,7 @@ pub(crate) struct Parts<K> {
     /// The keys of the parts that have ended.
     past: Vec<K>,
     count: usize,
-    calls: usize,
+    call_ids: HashSet<String>,
     state: State,
     usage: Usage,
     id_seed: String,
@@ -55,7 +61,7 @@ impl<K: PartialEq> Parts<K> {
             open: Vec::new(),
             past: Vec::new(),
             count: 0,
-            calls: 0,
+            call_ids: HashSet::new(),
             state: State::Fresh,
             usage: Usage::default(),
             id_seed,
@@ -83,23 +89,34 @@ impl<K: PartialEq> Parts<K> {
         self.is_open(key) || self.past.contains(key)
     }
 
-    /// Begins a part and assigns an ID to a tool call without one.
+    /// Begins a part and assigns an ID to a tool call without one of its own.
     pub(crate) fn begin(&mut self, key: K, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if self.count == MAX_PARTS {
             return Err(too_many_parts());
         }
         self.start(None, events);
         let part = match kind {
-            PartKind::ToolCall { id, name } if id.is_empty() => {
-                PartKind::ToolCall { id: format!("{}_{}", self.id_seed, self.count), name }
-            }
+            PartKind::ToolCall { id, name } => PartKind::ToolCall { id: self.call_id(id), name },
             kind => kind,
         };
-        self.calls += usize::from(matches!(part, PartKind::ToolCall { .. }));
         events.push(StreamEvent::PartStart { index: self.count, part });
         self.open.push(Part { key, index: self.count, signature: None, is_empty: true, initial: None });
         self.count += 1;
         Ok(())
+    }
+
+    /// Returns the ID of a call. Some servers send none, and some the same for every call of a reply, whose results could
+    /// not be told apart.
+    fn call_id(&mut self, id: String) -> String {
+        let id = if id.is_empty() { format!("{}_{}", self.id_seed, self.count) } else { id };
+        let mut unique = id.clone();
+        for number in 2.. {
+            if self.call_ids.insert(unique.clone()) {
+                break;
+            }
+            unique = format!("{id}_{number}");
+        }
+        unique
     }
 
     /// Stores content to emit at the part's end, unless a delta was or will be added.
@@ -125,7 +142,7 @@ impl<K: PartialEq> Parts<K> {
         let Some(part) = self.part(key).filter(|_| !piece.is_empty()) else { return Ok(()) };
         let signature = part.signature.get_or_insert_default();
         if signature.len() + piece.len() > MAX_SIGNATURE {
-            return Err(ProviderError::Malformed { message: "a signature is too large".to_owned() });
+            return Err(too_large_signature());
         }
         signature.push_str(piece);
         Ok(())
@@ -158,8 +175,11 @@ impl<K: PartialEq> Parts<K> {
         self.count == 0
     }
 
-    /// Reports the tokens used so far, if they changed.
+    /// Reports the tokens used so far, if they changed. Counts only grow, but some servers end with zeros. The counts of
+    /// the input belong together, because a later report may assign the same tokens to the cache.
     pub(crate) fn usage(&mut self, usage: Usage, events: &mut Vec<StreamEvent>) {
+        let input = if usage.context() < self.usage.context() { self.usage } else { usage };
+        let usage = Usage { output: usage.output.max(self.usage.output), ..input };
         if usage != self.usage {
             self.usage = usage;
             self.start(None, events);
@@ -177,7 +197,7 @@ impl<K: PartialEq> Parts<K> {
         self.past.extend(self.open.drain(..).map(|part| close(part, events)));
         self.state = State::Ended;
         let stop_reason = match stop_reason {
-            StopReason::Stop if self.calls > 0 => StopReason::ToolUse,
+            StopReason::Stop if !self.call_ids.is_empty() => StopReason::ToolUse,
             other => other,
         };
         events.push(StreamEvent::End { stop_reason });
@@ -194,4 +214,36 @@ fn close<K>(part: Part<K>, events: &mut Vec<StreamEvent>) -> K {
     }
     events.push(StreamEvent::PartEnd { index: part.index, signature: part.signature });
     part.key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_and_missing_call_ids_become_unique() {
+        let (mut parts, mut events) = (Parts::new("seed".to_owned()), Vec::new());
+        for (key, id) in ["a", "a", "", "a_2", "a"].into_iter().enumerate() {
+            parts.begin(key, PartKind::ToolCall { id: id.to_owned(), name: "f".to_owned() }, &mut events).unwrap();
+        }
+        let ids = events.iter().filter_map(|event| match event {
+            StreamEvent::PartStart { part: PartKind::ToolCall { id, .. }, .. } => Some(id.as_str()),
+            _ => None,
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), ["a", "a_2", "seed_2", "a_2_2", "a_3"]);
+    }
+
+    #[test]
+    fn counts_never_shrink() {
+        let (mut parts, mut events) = (Parts::<u64>::new(String::new()), Vec::new());
+        let usage = |input, output, cache_read| Usage { input, output, cache_read, cache_write: 0 };
+        for reported in [usage(10, 1, 0), usage(0, 3, 0), usage(4, 0, 6), usage(0, 0, 0)] {
+            parts.usage(reported, &mut events);
+        }
+        let last = events.iter().rev().find_map(|event| match event {
+            StreamEvent::Usage(usage) => Some(*usage),
+            _ => None,
+        });
+        assert_eq!(last, Some(usage(4, 3, 6)));
+    }
 }

@@ -6,8 +6,8 @@
 //! start with every packet (a line of 2 MiB in packets of 1,400 bytes took 1.5 s, growing quadratically), and each
 //! finished line copies the rest of the packet (4 MB in one packet: 1.5 s).
 //!
-//! This parser reads every byte once. It keeps only `data`, which is all the formats need: comments, `event`, `id` and
-//! `retry` are skipped, because every vendor repeats the event's name in its JSON. Format:
+//! This parser reads every byte once. It keeps only `data`, which is all the formats need: comments, `event`, `id`,
+//! `retry` and events without data are skipped, because every vendor repeats the event's name in its JSON. Format:
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>
 
 use super::decoder::Framing;
@@ -106,7 +106,7 @@ impl SseParser {
             return Ok(());
         }
         self.data.pop();
-        let result = sink(&self.data);
+        let result = if self.data.trim_ascii().is_empty() { Ok(()) } else { sink(&self.data) };
         self.data.clear();
         result
     }
@@ -160,6 +160,11 @@ mod tests {
     fn data_lines_are_joined_and_other_lines_skipped() {
         let text = b": comment\nevent: add\nid: 7\ndata: one\ndata:two\ndata\nretry: 3\n\n\n\ndata: three\r\n\r\ndatax: no\n\n";
         assert_eq!(events(&[text]), ["one\ntwo\n", "three"]);
+    }
+
+    #[test]
+    fn event_with_blank_data_is_skipped() {
+        assert_eq!(events(&[b"event: ping\ndata: \n\ndata\ndata:\n\ndata: a\n\n"]), ["a"]);
     }
 
     #[test]
