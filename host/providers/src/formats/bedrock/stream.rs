@@ -2,12 +2,16 @@
 
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::decode::json::{self, parse};
-use crate::decode::{self, Parts, began_again, broke_off, settled};
+use crate::decode::{self, MAX_SIGNATURE, Parts, began_again, broke_off, settled, too_large_signature};
+use crate::formats::stop_reason::{blocked, failed, unlisted};
 use crate::transport::classify_object;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Decodes one streamed reply.
 #[derive(Debug)]
@@ -21,7 +25,12 @@ impl Decoder {
     pub fn new(id_seed: impl Into<String>) -> Self {
         Self {
             frames: FrameReader::default(),
-            reply: Reply { parts: Parts::new(id_seed.into()), has_started: false, stop: None },
+            reply: Reply {
+                parts: Parts::new(id_seed.into()),
+                redacted: BTreeMap::new(),
+                has_started: false,
+                stop: None,
+            },
         }
     }
 }
@@ -39,10 +48,7 @@ impl decode::Decoder for Decoder {
         }
         match self.reply.stop.take() {
             // The reply is complete except for its token counts.
-            Some(Ok(reason)) if !self.frames.is_in_message() => {
-                self.reply.parts.end(reason, events);
-                Ok(())
-            }
+            Some(Ok(reason)) if !self.frames.is_in_message() => self.reply.end(reason, events),
             Some(Err(error)) => Err(error),
             _ => Err(broke_off()),
         }
@@ -54,6 +60,8 @@ impl decode::Decoder for Decoder {
 struct Reply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
+    /// Redacted thinking of open blocks, whose pieces are encoded one by one.
+    redacted: BTreeMap<u64, Vec<u8>>,
     has_started: bool,
     /// The end or the failure that the vendor announced. Token counts follow.
     stop: Option<Result<StopReason, ProviderError>>,
@@ -83,7 +91,7 @@ impl Reply {
             "messageStart" => self.parts.start(None, events),
             "contentBlockStart" => self.block_start(at, event.start.unwrap_or_default(), events)?,
             "contentBlockDelta" => self.delta(at, event.delta.unwrap_or_default(), events)?,
-            "contentBlockStop" => self.parts.end_part(&at, events),
+            "contentBlockStop" => self.block_stop(at, events)?,
             "messageStop" => self.stop = Some(stop_reason(&event.stop_reason)),
             _ => self.metadata(event.usage, events)?,
         }
@@ -114,11 +122,34 @@ impl Reply {
         let Some(reasoning) = delta.reasoning_content else { return Ok(()) };
         if !reasoning.redacted_content.is_empty() {
             self.begin(at, PartKind::RedactedThinking, events)?;
-            return self.parts.sign(&at, &reasoning.redacted_content);
+            return self.redact(at, &reasoning.redacted_content);
         }
         self.begin(at, PartKind::Thinking, events)?;
         self.parts.add(&at, &reasoning.text, events);
         self.parts.sign(&at, &reasoning.signature)
+    }
+
+    fn redact(&mut self, at: u64, piece: &str) -> Result<(), ProviderError> {
+        let Ok(piece) = STANDARD.decode(piece) else { return self.parts.sign(&at, piece) };
+        let bytes = self.redacted.entry(at).or_default();
+        bytes.extend(piece);
+        if bytes.len() > MAX_SIGNATURE { Err(too_large_signature()) } else { Ok(()) }
+    }
+
+    fn block_stop(&mut self, at: u64, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if let Some(bytes) = self.redacted.remove(&at) {
+            self.parts.sign(&at, &STANDARD.encode(bytes))?;
+        }
+        self.parts.end_part(&at, events);
+        Ok(())
+    }
+
+    fn end(&mut self, reason: StopReason, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        while let Some(at) = self.redacted.keys().next().copied() {
+            self.block_stop(at, events)?;
+        }
+        self.parts.end(reason, events);
+        Ok(())
     }
 
     fn begin(&mut self, at: u64, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -133,10 +164,10 @@ impl Reply {
         if let Some(usage) = usage {
             self.parts.usage(usage.into(), events);
         }
-        if let Some(stop) = self.stop.take() {
-            self.parts.end(stop?, events);
+        match self.stop.take() {
+            Some(stop) => self.end(stop?, events),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -144,19 +175,17 @@ const KNOWN_EVENTS: &[&str] =
     &["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"];
 
 fn stop_reason(reason: &str) -> Result<StopReason, ProviderError> {
-    let ended = |message: &str| Err(ProviderError::Api { status: None, message: message.to_owned() });
     match reason {
+        "end_turn" | "stop_sequence" => Ok(StopReason::Stop),
         "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
         "tool_use" => Ok(StopReason::ToolUse),
-        "guardrail_intervened" => ended("a guardrail of the account cut off the reply"),
-        "content_filtered" => ended("the vendor's content filter cut off the reply"),
-        "refusal" => ended("the model refused to answer"),
-        "malformed_model_output" | "malformed_tool_use" => Err(ProviderError::Overloaded {
-            message: format!("the model's output was malformed ({reason})"),
-            retry_after: None,
-        }),
-        // `end_turn`, `stop_sequence`, and future reasons.
-        _ => Ok(StopReason::Stop),
+        "guardrail_intervened" => Err(blocked("a guardrail of the account cut off the reply")),
+        "content_filtered" => Err(blocked("the vendor's content filter cut off the reply")),
+        "refusal" => Err(blocked("the model refused to answer")),
+        "malformed_model_output" | "malformed_tool_use" => {
+            Err(failed(&format!("the model's output was malformed ({reason})")))
+        }
+        reason => unlisted(reason),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The request body.
 
+use super::ON_TEXT;
 use crate::formats::conversation::{
     CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments,
     has_text, is_own, is_web_image, steps,
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-const IDS: IdRule = IdRule::AtMost(64);
+const IDS: IdRule = IdRule::OwnOrAtMost(64);
 
 /// Replaces the signature of a call that another model made, as the vendor documents.
 const UNSIGNED: &str = "skip_thought_signature_validator";
@@ -126,12 +127,19 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model, ids
     for part in &reply.content {
         match part {
             Content::Text { text } if has_text(text) => parts.push(Part::text(text)),
-            Content::Thinking(thinking) if is_own && thinking.signature.is_some() => parts.push(Part {
-                text: Some(&thinking.text),
-                thought: !thinking.redacted,
-                thought_signature: thinking.signature.as_deref(),
-                ..Part::default()
-            }),
+            Content::Thinking(thinking) if is_own => {
+                let Some(signature) = thinking.signature.as_deref() else { continue };
+                let of_text = parts.last_mut().filter(|part| part.text.is_some() && !part.thought);
+                match (signature.strip_prefix(ON_TEXT), of_text) {
+                    (Some(signature), Some(text)) => text.thought_signature = Some(signature),
+                    (signature_on_text, _) => parts.push(Part {
+                        text: Some(&thinking.text),
+                        thought: !thinking.redacted,
+                        thought_signature: Some(signature_on_text.unwrap_or(signature)),
+                        ..Part::default()
+                    }),
+                }
+            }
             Content::ToolCall(call) => {
                 let own = call.signature.as_deref().filter(|_| is_own);
                 let stand_in = (is_first_call && model.signed_calls).then_some(UNSIGNED);

@@ -3,8 +3,8 @@
 //! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. Two traits of the
 //! vendor shape this format. Every event is a complete response whose parts are increments. And thinking is preserved
 //! as a signature on some part of the reply, which must return on the same part: a signature on a call belongs to the
-//! call; one after text is stored as a part of its own and returns as the empty, signed text that the vendor itself
-//! sends at the end of a stream.
+//! call; one on or after text is stored as a part of its own, and returns on that text or as the empty, signed text that
+//! the vendor itself sends at the end of a stream.
 //!
 //! Documentation: <https://ai.google.dev/api/generate-content>, <https://ai.google.dev/gemini-api/docs/thought-signatures>,
 //! `/thinking`, `/function-calling` beside it.
@@ -13,6 +13,10 @@ mod body;
 mod stream;
 
 pub use body::request_body;
+
+/// Precedes a stored signature that came on the text before it, and not on a part of its own. No signature contains the
+/// colon.
+const ON_TEXT: &str = "text:";
 
 /// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

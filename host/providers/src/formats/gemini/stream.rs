@@ -1,13 +1,14 @@
 //! The reply decoder.
 
-use crate::decode::json::{self, parse};
+use super::ON_TEXT;
+use crate::decode::json::{self, Arguments, parse};
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
 use crate::formats::conversation::has_text;
+use crate::formats::stop_reason::{blocked, failed, unlisted};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// The state of one reply.
@@ -16,11 +17,12 @@ pub struct Reply {
     writer: Writer,
     /// The end or the failure that the vendor announced. Token counts may still follow.
     stop: Option<Result<StopReason, ProviderError>>,
+    usage: WireUsage,
 }
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { writer: Writer::new(id_seed), stop: None }
+        Self { writer: Writer::new(id_seed), stop: None, usage: WireUsage::default() }
     }
 
     fn has_ended(&self) -> bool {
@@ -35,14 +37,12 @@ impl ReplyState for Reply {
     }
 
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        if data.trim_ascii() == b"[DONE]" {
-            return Ok(());
-        }
         let chunk: Chunk<'_> = parse(data)?;
         let has_counts = |usage: &WireUsage| usage.prompt_token_count.or(usage.candidates_token_count).is_some();
         if let Some(usage) = chunk.usage_metadata.filter(has_counts) {
+            self.usage.grow(usage);
             self.writer.parts.start(Some(&chunk.model_version), events);
-            self.writer.parts.usage(usage.into(), events);
+            self.writer.parts.usage(self.usage.into(), events);
         }
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(classify_object(&error));
@@ -78,7 +78,7 @@ impl Reply {
             if call.name.is_empty() {
                 return Ok(());
             }
-            let arguments = call.args.map_or("{}", RawValue::get);
+            let arguments = call.args.of_complete_call();
             return self.writer.call((call.id.into_owned(), call.name.into_owned()), arguments, &signature, events);
         }
         let writing = if part.thought { Writing::Thinking } else { Writing::Text };
@@ -90,6 +90,9 @@ impl Reply {
             Some(key) => key,
             None => self.writer.begin(PartKind::RedactedThinking, events)?,
         };
+        if !part.thought && !part.text.is_empty() {
+            self.writer.parts.sign(&key, ON_TEXT)?;
+        }
         self.writer.parts.sign(&key, &signature)?;
         // A signature completes the thinking.
         self.writer.end_writing(events);
@@ -104,6 +107,7 @@ fn stop_reason(reason: &str, message: &str) -> Result<StopReason, ProviderError>
         false => format!("{what} ({reason})"),
     };
     match reason {
+        "STOP" => Ok(StopReason::Stop),
         "MAX_TOKENS" => Ok(StopReason::Length),
         "SAFETY"
         | "RECITATION"
@@ -111,20 +115,19 @@ fn stop_reason(reason: &str, message: &str) -> Result<StopReason, ProviderError>
         | "PROHIBITED_CONTENT"
         | "SPII"
         | "LANGUAGE"
+        | "MODEL_ARMOR"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION" => Err(blocked(&describe("the vendor's filter cut off the reply"))),
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
-            Err(ProviderError::Overloaded { message: describe("the model's call was malformed"), retry_after: None })
+            Err(failed(&describe("the model's call was malformed")))
         }
-        "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" => Err(blocked(&describe("the vendor ended the reply"))),
-        // `STOP` and future reasons.
-        _ => Ok(StopReason::Stop),
+        "MALFORMED_RESPONSE" => Err(failed(&describe("the model's reply was malformed"))),
+        "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" | "MISSING_THOUGHT_SIGNATURE" => {
+            Err(blocked(&describe("the vendor ended the reply")))
+        }
+        reason => unlisted(reason),
     }
-}
-
-fn blocked(message: &str) -> ProviderError {
-    ProviderError::Api { status: None, message: message.to_owned() }
 }
 
 #[derive(Default, Deserialize)]
@@ -189,10 +192,10 @@ struct WireCall<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     name: Cow<'a, str>,
     #[serde(borrow)]
-    args: Option<&'a RawValue>,
+    args: Arguments<'a>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireUsage {
     #[serde(deserialize_with = "json::count")]
@@ -205,6 +208,17 @@ struct WireUsage {
     candidates_token_count: Option<u64>,
     #[serde(deserialize_with = "json::count")]
     thoughts_token_count: Option<u64>,
+}
+
+impl WireUsage {
+    /// Takes over counts that grew. The last chunk may have fewer of them than those before it.
+    fn grow(&mut self, later: Self) {
+        self.prompt_token_count = self.prompt_token_count.max(later.prompt_token_count);
+        self.cached_content_token_count = self.cached_content_token_count.max(later.cached_content_token_count);
+        self.tool_use_prompt_token_count = self.tool_use_prompt_token_count.max(later.tool_use_prompt_token_count);
+        self.candidates_token_count = self.candidates_token_count.max(later.candidates_token_count);
+        self.thoughts_token_count = self.thoughts_token_count.max(later.thoughts_token_count);
+    }
 }
 
 impl From<WireUsage> for Usage {

@@ -1,14 +1,14 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own, is_web_image,
-    steps,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text, is_own,
+    is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
 use crate::models::{Effort, Model, ThinkingStyle};
 use pinion_protocol::{AssistantMessage, Content, Request, ThinkingLevel, ToolResultMessage};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
@@ -92,9 +92,11 @@ fn split<'a>(content: &'a [Content], model: &Model) -> (Cow<'a, str>, Vec<String
 /// Converts a reply; `None` when nothing in it is acceptable to the server.
 fn reply_message(reply: &AssistantMessage, is_own: bool) -> Option<WireMessage<'_>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
-    let calls = reply
-        .tool_calls()
-        .map(|call| Call { id: &call.id, function: CalledFunction { name: &call.name, arguments: arguments(call) } });
+    let calls = reply.tool_calls().map(|call| Call {
+        id: &call.id,
+        function: CalledFunction { name: &call.name, arguments: arguments(call) },
+        others: fields_of_server(call.signature.as_deref().filter(|_| is_own)),
+    });
     let tool_calls: Vec<Call<'_>> = calls.collect();
     if text.is_empty() && tool_calls.is_empty() {
         return None;
@@ -199,6 +201,8 @@ impl<'a> WireMessage<'a> {
 struct Call<'a> {
     id: &'a str,
     function: CalledFunction<'a>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Serialize)]

@@ -1,23 +1,26 @@
 //! The reply decoder.
 
-use crate::decode::json::{self, parse};
+use crate::decode::json::{self, Arguments, parse};
 use crate::decode::{ReplyState, Writer, Writing};
-use crate::transport::classify_object;
+use crate::formats::stop_reason::unlisted;
+use crate::transport::classify_failure;
 use pinion_protocol::{ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
+    /// The counts, which the server omits for a prompt that it had cached.
+    usage: Usage,
 }
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { writer: Writer::new(id_seed) }
+        Self { writer: Writer::new(id_seed), usage: Usage::default() }
     }
 
     fn has_ended(&self) -> bool {
@@ -30,14 +33,11 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let chunk: Chunk<'_> = parse(line)?;
-        let usage = Usage {
-            input: chunk.prompt_eval_count.unwrap_or_default(),
-            output: chunk.eval_count.unwrap_or_default(),
-            ..Usage::default()
-        };
+        self.usage.input = self.usage.input.max(chunk.prompt_eval_count.unwrap_or_default());
+        self.usage.output = self.usage.output.max(chunk.eval_count.unwrap_or_default());
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            writer.parts.usage(usage, events);
-            return Err(failure(&error));
+            writer.parts.usage(self.usage, events);
+            return Err(classify_failure(&error));
         }
         if !chunk.model.is_empty() || chunk.message.is_some() {
             writer.parts.start(Some(&chunk.model), events);
@@ -45,27 +45,24 @@ impl ReplyState for Reply {
         let message = chunk.message.unwrap_or_default();
         writer.write(Writing::Thinking, &message.thinking, events)?;
         writer.write(Writing::Text, &message.content, events)?;
-        for WireCall { id, function } in message.tool_calls {
+        for WireCall { id, function, mut others, .. } in message.tool_calls {
             // Tools of another kind are the server's own.
             let Some(function) = function else { continue };
-            let arguments = function.arguments.map_or("{}", RawValue::get);
-            writer.call((id.into_owned(), function.name.into_owned()), arguments, "", events)?;
+            others.retain(|_, value| !value.is_null());
+            let signature = if others.is_empty() { String::new() } else { Value::Object(others).to_string() };
+            let arguments = function.arguments.of_complete_call();
+            writer.call((id.into_owned(), function.name.into_owned()), arguments, &signature, events)?;
         }
         if chunk.done {
-            writer.parts.usage(usage, events);
-            let is_cut = chunk.done_reason == "length";
-            writer.parts.end(if is_cut { StopReason::Length } else { StopReason::Stop }, events);
+            writer.parts.usage(self.usage, events);
+            let reason = match &*chunk.done_reason {
+                "length" => StopReason::Length,
+                // `stop`, `load`, and future reasons.
+                reason => unlisted(reason)?,
+            };
+            writer.parts.end(reason, events);
         }
         Ok(())
-    }
-}
-
-/// The server reports only a message. In mid-reply it counts as the server's own failure unless the text says
-/// otherwise.
-fn failure(error: &Value) -> ProviderError {
-    match classify_object(error) {
-        ProviderError::Api { message, .. } => ProviderError::Overloaded { message, retry_after: None },
-        other => other,
     }
 }
 
@@ -105,6 +102,11 @@ struct WireCall<'a> {
     id: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::object")]
     function: Option<WireFunction<'a>>,
+    #[serde(rename = "type")]
+    _type: IgnoredAny,
+    /// Fields that only the server understands, such as a signature.
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -113,5 +115,5 @@ struct WireFunction<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     name: Cow<'a, str>,
     #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
+    arguments: Arguments<'a>,
 }
