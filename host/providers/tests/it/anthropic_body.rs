@@ -13,7 +13,10 @@ const OLD: &str = "claude-haiku-4-5";
 
 fn body(request: &Request) -> Value {
     let model = ModelTable::builtin().find("anthropic", &request.model);
-    serde_json::from_slice(&anthropic::request_body(request, &model, "anthropic").unwrap()).unwrap()
+    serde_json::from_slice(
+        &anthropic::request_body(request, &model, "anthropic", &anthropic::Quirks::ANTHROPIC).unwrap(),
+    )
+    .unwrap()
 }
 
 fn betas(request: &Request) -> Vec<&'static str> {
@@ -307,6 +310,6 @@ fn same_conversation_serializes_identically() {
     let request =
         request(OPUS, vec![text("q"), reply("anthropic", OPUS, vec![call("1", "x", json!({ "b": 1, "a": 2 }))])]);
     let model = ModelTable::builtin().find("anthropic", OPUS);
-    let bytes = || anthropic::request_body(&request, &model, "anthropic").unwrap();
+    let bytes = || anthropic::request_body(&request, &model, "anthropic", &anthropic::Quirks::ANTHROPIC).unwrap();
     assert_eq!(bytes(), bytes());
 }

@@ -86,8 +86,18 @@ fn reply_with_thinking() {
 
 #[test]
 fn unknown_and_misplaced_events_are_ignored() {
-    let expected =
-        ["start claude-opus-5-5", "usage 3 1 0 0", "0 text", "0 +yes", "0 end", "usage 3 2 0 0", "stop Stop"];
+    let expected = [
+        "start claude-opus-5-5",
+        "usage 3 1 0 0",
+        "0 text",
+        "1 text",
+        "1 +a part without a beginning",
+        "0 +yes",
+        "0 end",
+        "usage 3 2 0 0",
+        "1 end",
+        "stop Stop",
+    ];
     assert_eq!(complete(UNKNOWN), expected);
 }
 
@@ -148,6 +158,13 @@ fn malformed_events_are_errors() {
         let body = [b"data: ", data, b"\n\n"].concat();
         let (_, error) = run(&[&body]);
         assert!(matches!(error, Some(ProviderError::Malformed { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn events_that_are_no_objects_are_ignored() {
+    for noise in ["data: ping\n\n", "data: 7\n\n", "data: \n\n", "data: [1, \"x\"]\n\n", "data: \n\ndata: null\n\n"] {
+        assert_eq!(complete(&[noise.as_bytes(), TEXT].concat()), complete(TEXT), "{noise}");
     }
 }
 

@@ -7,7 +7,8 @@ use crate::formats::conversation::{
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
-    AssistantMessage, Content, Image, Message, Request, ThinkingLevel, ToolChoice, ToolDefinition, ToolResultMessage,
+    AssistantMessage, Content, Image, Message, Request, StopReason, Thinking, ThinkingLevel, ToolChoice,
+    ToolDefinition, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -19,7 +20,22 @@ pub const VERSION: &str = "2023-06-01";
 pub(crate) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
-const IDS: IdRule = IdRule::AtMost(64);
+/// The differences between a server and Anthropic's.
+#[derive(Debug, Clone, Copy)]
+pub struct Quirks {
+    /// Accepts thinking without a signature, which its own models produce.
+    pub unsigned_thinking: bool,
+    /// The constraint on tool call IDs.
+    pub(crate) ids: IdRule,
+}
+
+impl Quirks {
+    /// Anthropic itself.
+    pub const ANTHROPIC: Self = Self { unsigned_thinking: false, ids: IdRule::AtMost(64) };
+
+    /// A server that Anthropic does not run, whose models are usually others.
+    pub const ELSEWHERE: Self = Self { unsigned_thinking: true, ids: IdRule::OwnOrAtMost(64) };
+}
 
 /// The smallest thinking budget that the vendor accepts, and the room reserved for the answer, in tokens.
 const MIN_BUDGET: u64 = 1_024;
@@ -28,12 +44,12 @@ const MIN_BUDGET: u64 = 1_024;
 ///
 /// # Errors
 /// None in practice: every request can be serialized.
-pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
     let plan = ThinkingSettings::of(request, model, max_tokens);
     let marks = Marks::of(options.cache);
-    let mut messages = turns(request, model, provider, plan.sends_back);
+    let mut messages = turns(request, model, provider, quirks, plan.sends_back);
     if marks.messages && messages.len() >= 2 {
         let at = messages.len() - 2;
         mark_last(&mut messages[at].content);
@@ -156,14 +172,27 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 }
 
 /// Converts the conversation to turns that alternate, starting with the user.
-fn turns<'a>(request: &'a Request, model: &Model, provider: &str, sends_back: bool) -> Vec<Turn<Block<'a>>> {
-    let ids = CallIds::of(request, model, provider, IDS);
+fn turns<'a>(
+    request: &'a Request,
+    model: &Model,
+    provider: &str,
+    quirks: &Quirks,
+    sends_back: bool,
+) -> Vec<Turn<Block<'a>>> {
+    let ids = CallIds::of(request, model, provider, quirks.ids);
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
             Message::ToolResult(result) => ("user", vec![result_block(result, model, &ids)]),
             Message::Assistant(reply) => {
-                ("assistant", reply_blocks(reply, sends_back && is_own(reply, provider, model), &ids))
+                // A reply that was cut off may lack a signature that its server requires.
+                let is_complete = matches!(reply.stop_reason, StopReason::Stop | StopReason::ToolUse);
+                let thinking = match sends_back && is_own(reply, provider, model) {
+                    false => ThinkingBack::No,
+                    true if quirks.unsigned_thinking && is_complete => ThinkingBack::All,
+                    true => ThinkingBack::Signed,
+                };
+                ("assistant", reply_blocks(reply, thinking, &ids))
             }
             Message::Extension(_) => return None,
         })
@@ -195,24 +224,35 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<
     Block::ToolResult { tool_use_id: ids.get(&result.call_id), content, is_error: result.is_error, cache_control: None }
 }
 
+/// The thinking that is sent back to the model.
+#[derive(Clone, Copy)]
+enum ThinkingBack {
+    No,
+    Signed,
+    All,
+}
+
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks<'a>(reply: &'a AssistantMessage, keep_thinking: bool, ids: &CallIds<'a>) -> Vec<Block<'a>> {
-    let blocks = reply.content.iter().filter_map(|part| reply_block(part, keep_thinking, ids));
+fn reply_blocks<'a>(reply: &'a AssistantMessage, thinking: ThinkingBack, ids: &CallIds<'a>) -> Vec<Block<'a>> {
+    let blocks = reply.content.iter().filter_map(|part| reply_block(part, thinking, ids));
     let blocks: Vec<Block<'a>> = blocks.collect();
     let has_content =
         blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block<'a>(part: &'a Content, keep_thinking: bool, ids: &CallIds<'a>) -> Option<Block<'a>> {
+fn reply_block<'a>(part: &'a Content, back: ThinkingBack, ids: &CallIds<'a>) -> Option<Block<'a>> {
     match part {
         Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
         Content::Thinking(thinking) => {
-            let signature = thinking.signature.as_deref().filter(|_| keep_thinking)?;
-            Some(match thinking.redacted {
-                true => Block::RedactedThinking { data: signature },
-                false => Block::Thinking { thinking: &thinking.text, signature },
-            })
+            let Thinking { text, signature, redacted } = thinking;
+            match (back, signature) {
+                (ThinkingBack::No, _) | (ThinkingBack::Signed, None) => None,
+                (_, None) if *redacted => None,
+                (_, Some(data)) if *redacted => Some(Block::RedactedThinking { data }),
+                // The format requires the field.
+                _ => Some(Block::Thinking { thinking: text, signature: signature.as_deref().unwrap_or_default() }),
+            }
         }
         Content::ToolCall(call) => Some(Block::ToolUse {
             id: ids.get(&call.id),

@@ -12,7 +12,7 @@ mod body;
 mod stream;
 
 pub(crate) use body::{INTERLEAVED, Thinks, thinking_fields};
-pub use body::{VERSION, betas, request_body};
+pub use body::{Quirks, VERSION, betas, request_body};
 
 /// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

@@ -1,34 +1,34 @@
 //! The reply decoder.
 
 use crate::decode::json::{self, parse};
-use crate::decode::{Parts, ReplyState, began_again, broke_off};
+use crate::decode::{MAX_PARTS, Parts, ReplyState, began_again, broke_off, too_many_parts};
+use crate::formats::stop_reason::{blocked, unlisted};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
+    /// The blocks that are not for this client, such as those of the vendor's own tools.
+    skipped: BTreeSet<u64>,
     /// The vendor's ID of the message.
     id: String,
     usage: Usage,
-    stop: Option<Stop>,
-}
-
-#[derive(Debug, PartialEq)]
-enum Stop {
-    Reason(StopReason),
-    Refused(String),
+    /// The end or the failure that the vendor announced.
+    stop: Option<Result<StopReason, ProviderError>>,
 }
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { parts: Parts::new(id_seed), id: String::new(), usage: Usage::default(), stop: None }
+        let (skipped, usage) = (BTreeSet::new(), Usage::default());
+        Self { parts: Parts::new(id_seed), skipped, id: String::new(), usage, stop: None }
     }
 
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -52,9 +52,10 @@ impl ReplyState for Reply {
             "content_block_stop" => self.parts.end_part(&event.index.unwrap_or_default(), events),
             "message_delta" => {
                 self.count(event.usage.unwrap_or_default(), events);
-                self.stop = event.delta.as_ref().and_then(Stop::of).or(self.stop.take());
+                self.stop = event.delta.as_ref().and_then(stop_of).or(self.stop.take());
             }
             "message_stop" => self.end(events)?,
+            "message" => self.whole_message(parse(data)?, events)?,
             // `ping` and future events: the vendor's documentation asks clients to ignore unknown ones.
             _ => {}
         }
@@ -66,10 +67,7 @@ impl ReplyState for Reply {
     }
 
     fn close(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        match self.stop {
-            Some(_) => self.end(events),
-            None => Err(broke_off()),
-        }
+        if self.stop.is_some() { self.end(events) } else { Err(broke_off()) }
     }
 }
 
@@ -84,6 +82,19 @@ impl Reply {
         Ok(())
     }
 
+    /// Handles a reply that was not streamed.
+    fn whole_message(&mut self, message: Whole<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let stop = stop_of(&Piece { stop_reason: message.stop_reason, ..Piece::default() });
+        let head = Head { id: message.id, model: message.model, usage: message.usage };
+        self.message_start(head, events)?;
+        for (index, block) in message.content.into_iter().enumerate() {
+            self.block_start(index as u64, block, events)?;
+            self.parts.end_part(&(index as u64), events);
+        }
+        self.stop = stop;
+        self.close(events)
+    }
+
     fn block_start(
         &mut self,
         index: u64,
@@ -95,8 +106,13 @@ impl Reply {
             "thinking" => PartKind::Thinking,
             "redacted_thinking" => PartKind::RedactedThinking,
             "tool_use" => PartKind::ToolCall { id: block.id.into_owned(), name: block.name.into_owned() },
-            _ => return Ok(()),
+            _ if self.skipped.len() == MAX_PARTS => return Err(too_many_parts()),
+            _ => {
+                self.skipped.insert(index);
+                return Ok(());
+            }
         };
+        self.skipped.remove(&index);
         if self.parts.is_open(&index) {
             return Ok(());
         }
@@ -119,13 +135,32 @@ impl Reply {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         match &*delta.kind {
-            "text_delta" => self.parts.add(&index, &delta.text, events),
-            "thinking_delta" => self.parts.add(&index, &delta.thinking, events),
+            "text_delta" => {
+                self.begin_unannounced(index, PartKind::Text, events)?;
+                self.parts.add(&index, &delta.text, events);
+            }
+            "thinking_delta" => {
+                self.begin_unannounced(index, PartKind::Thinking, events)?;
+                self.parts.add(&index, &delta.thinking, events);
+            }
             "input_json_delta" => self.parts.add(&index, &delta.partial_json, events),
             "signature_delta" => self.parts.sign(&index, &delta.signature)?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Begins a block whose start a gateway left out.
+    fn begin_unannounced(
+        &mut self,
+        index: u64,
+        kind: PartKind,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        match self.skipped.contains(&index) || self.parts.has_begun(&index) {
+            true => Ok(()),
+            false => self.parts.begin(index, kind, events),
+        }
     }
 
     /// The counts are cumulative and disjoint; the vendor omits those that did not change.
@@ -139,31 +174,22 @@ impl Reply {
     }
 
     fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        match self.stop.take() {
-            Some(Stop::Refused(message)) => Err(ProviderError::Api { status: None, message }),
-            Some(Stop::Reason(reason)) => {
-                self.parts.end(reason, events);
-                Ok(())
-            }
-            None => {
-                self.parts.end(StopReason::Stop, events);
-                Ok(())
-            }
-        }
+        let reason = self.stop.take().unwrap_or(Ok(StopReason::Stop))?;
+        self.parts.end(reason, events);
+        Ok(())
     }
 }
 
-impl Stop {
-    fn of(delta: &Piece<'_>) -> Option<Self> {
-        Some(Self::Reason(match &*delta.stop_reason {
-            "" => return None,
-            "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
-            "tool_use" => StopReason::ToolUse,
-            "refusal" => return Some(Self::Refused(refusal(delta.stop_details.as_ref()))),
-            // `end_turn`, `stop_sequence`, `pause_turn`, and future reasons.
-            _ => StopReason::Stop,
-        }))
-    }
+/// The end that a delta of the message announces.
+fn stop_of(delta: &Piece<'_>) -> Option<Result<StopReason, ProviderError>> {
+    Some(match &*delta.stop_reason {
+        "" => return None,
+        "end_turn" | "stop_sequence" | "pause_turn" => Ok(StopReason::Stop),
+        "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
+        "tool_use" => Ok(StopReason::ToolUse),
+        "refusal" => Err(blocked(&refusal(delta.stop_details.as_ref()))),
+        reason => unlisted(reason),
+    })
 }
 
 fn refusal(details: Option<&StopDetails<'_>>) -> String {
@@ -199,6 +225,22 @@ struct Head<'a> {
     id: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     model: Cow<'a, str>,
+    #[serde(deserialize_with = "json::object")]
+    usage: Option<WireUsage>,
+}
+
+/// A message that was not streamed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Whole<'a> {
+    #[serde(borrow, deserialize_with = "json::text")]
+    id: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    model: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::objects")]
+    content: Vec<Piece<'a>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    stop_reason: Cow<'a, str>,
     #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
 }
