@@ -3,7 +3,7 @@
 use crate::models::{Model, same_model};
 use pinion_protocol::{AssistantMessage, Message, Request, ToolCall, ToolResultMessage, UserMessage};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -96,6 +96,12 @@ pub(crate) fn has_text(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
+/// Returns the fields that a server added to a call, stored as its signature.
+pub(crate) fn fields_of_server(signature: Option<&str>) -> Map<String, Value> {
+    let stored: Map<String, Value> = signature.and_then(|stored| serde_json::from_str(stored).ok()).unwrap_or_default();
+    stored.into_iter().filter(|(name, _)| !matches!(&**name, "id" | "type" | "function")).collect()
+}
+
 /// Returns a call's arguments as an object, which every vendor requires. Anything else that the model produced is
 /// preserved under `invalid`, so that the model sees its mistake.
 pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, Value> {
@@ -114,6 +120,9 @@ pub(crate) enum IdRule {
     Any,
     /// At most this many characters of `a-z A-Z 0-9 _ -`. The model's own IDs may contain others.
     AtMost(usize),
+    /// Like [`Self::AtMost`], for servers whose own IDs may be of any length. Gateways keep data in them, and routers find
+    /// the signature of a call by its ID.
+    OwnOrAtMost(usize),
     /// Exactly nine characters of `a-z A-Z 0-9`.
     NineLetters,
 }
@@ -123,7 +132,7 @@ impl IdRule {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
         match self {
             Self::Any => !id.is_empty() && !id.contains(char::is_control),
-            Self::AtMost(max) => !id.is_empty() && id.len() <= max && id.bytes().all(plain),
+            Self::AtMost(max) | Self::OwnOrAtMost(max) => !id.is_empty() && id.len() <= max && id.bytes().all(plain),
             Self::NineLetters => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
         }
     }
@@ -132,7 +141,8 @@ impl IdRule {
     fn fits_own(self, id: &str) -> bool {
         match self {
             Self::AtMost(max) => id.len() <= max && Self::Any.fits(id),
-            rule => rule.fits(id),
+            Self::OwnOrAtMost(_) => Self::Any.fits(id),
+            Self::Any | Self::NineLetters => self.fits(id),
         }
     }
 }
@@ -170,7 +180,7 @@ fn call_id(id: &str, rule: IdRule) -> Cow<'_, str> {
     }
     let letters = base36(fnv1a(id.as_bytes()));
     Cow::Owned(match rule {
-        IdRule::Any | IdRule::AtMost(_) => format!("call_{letters}"),
+        IdRule::Any | IdRule::AtMost(_) | IdRule::OwnOrAtMost(_) => format!("call_{letters}"),
         IdRule::NineLetters => letters.chars().take(9).collect(),
     })
 }

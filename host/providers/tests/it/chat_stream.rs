@@ -83,7 +83,7 @@ fn content_as_a_list_of_parts() {
         "start mistral-small-2603",
         "0 thinking",
         "0 +Let me think.",
-        "0 end",
+        r#"0 end {"part":{"type":"thinking","closed":true,"thinking":[{"type":"text","text":"Let me"},{"type":"text","text":" think."}]}}"#,
         "1 text",
         "1 +Yes.",
         "1 end",

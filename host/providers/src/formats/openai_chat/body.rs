@@ -1,91 +1,21 @@
 //! The request body.
 
-use super::reasoning::{Field, as_it_came, thought};
+use super::quirks::{Quirks, ThinkingBack, ThinkingParam};
+use super::reasoning::{Detail, Field, as_it_came, content_part, opaque, thought};
 use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
 use crate::formats::conversation::{
-    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
-    is_web_image, steps,
+    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server,
+    has_text, is_own, is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
 use crate::models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, ProviderError, Request, ThinkingLevel, ToolChoice, ToolResultMessage,
+    AssistantMessage, CachePolicy, Content, Image, ProviderError, Request, Thinking, ThinkingLevel, ToolChoice,
+    ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-
-/// The differences between a vendor and OpenAI.
-#[derive(Debug, Clone, Copy)]
-pub struct Quirks {
-    /// The name of the output limit: `max_completion_tokens` or `max_tokens`.
-    pub max_tokens: &'static str,
-    /// Accepts `stream_options`, without which most vendors omit token counts.
-    pub stream_options: bool,
-    /// Accepts `store`, which is sent as false so that the vendor does not retain the conversation.
-    pub store: bool,
-    /// Accepts `prompt_cache_key`, which routes the requests of a session to the same cache.
-    pub cache_key: bool,
-    /// The parameter that requests thinking.
-    pub thinking: ThinkingParam,
-    /// The place for thinking that is sent back to the model.
-    pub thinking_back: ThinkingBack,
-    /// Accepts `cache_control`, for models whose vendor caches only what is marked.
-    pub breakpoints: bool,
-    /// The constraint on tool call IDs.
-    pub(crate) ids: IdRule,
-    /// Accepts images in tool results. Otherwise they follow in a user message.
-    pub images_in_results: bool,
-}
-
-/// The parameter with which a vendor requests thinking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThinkingParam {
-    /// `"reasoning_effort": "high"`.
-    Effort,
-    /// `"reasoning": {"effort": "high"}`.
-    Object,
-    /// `"thinking": {"type": "enabled"}` with a `reasoning_effort`.
-    Switch,
-}
-
-/// The place for thinking that is sent back to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThinkingBack {
-    /// Thinking is not sent back.
-    No,
-    /// Text in this field of the message. While the model thinks, every message has the field, if only with no text.
-    Field(&'static str),
-    /// Text in the field in which it came, or else in this one, and `reasoning_details` as they came.
-    AsItCame(&'static str),
-    /// A part of the message's content, with its signature.
-    Chunk,
-}
-
-impl Quirks {
-    /// OpenAI itself.
-    pub const OPENAI: Self = Self {
-        max_tokens: "max_completion_tokens",
-        stream_options: true,
-        store: true,
-        cache_key: true,
-        thinking: ThinkingParam::Effort,
-        thinking_back: ThinkingBack::No,
-        breakpoints: false,
-        ids: IdRule::AtMost(40),
-        images_in_results: false,
-    };
-
-    /// The subset that every compatible server understands.
-    pub const PLAIN: Self = Self { max_tokens: "max_tokens", store: false, cache_key: false, ..Self::OPENAI };
-
-    /// The differences at a server that the vendor does not run. Models behind it may choose any call IDs and expect
-    /// them back.
-    pub(crate) fn elsewhere(self) -> Self {
-        let ids = if self.ids == IdRule::NineLetters { self.ids } else { IdRule::Any };
-        Self { store: false, cache_key: false, ids, ..self }
-    }
-}
 
 /// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
@@ -151,9 +81,9 @@ fn thinking(request: &Request, model: &Model, quirks: &Quirks) -> Vec<(&'static 
         _ => model.effort(request.options.thinking),
     };
     match (quirks.thinking, effort) {
-        (ThinkingParam::Switch, _) if off && model.thinking != ThinkingStyle::None => {
-            vec![("thinking", json!({ "type": "disabled" }))]
-        }
+        _ if model.thinking == ThinkingStyle::None => Vec::new(),
+        (ThinkingParam::Switch, _) if off => vec![("thinking", json!({ "type": "disabled" }))],
+        (ThinkingParam::Switch, None) => vec![("thinking", json!({ "type": "enabled" }))],
         (_, None) => Vec::new(),
         (ThinkingParam::Effort, Some(effort)) => vec![("reasoning_effort", json!(effort))],
         (ThinkingParam::Object, Some(effort)) => vec![("reasoning", json!({ "effort": effort }))],
@@ -264,23 +194,35 @@ struct Back {
 /// Converts a reply; `None` when nothing in it is acceptable to the vendor.
 fn reply_message<'a>(reply: &'a AssistantMessage, back: Back, ids: &CallIds<'a>) -> Option<WireMessage<'a>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
+    // What a server adds to its own calls and messages, it may expect back.
+    let has_others = back.is_own && matches!(back.place, ThinkingBack::Field(_) | ThinkingBack::AsItCame(_));
     let calls = reply.tool_calls().map(|call| Call {
         id: ids.get(&call.id),
         r#type: "function",
         function: CalledFunction { name: &call.name, arguments: arguments(call).to_string() },
+        others: fields_of_server(call.signature.as_deref().filter(|_| has_others)),
     });
     let tool_calls: Vec<Call<'a>> = calls.collect();
     if text.is_empty() && tool_calls.is_empty() {
         return None;
     }
-    let own_thought = || thought(reply).filter(|_| back.is_own);
     let (content, extra) = match back.place {
         ThinkingBack::Field(field) => {
-            let thought = own_thought().or_else(|| back.thinks.then(String::new));
-            (plain(&text), thought.map(|thought| (Cow::Borrowed(field), Value::String(thought))).into_iter().collect())
+            let own = thought(reply).filter(|_| back.is_own);
+            let thought = own.or_else(|| back.thinks.then(String::new));
+            let field = thought.map(|thought| (Cow::Borrowed(field), Value::String(thought)));
+            let opaque = has_others.then(|| opaque(reply)).into_iter().flatten();
+            (plain(&text), field.into_iter().chain(opaque).collect())
         }
-        ThinkingBack::AsItCame(field) if back.is_own => (plain(&text), as_it_came(reply, field)),
-        ThinkingBack::Chunk if back.is_own => (chunks(reply).or_else(|| plain(&text)), Vec::new()),
+        ThinkingBack::AsItCame(field) if back.is_own => {
+            (chunks(reply, content_part).or_else(|| plain(&text)), as_it_came(reply, field))
+        }
+        ThinkingBack::Chunk if back.is_own => {
+            let chunk = |thinking: &Thinking| {
+                content_part(thinking).map(without_unknown_fields).or_else(|| thinking_chunk(thinking))
+            };
+            (chunks(reply, chunk).or_else(|| plain(&text)), Vec::new())
+        }
         ThinkingBack::No | ThinkingBack::AsItCame(_) | ThinkingBack::Chunk => (plain(&text), Vec::new()),
     };
     Some(WireMessage::Assistant { content, tool_calls, extra: Extra(extra) })
@@ -290,21 +232,39 @@ fn plain(text: &[&str]) -> Option<ReplyContent> {
     (!text.is_empty()).then(|| ReplyContent::Text(text.join("\n\n")))
 }
 
-/// Converts a reply's thinking and text to a list of parts; `None` when it contains no thinking.
-fn chunks(reply: &AssistantMessage) -> Option<ReplyContent> {
-    let chunk = |part: &Content| match part {
+/// Converts a reply's text, and the thinking that `part` converts, to a list of parts; `None` without such thinking.
+fn chunks(reply: &AssistantMessage, part: impl Fn(&Thinking) -> Option<Value>) -> Option<ReplyContent> {
+    let mut has_thinking = false;
+    let mut chunk = |content: &Content| match content {
         Content::Text { text } => has_text(text).then(|| json!({ "type": "text", "text": text })),
-        Content::Thinking(thinking) if has_text(&thinking.text) => {
-            let mut chunk = json!({ "type": "thinking", "thinking": [{ "type": "text", "text": thinking.text }] });
-            if let (Some(signature), Value::Object(chunk)) = (&thinking.signature, &mut chunk) {
-                chunk.insert("signature".to_owned(), json!(signature));
-            }
-            Some(chunk)
+        Content::Thinking(thinking) => {
+            let part = part(thinking);
+            has_thinking |= part.is_some();
+            part
         }
         _ => None,
     };
-    thought(reply)?;
-    Some(ReplyContent::Chunks(reply.content.iter().filter_map(chunk).collect()))
+    let chunks: Vec<Value> = reply.content.iter().filter_map(&mut chunk).collect();
+    has_thinking.then_some(ReplyContent::Chunks(chunks))
+}
+
+/// Removes what Mistral, which rejects unknown fields, may have added to its own part.
+fn without_unknown_fields(mut part: Value) -> Value {
+    if let Value::Object(fields) = &mut part {
+        fields.retain(|name, _| matches!(&**name, "type" | "thinking" | "signature"));
+    }
+    part
+}
+
+/// The part for thinking that came in another form, or from an older session.
+fn thinking_chunk(thinking: &Thinking) -> Option<Value> {
+    has_text(&thinking.text).then(|| {
+        let mut chunk = json!({ "type": "thinking", "thinking": [{ "type": "text", "text": thinking.text }] });
+        if let (Some(signature), Value::Object(chunk)) = (&thinking.signature, &mut chunk) {
+            chunk.insert("signature".to_owned(), json!(signature));
+        }
+        chunk
+    })
 }
 
 #[derive(Serialize)]
@@ -455,6 +415,8 @@ struct Call<'a> {
     id: Cow<'a, str>,
     r#type: &'static str,
     function: CalledFunction<'a>,
+    #[serde(flatten)]
+    others: Detail,
 }
 
 #[derive(Serialize)]

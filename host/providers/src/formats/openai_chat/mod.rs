@@ -8,10 +8,14 @@
 //! rows.
 
 mod body;
+mod calls;
+mod quirks;
 mod reasoning;
 mod stream;
+mod wire;
 
-pub use body::{Quirks, ThinkingBack, ThinkingParam, request_body};
+pub use body::request_body;
+pub use quirks::{Quirks, ThinkingBack, ThinkingParam};
 
 /// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

@@ -1,0 +1,80 @@
+//! The departures of vendors from OpenAI's Chat Completions.
+
+use crate::formats::conversation::IdRule;
+
+/// The differences between a vendor and OpenAI.
+#[derive(Debug, Clone, Copy)]
+pub struct Quirks {
+    /// The name of the output limit: `max_completion_tokens` or `max_tokens`.
+    pub max_tokens: &'static str,
+    /// Accepts `stream_options`, without which most vendors omit token counts.
+    pub stream_options: bool,
+    /// Accepts `store`, which is sent as false so that the vendor does not retain the conversation.
+    pub store: bool,
+    /// Accepts `prompt_cache_key`, which routes the requests of a session to the same cache.
+    pub cache_key: bool,
+    /// The parameter that requests thinking.
+    pub thinking: ThinkingParam,
+    /// The place for thinking that is sent back to the model.
+    pub thinking_back: ThinkingBack,
+    /// Accepts `cache_control`, for models whose vendor caches only what is marked.
+    pub breakpoints: bool,
+    /// The constraint on tool call IDs.
+    pub(crate) ids: IdRule,
+    /// Accepts images in tool results. Otherwise they follow in a user message.
+    pub images_in_results: bool,
+}
+
+/// The parameter with which a vendor requests thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkingParam {
+    /// `"reasoning_effort": "high"`.
+    Effort,
+    /// `"reasoning": {"effort": "high"}`.
+    Object,
+    /// `"thinking": {"type": "enabled"}` with a `reasoning_effort`.
+    Switch,
+}
+
+/// The place for thinking that is sent back to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkingBack {
+    /// Thinking is not sent back.
+    No,
+    /// Text in this field of the message. While the model thinks, every message has the field, if only with no text.
+    Field(&'static str),
+    /// Where it came: in a field, or else in this one, or in the content.
+    AsItCame(&'static str),
+    /// A part of the message's content, with its signature.
+    Chunk,
+}
+
+impl Quirks {
+    /// OpenAI itself.
+    pub const OPENAI: Self = Self {
+        max_tokens: "max_completion_tokens",
+        stream_options: true,
+        store: true,
+        cache_key: true,
+        thinking: ThinkingParam::Effort,
+        thinking_back: ThinkingBack::No,
+        breakpoints: false,
+        ids: IdRule::AtMost(40),
+        images_in_results: false,
+    };
+
+    /// The subset that every compatible server understands.
+    pub const PLAIN: Self =
+        Self { max_tokens: "max_tokens", store: false, cache_key: false, ids: IdRule::OwnOrAtMost(40), ..Self::OPENAI };
+
+    /// The differences at a server that the vendor does not run. Models behind it may choose any call IDs, and expect
+    /// them back with their thinking: Kimi rejects calls without it.
+    pub(crate) const fn elsewhere(self) -> Self {
+        let ids = if matches!(self.ids, IdRule::NineLetters) { self.ids } else { IdRule::Any };
+        let thinking_back = match self.thinking_back {
+            ThinkingBack::No => ThinkingBack::AsItCame("reasoning_content"),
+            place => place,
+        };
+        Self { store: false, cache_key: false, ids, thinking_back, ..self }
+    }
+}
