@@ -4,9 +4,10 @@ use crate::chat_body::sent;
 use crate::support::formats::{decoder, fixture};
 use crate::support::{call, decode, reply, request, result, text, thinking, tool};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Message, PartKind, Request, StreamEvent, Thinking, ThinkingLevel, ToolCall,
+    AssistantMessage, CachePolicy, Content, Message, PartKind, Request, StopReason, StreamEvent, Thinking,
+    ThinkingLevel, ToolCall,
 };
-use pinion_providers::{ModelTable, bedrock, gemini, openai_responses};
+use pinion_providers::{ModelTable, anthropic, bedrock, gemini, ollama, openai_responses};
 use serde_json::{Value, json};
 
 /// Decodes a fixture to the content that a session stores.
@@ -96,6 +97,173 @@ async fn compatible_server_gets_thinking_and_ids_as_it_sent_them() {
 }
 
 #[tokio::test]
+async fn what_a_server_adds_to_calls_and_messages_goes_back_to_its_model() {
+    let gemini = content("chat", "gemini_compatible.sse");
+    let said = sent("openai-chat", after("openai-chat", "gemini-3.8-flash", "gemini-3.8-flash", gemini.clone())).await;
+    let message = &said["messages"][1];
+    assert_eq!(
+        message["tool_calls"][0],
+        json!({ "id": "function-call-1", "type": "function", "function": { "name": "read", "arguments": "{\"path\":\"a\"}" },
+            "extra_content": { "google": { "thought_signature": "CpIB==" } } })
+    );
+    assert_eq!(message["tool_calls"][1].get("extra_content"), None);
+    assert_eq!(message["extra_content"], json!({ "google": { "thought_signature": "CqEC==" } }));
+    let mut switched = after("openai-chat", "gemini-3.8-flash", "gemini-3.8-flash", gemini.clone());
+    switched.model = "other".to_owned();
+    assert!(!sent("openai-chat", switched).await.to_string().contains("extra_content"));
+    let said = sent("mistral", after("mistral", "gemini-3.8-flash", "gemini-3.8-flash", gemini)).await;
+    assert!(!said.to_string().contains("extra_content"), "{said}");
+
+    let copilot = content("chat", "copilot.sse");
+    let said = sent("openai-chat", after("openai-chat", "gemini-3.1-pro", "gemini-3.1-pro", copilot)).await;
+    let message = &said["messages"][1];
+    assert_eq!(
+        (&message["reasoning_text"], &message["reasoning_opaque"]),
+        (&json!("A guess may do."), &json!("ZhX3=="))
+    );
+}
+
+#[tokio::test]
+async fn litellm_gets_its_blocks_and_its_long_ids_back() {
+    let claude = content("chat", "litellm_thinking.sse");
+    let said = sent("openai-chat", after("openai-chat", "claude-haiku-4-5", "claude-haiku-4-5", claude)).await;
+    let message = &said["messages"][1];
+    let block = json!({ "type": "thinking", "thinking": "I list it.", "signature": "EqQBCg==" });
+    assert_eq!((&message["thinking_blocks"], &message["reasoning_content"]), (&json!([block]), &json!("I list it.")));
+    let long = format!("call_1__thought__{}", "EpwICpkI".repeat(40));
+    let called = vec![call(&long, "list", json!({}))];
+    let said = sent("openai-chat", after("openai-chat", "claude", "claude", called)).await;
+    assert_eq!(
+        (&said["messages"][1]["tool_calls"][0]["id"], &said["messages"][2]["tool_call_id"]),
+        (&json!(long), &json!(long))
+    );
+}
+
+#[tokio::test]
+async fn thinking_in_the_content_goes_back_there() {
+    let part = |said: &Value| said["messages"][1]["content"][0].clone();
+    let databricks = content("chat", "databricks.sse");
+    let said = sent("openai-chat", after("openai-chat", "databricks-claude", "databricks-claude", databricks)).await;
+    let summary = json!([{ "type": "summary_text", "text": "Adding up.", "signature": "ErUBCk==" }]);
+    assert_eq!(part(&said), json!({ "type": "reasoning", "summary": summary }));
+    assert_eq!(said["messages"][1]["content"][1], json!({ "type": "text", "text": "Four." }));
+    assert_eq!(said["messages"][1].get("reasoning_content"), None);
+    let model = "mistral-small-2603";
+    let said = sent("mistral", after("mistral", model, model, content("chat", "mistral.sse"))).await;
+    let thinking = json!([{ "type": "text", "text": "Let me" }, { "type": "text", "text": " think." }]);
+    assert_eq!(part(&said), json!({ "type": "thinking", "thinking": thinking }));
+}
+
+fn responses(ask: &Request, quirks: &openai_responses::Quirks) -> Value {
+    let model = ModelTable::builtin().find("box", &ask.model);
+    serde_json::from_slice(&openai_responses::request_body(ask, &model, "box", quirks).unwrap()).unwrap()
+}
+
+#[test]
+fn reasoning_items_go_back_as_they_came() {
+    let item = |name: &str| {
+        let ask = after("box", "m", "m", content("responses", name));
+        responses(&ask, &openai_responses::Quirks::OPENAI)["input"][1].clone()
+    };
+    let summary = |text: &str| json!({ "type": "summary_text", "text": text });
+    assert_eq!(
+        item("thinking.sse"),
+        json!({ "id": "rs_0", "type": "reasoning", "encrypted_content": "gAAAAAB-encrypted-1",
+            "summary": [summary("**Adding**"), summary("Two and two make four.")] })
+    );
+    assert_eq!(
+        item("raw_reasoning.sse"),
+        json!({ "type": "reasoning", "id": "rs_0", "summary": [],
+            "content": [{ "type": "reasoning_text", "text": "We need the file." }] })
+    );
+    assert_eq!(
+        item("openrouter_signed.sse"),
+        json!({ "type": "reasoning", "id": "rs_0", "summary": [summary("One."), summary("Two.")], "future": { "a": 1 },
+            "encrypted_content": "early==", "signature": "EvMC==", "format": "anthropic-claude-v1" })
+    );
+    assert_eq!(
+        item("rest_at_the_end.sse"),
+        json!({ "type": "reasoning", "id": "rs_0", "summary": [summary("A plan.")], "encrypted_content": "gAAAA==" })
+    );
+}
+
+/// OpenAI looks for an item with nothing but a summary among those that it stored, and fails, also behind a gateway.
+#[test]
+fn reasoning_of_which_only_a_summary_is_known_stays_away() {
+    let ask = after("box", "m", "m", content("responses", "done_events.sse"));
+    for quirks in [openai_responses::Quirks::OPENAI, openai_responses::Quirks::PLAIN] {
+        let said = responses(&ask, &quirks);
+        assert!(!said.to_string().contains("\"reasoning\""), "{said}");
+    }
+}
+
+#[test]
+fn phases_go_back_as_they_came() {
+    let ask = after("box", "m", "m", content("responses", "phases.sse"));
+    let phases = |ask: &Request, quirks: &openai_responses::Quirks| {
+        let said = responses(ask, quirks);
+        said["input"].as_array().unwrap()[1..4].iter().map(|item| item["phase"].clone()).collect::<Vec<_>>()
+    };
+    for quirks in [openai_responses::Quirks::OPENAI, openai_responses::Quirks::PLAIN] {
+        assert_eq!(phases(&ask, &quirks), [json!("commentary"), json!("final_answer"), Value::Null]);
+    }
+    let foreign = Request { model: "other".to_owned(), ..ask };
+    assert_eq!(phases(&foreign, &openai_responses::Quirks::OPENAI), [Value::Null, Value::Null, Value::Null]);
+}
+
+#[test]
+fn reasoning_of_older_sessions_goes_back() {
+    let stored = r#"{"id":"rs_0","encrypted_content":"gAAA"}"#;
+    let ask = after("box", "m", "m", vec![thinking("Hm.", Some(stored)), Content::text("Yes.")]);
+    let summary = json!([{ "type": "summary_text", "text": "Hm." }]);
+    let expected = json!({ "type": "reasoning", "id": "rs_0", "summary": summary, "encrypted_content": "gAAA" });
+    assert_eq!(responses(&ask, &openai_responses::Quirks::OPENAI)["input"][1], expected);
+}
+
+#[test]
+fn unsigned_thinking_goes_back_where_anthropic_does_not_answer() {
+    let blocks = |content: Vec<Content>, quirks: &anthropic::Quirks| {
+        let mut ask = after("box", "kimi-k3", "kimi-k3", content);
+        ask.options.thinking = ThinkingLevel::Medium;
+        let model = ModelTable::builtin().find("box", &ask.model);
+        let body = anthropic::request_body(&ask, &model, "box", quirks).unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()["messages"][1]["content"].clone()
+    };
+    let (elsewhere, own) = (anthropic::Quirks::ELSEWHERE, anthropic::Quirks::ANTHROPIC);
+    let unsigned = content("anthropic", "unsigned.sse");
+    let said = blocks(unsigned.clone(), &elsewhere);
+    assert_eq!(said[0], json!({ "type": "thinking", "thinking": "I list it.", "signature": "" }));
+    assert_eq!(said[1]["id"], "functions.list:0");
+    assert_eq!(blocks(unsigned, &own)[0]["type"], "tool_use");
+    let signed = vec![thinking("Hm.", Some("S")), Content::text("a")];
+    assert_eq!(blocks(signed, &elsewhere)[0]["signature"], "S");
+}
+
+#[test]
+fn unsigned_thinking_of_an_interrupted_reply_stays_away() {
+    let mut ask = after("box", "m", "m", vec![Content::text("So far"), thinking("Hm", None)]);
+    ask.options.cache = CachePolicy::Off;
+    let Message::Assistant(reply) = &*ask.messages[1] else { unreachable!() };
+    let cut = AssistantMessage { stop_reason: StopReason::Aborted, ..reply.clone() };
+    ask.messages[1] = Message::Assistant(cut).into();
+    let model = ModelTable::builtin().find("box", &ask.model);
+    let body = anthropic::request_body(&ask, &model, "box", &anthropic::Quirks::ELSEWHERE).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "So far" }]));
+}
+
+#[test]
+fn signature_of_text_goes_back_on_the_text() {
+    let ask = after("gemini", "gemini-3.8-flash", "gemini-3.8-flash", content("gemini", "signed_text.sse"));
+    let model = ModelTable::builtin().find("gemini", &ask.model);
+    let body: Value = serde_json::from_slice(&gemini::request_body(&ask, &model, "gemini").unwrap()).unwrap();
+    let parts = &body["contents"][1]["parts"];
+    assert_eq!(parts[0], json!({ "text": "Let me look.", "thoughtSignature": "CsAB==" }));
+    assert_eq!(parts[1]["thoughtSignature"], "CsQB==");
+    assert_eq!(parts[1]["functionCall"]["args"], json!({ "path": "a" }));
+}
+
+#[tokio::test]
 async fn deepseek_gets_thinking_with_every_message_while_it_thinks() {
     let ask = |level| {
         let mut ask = after("deepseek", "deepseek-chat", "deepseek-v4-flash", content("chat", "deepseek_tools.sse"));
@@ -126,6 +294,20 @@ fn model_is_recognized_by_the_name_in_the_request() {
     let body = openai_responses::request_body(&ask, &model, "azure", &quirks).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!((&body["input"][1]["type"], &body["input"][1]["id"]), (&json!("reasoning"), &json!("rs_a")));
+}
+
+#[test]
+fn fields_of_ollamas_calls_go_back_as_they_came() {
+    let ask = after("ollama", "gemini-3", "gemini-3", content("ollama", "signed_call.ndjson"));
+    let call = |ask: &Request| {
+        let model = ModelTable::builtin().find("ollama", &ask.model);
+        let body = ollama::request_body(ask, &model, "ollama").unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()["messages"][1]["tool_calls"][0].clone()
+    };
+    let function = json!({ "name": "read", "arguments": { "path": "a" } });
+    assert_eq!(call(&ask), json!({ "id": "call_1", "function": function, "thought_signature": "EvMC==" }));
+    let foreign = Request { model: "other".to_owned(), ..ask };
+    assert_eq!(call(&foreign), json!({ "id": "call_1", "function": function }));
 }
 
 #[test]

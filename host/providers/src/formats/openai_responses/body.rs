@@ -1,20 +1,18 @@
 //! The request body.
 
-use super::encrypted::EncryptedItem;
+use super::stored::{self, is_self_contained, item_of, phase_of};
 use crate::formats::conversation::{
     CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
     is_web_image, steps,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, Request, Thinking, ThinkingLevel, ToolChoice, ToolDefinition,
+    AssistantMessage, CachePolicy, Content, Image, Request, ThinkingLevel, ToolChoice, ToolDefinition,
     ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
-
-const IDS: IdRule = IdRule::AtMost(64);
 
 /// The smallest output limit that the vendor accepts, in tokens.
 const MIN_OUTPUT: u64 = 16;
@@ -26,21 +24,33 @@ pub struct Quirks {
     pub cache_key: bool,
     /// Accepts `prompt_cache_options` and breakpoints, for models that support them.
     pub cache_options: bool,
-    /// Accepts `phase` on the model's messages.
-    pub phases: bool,
     /// Accepts `reasoning.summary`, without which some models reveal no thinking.
     pub summaries: bool,
     /// Accepts images in tool results. Otherwise they follow in a user message.
     pub images_in_results: bool,
+    /// The constraint on tool call IDs.
+    pub(crate) ids: IdRule,
 }
 
 impl Quirks {
     /// OpenAI itself.
-    pub const OPENAI: Self =
-        Self { cache_key: true, cache_options: true, phases: true, summaries: true, images_in_results: true };
+    pub const OPENAI: Self = Self {
+        cache_key: true,
+        cache_options: true,
+        summaries: true,
+        images_in_results: true,
+        ids: IdRule::AtMost(64),
+    };
 
     /// The subset that every compatible server understands.
-    pub const PLAIN: Self = Self { cache_key: false, cache_options: false, phases: false, ..Self::OPENAI };
+    pub const PLAIN: Self =
+        Self { cache_key: false, cache_options: false, ids: IdRule::OwnOrAtMost(64), ..Self::OPENAI };
+
+    /// The differences at a server that the vendor does not run.
+    pub(crate) const fn elsewhere(self) -> Self {
+        let Self { summaries, images_in_results, .. } = self;
+        Self { summaries, images_in_results, ..Self::PLAIN }
+    }
 }
 
 /// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
@@ -138,7 +148,7 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    let ids = CallIds::of(request, model, provider, IDS);
+    let ids = CallIds::of(request, model, provider, quirks.ids);
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
@@ -147,9 +157,7 @@ fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirk
                     items.push(Item::Message { role: "user", content, phase: None });
                 }
             }
-            ConversationStep::Reply(reply) => {
-                reply_items(reply, is_own(reply, provider, model), quirks, &ids, &mut items)
-            }
+            ConversationStep::Reply(reply) => reply_items(reply, is_own(reply, provider, model), &ids, &mut items),
             ConversationStep::Result(result) => {
                 items.push(result_item(result, model, quirks, &ids, &mut pending_images))
             }
@@ -175,29 +183,19 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
     }
 }
 
-/// Converts a reply's parts in order. Thinking returns only to the model that produced it, and only before the items
-/// that followed it.
-fn reply_items<'a>(
-    reply: &'a AssistantMessage,
-    is_own: bool,
-    quirks: &Quirks,
-    ids: &CallIds<'a>,
-    items: &mut Vec<Item<'a>>,
-) {
-    let last_call = reply.content.iter().rposition(|part| matches!(part, Content::ToolCall(_)));
+/// Converts a reply's parts in order. Thinking and phases return only to the model that produced them, and thinking only
+/// before the items that followed it.
+fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, ids: &CallIds<'a>, items: &mut Vec<Item<'a>>) {
     let before = items.len();
-    for (at, part) in reply.content.iter().enumerate() {
+    for part in &reply.content {
         match part {
             Content::Text { text } if has_text(text) => {
-                let is_final = last_call.is_none_or(|call| call < at);
-                let phase = if is_final { "final_answer" } else { "commentary" };
-                items.push(Item::Message {
-                    role: "assistant",
-                    content: vec![Part::OutputText { text }],
-                    phase: (quirks.phases && is_own).then_some(phase),
-                });
+                items.push(Item::Message { role: "assistant", content: vec![Part::OutputText { text }], phase: None });
             }
-            Content::Thinking(thinking) if is_own => items.extend(reasoning_item(thinking)),
+            Content::Thinking(thinking) if is_own => match phase_of(thinking) {
+                Some(phase) => set_phase(&mut items[before..], &phase),
+                None => items.extend(item_of(thinking).filter(is_self_contained).map(Item::Reasoning)),
+            },
             Content::ToolCall(call) => items.push(Item::FunctionCall {
                 call_id: ids.get(&call.id),
                 name: &call.name,
@@ -206,20 +204,20 @@ fn reply_items<'a>(
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
     }
-    while items.len() > before && matches!(items.last(), Some(Item::Reasoning { .. })) {
+    while items.len() > before && matches!(items.last(), Some(Item::Reasoning(_))) {
         items.pop();
     }
 }
 
-/// Restores the encrypted item that the decoder stored as a signature.
-fn reasoning_item(thinking: &Thinking) -> Option<Item<'_>> {
-    let item: EncryptedItem<'_> = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
-    let summary = has_text(&thinking.text).then_some(Summary { r#type: "summary_text", text: &thinking.text });
-    Some(Item::Reasoning {
-        id: item.id,
-        summary: summary.into_iter().collect(),
-        encrypted_content: item.encrypted_content,
-    })
+/// Sets the phase of the last message without one, which may be several texts.
+fn set_phase(items: &mut [Item<'_>], of_message: &str) {
+    let is_message = |item: &Item<'_>| matches!(item, Item::Message { phase: None, .. });
+    let texts = items.iter_mut().rev().skip_while(|item| !is_message(item)).take_while(|item| is_message(item));
+    for text in texts {
+        if let Item::Message { phase, .. } = text {
+            *phase = Some(of_message.to_owned());
+        }
+    }
 }
 
 fn result_item<'a>(
@@ -297,14 +295,9 @@ enum Item<'a> {
     Message {
         role: &'static str,
         content: Vec<Part<'a>>,
-        /// Commentary or final answer. Newer models perform worse without it.
+        /// As it came. Newer models perform worse without it.
         #[serde(skip_serializing_if = "Option::is_none")]
-        phase: Option<&'static str>,
-    },
-    Reasoning {
-        id: Cow<'a, str>,
-        summary: Vec<Summary<'a>>,
-        encrypted_content: Cow<'a, str>,
+        phase: Option<String>,
     },
     FunctionCall {
         call_id: Cow<'a, str>,
@@ -315,12 +308,9 @@ enum Item<'a> {
         call_id: Cow<'a, str>,
         output: Output<'a>,
     },
-}
-
-#[derive(Serialize)]
-struct Summary<'a> {
-    r#type: &'static str,
-    text: &'a str,
+    /// As it came, with its type.
+    #[serde(untagged)]
+    Reasoning(stored::Item),
 }
 
 #[derive(Serialize)]

@@ -3,9 +3,13 @@
 //! OpenAI numbers the items of a reply and gives each an ID, and so does not need both. Compatible servers count from
 //! anywhere, send only one of the two, or change an item's ID from event to event. An item that is mistaken for a new one
 //! would repeat its text or its call.
+//!
+//! Everything comes several times: in deltas, at the end of a text, of its item, and of the reply. Any of these may be
+//! missing, so each repetition is compared with what was streamed, and only its rest counts.
 
 use crate::decode::{MAX_PARTS, too_many_parts};
 use pinion_protocol::ProviderError;
+use std::borrow::Cow;
 
 /// The limit on the length of a stored ID, in bytes; a longer one counts as unknown.
 const MAX_ID: usize = 4096;
@@ -33,9 +37,26 @@ struct Item {
     at: Option<u64>,
     id: String,
     call_id: String,
-    /// The size of the text that was streamed, in bytes.
-    streamed: usize,
+    /// Its texts, in the order in which they began.
+    texts: Vec<Text>,
     is_done: bool,
+}
+
+/// A text as far as it was streamed.
+#[derive(Debug)]
+struct Text {
+    index: u64,
+    length: usize,
+    hash: u64,
+    is_done: bool,
+}
+
+/// The part of a complete text that was not streamed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rest<'a> {
+    None,
+    /// The text with this index continues.
+    More(u64, &'a str),
 }
 
 /// The items of one reply, identified by the order in which they began.
@@ -47,12 +68,7 @@ impl Items {
     pub(super) fn get_or_begin(&mut self, kind: Kind, name: Name<'_>) -> Result<usize, ProviderError> {
         let key = match self.find(kind, name) {
             Some(key) => key,
-            None if self.0.len() == MAX_PARTS => return Err(too_many_parts()),
-            None => {
-                let (id, call_id) = (String::new(), String::new());
-                self.0.push(Item { kind, at: None, id, call_id, streamed: 0, is_done: false });
-                self.0.len() - 1
-            }
+            None => self.begin(kind)?,
         };
         let item = &mut self.0[key];
         item.at = item.at.or(name.at);
@@ -64,9 +80,19 @@ impl Items {
         Ok(key)
     }
 
+    /// Adds an item. Fails if there are too many.
+    pub(super) fn begin(&mut self, kind: Kind) -> Result<usize, ProviderError> {
+        if self.0.len() == MAX_PARTS {
+            return Err(too_many_parts());
+        }
+        let (id, call_id) = (String::new(), String::new());
+        self.0.push(Item { kind, at: None, id, call_id, texts: Vec::new(), is_done: false });
+        Ok(self.0.len() - 1)
+    }
+
     /// Returns the item that ends, whose entire text has `size` bytes, or a new one.
     pub(super) fn end(&mut self, kind: Kind, name: Name<'_>, size: usize) -> Result<usize, ProviderError> {
-        let unnamed = || self.rfind(kind, |item| !item.is_done && item.streamed > 0 && item.streamed == size);
+        let unnamed = || self.rfind(kind, |item| !item.is_done && item.streamed() > 0 && item.streamed() == size);
         let key = match self.find(kind, name).or_else(unnamed) {
             Some(key) => key,
             None => self.get_or_begin(kind, name)?,
@@ -75,25 +101,93 @@ impl Items {
         Ok(key)
     }
 
-    /// Counts streamed text.
-    pub(super) fn grow(&mut self, key: usize, size: usize) {
-        self.0[key].streamed += size;
+    /// Finds the items of a complete list, each with its kind, its name and the size of its text: by name, by size, or else
+    /// in order. An item that is not found was not streamed.
+    pub(super) fn pair(&self, list: &[(Kind, Name<'_>, usize)]) -> Vec<Option<usize>> {
+        let mut pairs: Vec<Option<usize>> = vec![None; list.len()];
+        let mut is_free = vec![true; self.0.len()];
+        let by_name = |item: &Item, name: Name<'_>, _| same(&item.call_id, name.call_id) || same(&item.id, name.id);
+        let by_size = |item: &Item, _: Name<'_>, size| size > 0 && item.streamed() == size;
+        let in_order = |_: &Item, _: Name<'_>, _| true;
+        let passes: [&Fits; 3] = [&by_name, &by_size, &in_order];
+        for fits in passes {
+            for (pair, (kind, name, size)) in pairs.iter_mut().zip(list).filter(|(pair, _)| pair.is_none()) {
+                *pair = (0..self.0.len()).find(|key| {
+                    let item = &self.0[*key];
+                    is_free[*key] && item.kind == *kind && !item.conflicts(*name) && fits(item, *name, *size)
+                });
+                if let Some(key) = pair {
+                    is_free[*key] = false;
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Adds streamed text.
+    pub(super) fn grow(&mut self, key: usize, index: u64, text: &str) -> Result<(), ProviderError> {
+        let texts = &mut self.0[key].texts;
+        let at = match texts.iter().rposition(|known| known.index == index) {
+            Some(at) => at,
+            None if texts.len() == MAX_PARTS => return Err(too_many_parts()),
+            None => {
+                texts.push(Text { index, length: 0, hash: EMPTY, is_done: false });
+                texts.len() - 1
+            }
+        };
+        let known = &mut texts[at];
+        (known.length, known.hash) = (known.length + text.len(), hashed(known.hash, text.as_bytes()));
+        Ok(())
+    }
+
+    /// Returns the item with this name, or the one in which the text was streamed, or a new one.
+    pub(super) fn of_text(&mut self, kind: Kind, name: Name<'_>, text: &str) -> Result<usize, ProviderError> {
+        let is_it = |item: &Item| item.texts.iter().any(|known| known.is(text));
+        match self.find(kind, name).or_else(|| self.rfind(kind, is_it)) {
+            Some(key) => Ok(key),
+            None => self.get_or_begin(kind, name),
+        }
+    }
+
+    /// Returns the rest of a text that is now complete. Several events may say so.
+    pub(super) fn rest<'a>(&mut self, key: usize, index: u64, text: &'a str) -> Rest<'a> {
+        let texts = &mut self.0[key].texts;
+        let mut matched: Vec<bool> = texts.iter().map(|text| text.is_done).collect();
+        let rest = match rest_of(texts, &mut matched, index, text) {
+            Rest::More(new, _) if new == index && texts.iter().any(|text| text.is_done && text.index == index) => {
+                Rest::None
+            }
+            rest => rest,
+        };
+        texts.iter_mut().zip(matched).for_each(|(text, is_done)| text.is_done = is_done);
+        rest
+    }
+
+    /// Returns the rests of all texts of an item, which are now complete.
+    pub(super) fn rests<'a>(&self, key: usize, list: &'a [(u64, Cow<'a, str>)]) -> Vec<Rest<'a>> {
+        let texts = &self.0[key].texts;
+        let mut matched = vec![false; texts.len()];
+        list.iter().map(|(index, text)| rest_of(texts, &mut matched, *index, text)).collect()
+    }
+
+    /// Returns the index of the item's last text.
+    pub(super) fn last_index(&self, key: usize) -> Option<u64> {
+        self.0[key].texts.iter().map(|text| text.index).max()
     }
 
     /// Returns whether text of the item was streamed.
     pub(super) fn has_streamed(&self, key: usize) -> bool {
-        self.0[key].streamed > 0
+        self.0[key].streamed() > 0
     }
 
     fn find(&self, kind: Kind, name: Name<'_>) -> Option<usize> {
-        let same = |a: &str, b: &str| !a.is_empty() && a == b;
-        let conflicts =
-            |item: &Item| !name.call_id.is_empty() && !item.call_id.is_empty() && item.call_id != name.call_id;
         let is_unnamed = name.at.is_none() && name.id.is_empty() && name.call_id.is_empty();
         self.rfind(kind, |item| same(&item.call_id, name.call_id))
-            .or_else(|| self.rfind(kind, |item| same(&item.id, name.id) && !conflicts(item)))
+            .or_else(|| self.rfind(kind, |item| same(&item.id, name.id) && !item.conflicts(name)))
             .or_else(|| {
-                self.rfind(kind, |item| name.at.is_some() && item.at == name.at && !item.is_done && !conflicts(item))
+                self.rfind(kind, |item| {
+                    name.at.is_some() && item.at == name.at && !item.is_done && !item.conflicts(name)
+                })
             })
             .or_else(|| self.rfind(kind, |item| is_unnamed && !item.is_done))
     }
@@ -101,6 +195,72 @@ impl Items {
     fn rfind(&self, kind: Kind, is_it: impl Fn(&Item) -> bool) -> Option<usize> {
         self.0.iter().rposition(|item| item.kind == kind && is_it(item))
     }
+}
+
+impl Item {
+    /// The size of the text that was streamed, in bytes.
+    fn streamed(&self) -> usize {
+        self.texts.iter().map(|text| text.length).sum()
+    }
+
+    /// Returns whether the name is certainly that of another call.
+    fn conflicts(&self, name: Name<'_>) -> bool {
+        !name.call_id.is_empty() && !self.call_id.is_empty() && self.call_id != name.call_id
+    }
+}
+
+/// Returns whether an item may be the one with this name and size.
+type Fits = dyn Fn(&Item, Name<'_>, usize) -> bool;
+
+fn same(a: &str, b: &str) -> bool {
+    !a.is_empty() && a == b
+}
+
+/// Finds the streamed text that a complete one continues, and returns the rest: the same text, whatever its index; the
+/// text with its index; its beginning; or else any, because servers renumber and shorten them. `matched` marks the texts
+/// that are taken. Only a text that is left over is new.
+fn rest_of<'a>(texts: &[Text], matched: &mut [bool], index: u64, text: &'a str) -> Rest<'a> {
+    let is_equal = |known: &Text| known.is(text);
+    let has_index = |known: &Text| known.index == index;
+    let starts = |known: &Text| known.starts(text);
+    let tests: [&dyn Fn(&Text) -> bool; 4] = [&is_equal, &has_index, &starts, &|_| true];
+    let free = |fits: &&dyn Fn(&Text) -> bool| (0..texts.len()).find(|at| !matched[*at] && fits(&texts[*at]));
+    match tests.iter().find_map(free) {
+        Some(at) => {
+            matched[at] = true;
+            let known = &texts[at];
+            if starts(known) { Rest::of(known.index, &text[known.length..]) } else { Rest::None }
+        }
+        None if texts.iter().any(is_equal) => Rest::None,
+        None => Rest::of(index, text),
+    }
+}
+
+impl Text {
+    /// Returns whether this is the text, as far as a hash can tell.
+    fn is(&self, text: &str) -> bool {
+        self.length == text.len() && self.starts(text)
+    }
+
+    /// Returns whether the text begins with this one.
+    fn starts(&self, text: &str) -> bool {
+        let start = text.as_bytes().get(..self.length).filter(|_| text.is_char_boundary(self.length));
+        start.is_some_and(|start| hashed(EMPTY, start) == self.hash)
+    }
+}
+
+impl<'a> Rest<'a> {
+    fn of(index: u64, text: &'a str) -> Self {
+        if text.is_empty() { Self::None } else { Self::More(index, text) }
+    }
+}
+
+/// The hash of an empty text.
+const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Continues a hash (FNV-1a) with more bytes.
+fn hashed(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -115,7 +275,7 @@ mod tests {
     fn items_are_known_by_number_or_id() {
         let mut items = Items::default();
         let first = items.get_or_begin(Kind::Message, named(Some(1), "a", "")).unwrap();
-        items.grow(first, 5);
+        items.grow(first, 0, "hello").unwrap();
         assert_eq!(items.get_or_begin(Kind::Message, named(Some(1), "changed", "")).unwrap(), first);
         assert_eq!(items.get_or_begin(Kind::Message, named(None, "a", "")).unwrap(), first);
         assert_eq!(items.end(Kind::Message, named(Some(7), "other", ""), 5).unwrap(), first);
@@ -148,5 +308,35 @@ mod tests {
         let id = "x".repeat(MAX_ID + 1);
         items.get_or_begin(Kind::Message, named(Some(0), &id, "")).unwrap();
         assert!(items.0[0].id.is_empty());
+    }
+
+    #[test]
+    fn only_the_rest_of_a_complete_text_is_new() {
+        let mut items = Items::default();
+        let key = items.begin(Kind::Message).unwrap();
+        items.grow(key, 1, "he").unwrap();
+        let list = [(0, Cow::Borrowed("hello")), (1, Cow::Borrowed("more"))];
+        assert_eq!(items.rests(key, &list), [Rest::More(1, "llo"), Rest::More(1, "more")]);
+        assert_eq!(items.rest(key, 1, "he"), Rest::None);
+        assert_eq!(items.rest(key, 1, "changed"), Rest::None);
+        assert_eq!(items.rest(key, 2, "more"), Rest::More(2, "more"));
+        let changed = [(0, Cow::Borrowed("another text")), (1, Cow::Borrowed("hé"))];
+        assert_eq!(items.rests(key, &changed), [Rest::None, Rest::More(1, "hé")]);
+    }
+
+    #[test]
+    fn complete_list_is_paired_by_name_by_size_and_in_order() {
+        let mut items = Items::default();
+        let first = items.get_or_begin(Kind::Message, named(Some(0), "a", "")).unwrap();
+        let second = items.get_or_begin(Kind::Message, named(Some(1), "b", "")).unwrap();
+        let call = items.get_or_begin(Kind::Call, named(Some(2), "", "c1")).unwrap();
+        items.grow(first, 0, "four").unwrap();
+        items.grow(second, 0, "seven!!").unwrap();
+        let pairs = |list: &[(Kind, Name<'_>, usize)]| items.pair(list);
+        let other = |call_id| (Kind::Call, named(None, "", call_id), 0);
+        assert_eq!(pairs(&[(Kind::Message, named(None, "b", ""), 1), other("c2")]), [Some(second), None]);
+        assert_eq!(pairs(&[(Kind::Message, named(None, "x", ""), 7), other("c1")]), [Some(second), Some(call)]);
+        let message = |id| (Kind::Message, named(None, id, ""), 1);
+        assert_eq!(pairs(&[message("x"), message("a"), message("y")]), [Some(second), Some(first), None]);
     }
 }

@@ -1,14 +1,23 @@
 //! The reply decoder.
 
-use super::encrypted::EncryptedItem;
-use super::items::{Items, Kind, Name};
-use crate::decode::json::{self, parse};
-use crate::decode::{Parts, ReplyState, began_again};
+use super::items::{Items, Kind, Name, Rest};
+use super::stored::{self, Item};
+use super::wire::{Event, OutputItem, Response};
+use crate::decode::json::parse;
+use crate::decode::{MAX_PARTS, MAX_SIGNATURE, Parts, ReplyState, began_again, too_large_signature, too_many_parts};
+use crate::formats::stop_reason::{blocked, unlisted};
 use crate::transport::classify_object;
-use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
-use serde::Deserialize;
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Distinguishes the raw texts of a reasoning item from its summaries, which are numbered apart.
+const RAW: u64 = 1 << 32;
+
+/// The limit on the length of a phase, in bytes.
+const MAX_PHASE: usize = 64;
 
 /// The state of one reply.
 #[derive(Debug)]
@@ -19,19 +28,35 @@ pub struct Reply {
     id: String,
     /// The last readable reasoning item, and the index of the text within it.
     thinking: Option<(usize, u64)>,
+    /// The reasoning items that have not ended, as they came.
+    reasoning: BTreeMap<usize, Item>,
+    /// The phases of the messages that have not ended.
+    phases: BTreeMap<usize, String>,
+    /// The size of all reasoning items, in bytes.
+    stored: usize,
 }
 
 /// An item, or a part of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Key {
     Text(usize, u64),
+    /// The phase of a message.
+    Phase(usize),
     Thinking(usize),
     Call(usize),
 }
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { parts: Parts::new(id_seed), items: Items::default(), id: String::new(), thinking: None }
+        Self {
+            parts: Parts::new(id_seed),
+            items: Items::default(),
+            id: String::new(),
+            thinking: None,
+            reasoning: BTreeMap::new(),
+            phases: BTreeMap::new(),
+            stored: 0,
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -39,45 +64,70 @@ impl ReplyState for Reply {
     }
 
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        if self.parts.ended() || data.trim_ascii() == b"[DONE]" {
+        if self.parts.ended() {
             return Ok(());
         }
         let event: Event<'_> = parse(data)?;
         let name = Name { at: event.output_index, id: &event.item_id, call_id: "" };
         let part = event.content_index.unwrap_or_default();
         match &*event.kind {
-            "error" => return Err(failure(event.error.as_ref(), &event.code, &event.message)),
+            "" if event.object == "response" => self.end(parse(data)?, "", events)?,
+            // Gateways omit the type.
+            "error" | "" if event.kind == "error" || event.error.as_ref().is_some_and(|error| !error.is_null()) => {
+                return Err(failure(event.error.as_ref(), &event.code, &event.message));
+            }
             "response.created" | "response.in_progress" | "response.queued" => {
                 self.begin(&event.response.unwrap_or_default(), events)?;
             }
-            "response.output_item.added" => {
-                self.item_added(event.output_index, &event.item.unwrap_or_default(), events)?;
-            }
+            "response.output_item.added" => self.item_added(event.output_index, event.item, events)?,
             "response.output_text.delta" | "response.refusal.delta" => {
                 let item = self.items.get_or_begin(Kind::Message, name)?;
-                self.items.grow(item, event.delta.len());
-                self.write(Key::Text(item, part), &event.delta, events)?;
+                self.write(item, part, &event.delta, events)?;
             }
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+            "response.output_text.done" => self.text_done(name, part, &event.text, events)?,
+            "response.refusal.done" => self.text_done(name, part, &event.refusal, events)?,
+            "response.content_part.done" => {
+                self.text_done(name, part, &event.part.unwrap_or_default().into_text(), events)?;
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_summary.delta" => {
                 let item = self.items.get_or_begin(Kind::Reasoning, name)?;
-                self.items.grow(item, event.delta.len());
                 self.think(item, event.summary_index.unwrap_or(part), &event.delta, events)?;
             }
+            "response.reasoning_text.delta" | "response.reasoning.delta" => {
+                let item = self.items.get_or_begin(Kind::Reasoning, name)?;
+                self.think(item, RAW + part, &event.delta, events)?;
+            }
+            "response.reasoning_summary_text.done" => {
+                self.thought_done(name, event.summary_index.unwrap_or(part), &event.text, events)?;
+            }
+            "response.reasoning_text.done" => self.thought_done(name, RAW + part, &event.text, events)?,
             "response.function_call_arguments.delta" => {
                 let item = self.items.get_or_begin(Kind::Call, name)?;
-                self.parts.add(&Key::Call(item), &event.delta, events);
+                self.argue(item, &event.delta, events)?;
             }
-            "response.output_item.done" => {
-                self.item_done(event.output_index, event.item.unwrap_or_default(), events)?
+            "response.function_call_arguments.done" => {
+                let item = self.items.of_text(Kind::Call, name, &event.arguments)?;
+                if let Rest::More(_, rest) = self.items.rest(item, 0, &event.arguments) {
+                    self.argue(item, rest, events)?;
+                }
             }
-            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-                self.end(&event.kind, event.response.unwrap_or_default(), events)?;
+            "response.output_item.done" => self.item_done(event.output_index, event.item, events)?,
+            kind if is_end(kind) || event.response.as_ref().is_some_and(Response::has_ended) => {
+                self.end(event.response.unwrap_or_default(), kind, events)?;
             }
-            // Redundant ends, the vendor's own tools, and future events.
+            // The vendor's own tools, and future events.
             _ => {}
         }
         Ok(())
     }
+}
+
+/// Returns whether an event ends the reply, whatever the status in it.
+fn is_end(kind: &str) -> bool {
+    matches!(
+        kind,
+        "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" | "response.done"
+    )
 }
 
 impl Reply {
@@ -95,15 +145,27 @@ impl Reply {
     fn item_added(
         &mut self,
         at: Option<u64>,
-        item: &OutputItem<'_>,
+        raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
+        let Some(raw) = raw else { return Ok(()) };
+        let item = OutputItem::read(raw);
         let Some(kind) = item.kind() else { return Ok(()) };
         let key = self.items.get_or_begin(kind, item.name(at))?;
-        if kind == Kind::Call {
-            self.begin_call(Key::Call(key), item, events)?;
+        match kind {
+            Kind::Call => self.begin_call(Key::Call(key), &item, events),
+            Kind::Reasoning => self.store(key, raw),
+            Kind::Message => {
+                self.phase(key, &item);
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    fn phase(&mut self, key: usize, item: &OutputItem<'_>) {
+        if (1..=MAX_PHASE).contains(&item.phase.len()) {
+            self.phases.insert(key, item.phase.clone().into_owned());
+        }
     }
 
     fn begin_call(
@@ -120,22 +182,58 @@ impl Reply {
         self.parts.begin(key, kind, events)
     }
 
-    fn write(&mut self, key: Key, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    /// Appends arguments. A call that has not begun gets them with its end.
+    fn argue(&mut self, item: usize, arguments: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let key = Key::Call(item);
+        if !self.parts.is_open(&key) {
+            return Ok(());
+        }
+        self.items.grow(item, 0, arguments)?;
+        self.parts.add(&key, arguments, events);
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        item: usize,
+        index: u64,
+        text: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         if text.is_empty() {
             return Ok(());
         }
+        let key = Key::Text(item, index);
         if !self.parts.is_open(&key) {
             self.parts.begin(key, PartKind::Text, events)?;
         }
+        self.items.grow(item, index, text)?;
         self.parts.add(&key, text, events);
         Ok(())
+    }
+
+    fn text_done(
+        &mut self,
+        name: Name<'_>,
+        index: u64,
+        text: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let item = self.items.of_text(Kind::Message, name, text)?;
+        match self.items.rest(item, index, text) {
+            Rest::More(index, rest) => self.write(item, index, rest, events),
+            Rest::None => Ok(()),
+        }
     }
 
     /// Appends readable thinking. An item may have several texts, which a blank line separates.
     fn think(
         &mut self,
         item: usize,
-        text_at: u64,
+        index: u64,
         text: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
@@ -146,80 +244,132 @@ impl Reply {
         if !self.parts.is_open(&key) {
             self.parts.begin(key, PartKind::Thinking, events)?;
         }
-        if self.thinking.is_some_and(|(known, last)| known == item && last != text_at) {
+        if self.thinking.is_some_and(|(known, last)| known == item && last != index) {
             self.parts.add(&key, "\n\n", events);
         }
-        self.thinking = Some((item, text_at));
+        self.thinking = Some((item, index));
+        self.items.grow(item, index, text)?;
         self.parts.add(&key, text, events);
         Ok(())
     }
 
-    /// Handles a complete item. Servers that do not stream its content include all of it here; of others, nothing is
-    /// written a second time.
+    fn thought_done(
+        &mut self,
+        name: Name<'_>,
+        index: u64,
+        text: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let item = self.items.of_text(Kind::Reasoning, name, text)?;
+        match self.items.rest(item, index, text) {
+            Rest::More(index, rest) => self.think(item, index, rest, events),
+            Rest::None => Ok(()),
+        }
+    }
+
     fn item_done(
         &mut self,
         at: Option<u64>,
-        item: OutputItem<'_>,
+        raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
+        let Some(raw) = raw else { return Ok(()) };
+        let item = OutputItem::read(raw);
         let Some(kind) = item.kind() else { return Ok(()) };
         let key = self.items.end(kind, item.name(at), item.size())?;
+        self.complete(key, kind, item, raw, events)
+    }
+
+    /// Adds what was not streamed of a complete item, and ends it. The reply repeats its items at its end, so that an item
+    /// without its content waits for that.
+    fn complete(
+        &mut self,
+        key: usize,
+        kind: Kind,
+        item: OutputItem<'_>,
+        raw: &RawValue,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         match kind {
-            Kind::Reasoning => self.end_thinking(key, item, events),
-            Kind::Message => {
-                let is_new = !self.items.has_streamed(key);
-                for (part, content) in item.content.iter().enumerate().filter(|_| is_new) {
-                    self.items.grow(key, content.size());
-                    self.write(Key::Text(key, part as u64), &content.text, events)?;
-                    self.write(Key::Text(key, part as u64), &content.refusal, events)?;
+            Kind::Reasoning => {
+                for rest in self.items.rests(key, &texts(item)?) {
+                    if let Rest::More(index, rest) = rest {
+                        self.think(key, index, rest, events)?;
+                    }
                 }
-                self.parts.end_parts(|part| matches!(part, Key::Text(item, _) if *item == key), events);
-                Ok(())
+                self.store(key, raw)?;
+                let is_encrypted = self.reasoning.get(&key).is_some_and(stored::is_encrypted);
+                if is_encrypted { self.end_thinking(key, events) } else { Ok(()) }
+            }
+            Kind::Message => {
+                self.phase(key, &item);
+                for rest in self.items.rests(key, &texts(item)?) {
+                    if let Rest::More(index, rest) = rest {
+                        self.write(key, index, rest, events)?;
+                    }
+                }
+                self.end_message(key, events)
             }
             Kind::Call => {
-                let key = Key::Call(key);
-                self.begin_call(key, &item, events)?;
-                self.parts.set_initial(&key, item.arguments.into_owned());
-                self.parts.end_part(&key, events);
+                self.begin_call(Key::Call(key), &item, events)?;
+                if let Rest::More(_, rest) = self.items.rest(key, 0, &item.arguments) {
+                    self.argue(key, rest, events)?;
+                }
+                if self.items.has_streamed(key) {
+                    self.parts.end_part(&Key::Call(key), events);
+                }
                 Ok(())
             }
         }
     }
 
-    /// Ends a reasoning item and stores its encrypted form as a signature.
-    fn end_thinking(
-        &mut self,
-        item_key: usize,
-        item: OutputItem<'_>,
-        events: &mut Vec<StreamEvent>,
-    ) -> Result<(), ProviderError> {
-        let key = Key::Thinking(item_key);
-        if !self.parts.has_begun(&key) {
-            for (text_at, text) in item.summary.iter().chain(&item.content).enumerate() {
-                self.think(item_key, text_at as u64, &text.text, events)?;
-            }
-        }
-        if !item.encrypted_content.is_empty() {
-            if !self.parts.has_begun(&key) {
+    /// Ends a message, and stores its phase as the signature of a part after it.
+    fn end_message(&mut self, item: usize, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.parts.end_parts(|part| matches!(part, Key::Text(message, _) if *message == item), events);
+        let key = Key::Phase(item);
+        match self.phases.remove(&item).filter(|_| self.items.has_streamed(item) && !self.parts.has_begun(&key)) {
+            Some(phase) => {
                 self.parts.begin(key, PartKind::RedactedThinking, events)?;
+                self.parts.sign(&key, &stored::of_phase(&phase))?;
+                self.parts.end_part(&key, events);
+                Ok(())
             }
-            let encrypted = EncryptedItem { id: item.id, encrypted_content: item.encrypted_content };
-            let signature = serde_json::to_string(&encrypted)
-                .map_err(|error| ProviderError::Malformed { message: error.to_string() })?;
-            self.parts.sign(&key, &signature)?;
+            None => Ok(()),
         }
+    }
+
+    /// Keeps a reasoning item as it came.
+    fn store(&mut self, key: usize, raw: &RawValue) -> Result<(), ProviderError> {
+        self.stored += raw.get().len();
+        if self.stored > MAX_SIGNATURE {
+            return Err(too_large_signature());
+        }
+        let fields: Item = serde_json::from_str(raw.get()).unwrap_or_default();
+        stored::take_over(self.reasoning.entry(key).or_default(), fields);
+        Ok(())
+    }
+
+    /// Ends a reasoning item, and stores it as a signature.
+    fn end_thinking(&mut self, item: usize, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let key = Key::Thinking(item);
+        let is_raw = self.items.last_index(item).is_some_and(|index| index >= RAW);
+        let stored = self.reasoning.remove(&item).and_then(|stored| stored::to_signature(stored, is_raw));
+        let signature = stored.unwrap_or_default();
+        if !signature.is_empty() && !self.parts.has_begun(&key) {
+            self.parts.begin(key, PartKind::RedactedThinking, events)?;
+        }
+        self.parts.sign(&key, &signature)?;
         self.parts.end_part(&key, events);
         Ok(())
     }
 
-    fn end(&mut self, kind: &str, response: Response<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    /// Handles the end of the reply, which repeats all of its items, or on some servers has them alone.
+    fn end(&mut self, response: Response<'_>, kind: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         self.parts.start(Some(&response.model), events);
-        if self.parts.is_empty() {
-            // Some servers stream nothing but the end.
-            for (at, item) in response.output.into_iter().enumerate() {
-                self.item_done(Some(at as u64), item, events)?;
-            }
-        }
+        self.complete_all(&response.output, events)?;
         if let Some(usage) = response.usage {
             self.parts.usage(usage.into(), events);
         }
@@ -230,14 +380,59 @@ impl Reply {
         let why = response.incomplete_details.unwrap_or_default().reason;
         let stop_reason = match (status, &*why) {
             ("failed", _) => return Err(failure(response.error.as_ref(), "", "")),
-            ("cancelled", _) => return Err(api("the vendor cancelled the reply")),
-            ("incomplete", "content_filter") => return Err(api("the vendor's content filter cut off the reply")),
+            ("cancelled", _) => return Err(blocked("the vendor cancelled the reply")),
+            ("incomplete", "content_filter") => return Err(blocked("the vendor's content filter cut off the reply")),
             ("incomplete", _) => StopReason::Length,
-            _ => StopReason::Stop,
+            (status, _) => unlisted(status)?,
         };
+        while let Some(item) = self.reasoning.keys().next().copied() {
+            self.end_thinking(item, events)?;
+        }
+        while let Some(item) = self.phases.keys().next_back().copied() {
+            self.end_message(item, events)?;
+        }
         self.parts.end(stop_reason, events);
         Ok(())
     }
+
+    fn complete_all(&mut self, output: &[&RawValue], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if output.len() > MAX_PARTS {
+            return Err(too_many_parts());
+        }
+        let items = output.iter().map(|raw| (OutputItem::read(raw), *raw));
+        let items: Vec<(Kind, OutputItem<'_>, &RawValue)> =
+            items.filter_map(|(item, raw)| Some((item.kind()?, item, raw))).collect();
+        let names: Vec<(Kind, Name<'_>, usize)> =
+            items.iter().map(|(kind, item, _)| (*kind, item.name(None), item.size())).collect();
+        let pairs = self.items.pair(&names);
+        for (pair, (kind, item, raw)) in pairs.into_iter().zip(items) {
+            let key = match pair {
+                Some(key) => key,
+                None => self.items.begin(kind)?,
+            };
+            let is_open = match kind {
+                Kind::Reasoning => {
+                    !self.parts.has_begun(&Key::Thinking(key)) || self.parts.is_open(&Key::Thinking(key))
+                }
+                Kind::Call => !self.parts.has_begun(&Key::Call(key)) || self.parts.is_open(&Key::Call(key)),
+                Kind::Message => true,
+            };
+            if is_open {
+                self.complete(key, kind, item, raw, events)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The texts of a message or of a reasoning item, with their indices.
+fn texts(item: OutputItem<'_>) -> Result<Vec<(u64, Cow<'_, str>)>, ProviderError> {
+    if item.summary.len() + item.content.len() > MAX_PARTS {
+        return Err(too_many_parts());
+    }
+    let first = if item.kind == "reasoning" { RAW } else { 0 };
+    let parts = (0..).zip(item.summary).chain((first..).zip(item.content));
+    Ok(parts.map(|(index, part)| (index, part.into_text())).filter(|(_, text)| !text.is_empty()).collect())
 }
 
 /// Classifies an error event. Some servers nest the error in an object, some put it beside the event's type.
@@ -245,156 +440,5 @@ fn failure(error: Option<&Value>, code: &str, message: &str) -> ProviderError {
     match error.filter(|error| !error.is_null()) {
         Some(error) => classify_object(error),
         None => classify_object(&serde_json::json!({ "code": code, "message": message })),
-    }
-}
-
-fn api(message: &str) -> ProviderError {
-    ProviderError::Api { status: None, message: message.to_owned() }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
-    kind: Cow<'a, str>,
-    #[serde(deserialize_with = "json::count")]
-    output_index: Option<u64>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    item_id: Cow<'a, str>,
-    #[serde(deserialize_with = "json::count")]
-    content_index: Option<u64>,
-    #[serde(deserialize_with = "json::count")]
-    summary_index: Option<u64>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    delta: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::object")]
-    item: Option<OutputItem<'a>>,
-    #[serde(borrow, deserialize_with = "json::object")]
-    response: Option<Response<'a>>,
-    error: Option<Value>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    code: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    message: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct OutputItem<'a> {
-    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
-    kind: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    id: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    call_id: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    name: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    arguments: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    encrypted_content: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::objects")]
-    summary: Vec<TextPart<'a>>,
-    #[serde(borrow, deserialize_with = "json::objects")]
-    content: Vec<TextPart<'a>>,
-}
-
-impl OutputItem<'_> {
-    /// `None` for the vendor's own tools and future items.
-    fn kind(&self) -> Option<Kind> {
-        match &*self.kind {
-            "message" => Some(Kind::Message),
-            "reasoning" => Some(Kind::Reasoning),
-            "function_call" => Some(Kind::Call),
-            _ => None,
-        }
-    }
-
-    fn name(&self, at: Option<u64>) -> Name<'_> {
-        Name { at, id: &self.id, call_id: &self.call_id }
-    }
-
-    /// The size of its text in bytes.
-    fn size(&self) -> usize {
-        self.summary.iter().chain(&self.content).map(TextPart::size).sum()
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TextPart<'a> {
-    #[serde(borrow, deserialize_with = "json::text")]
-    text: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    refusal: Cow<'a, str>,
-}
-
-impl TextPart<'_> {
-    fn size(&self) -> usize {
-        self.text.len() + self.refusal.len()
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Response<'a> {
-    #[serde(borrow, deserialize_with = "json::text")]
-    id: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    model: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    status: Cow<'a, str>,
-    #[serde(deserialize_with = "json::object")]
-    usage: Option<WireUsage>,
-    #[serde(borrow, deserialize_with = "json::object")]
-    incomplete_details: Option<IncompleteDetails<'a>>,
-    error: Option<Value>,
-    #[serde(borrow, deserialize_with = "json::objects")]
-    output: Vec<OutputItem<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct IncompleteDetails<'a> {
-    #[serde(borrow, deserialize_with = "json::text")]
-    reason: Cow<'a, str>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct WireUsage {
-    #[serde(deserialize_with = "json::count")]
-    input_tokens: Option<u64>,
-    #[serde(deserialize_with = "json::object")]
-    input_tokens_details: Option<InputDetails>,
-    #[serde(deserialize_with = "json::count")]
-    output_tokens: Option<u64>,
-    #[serde(deserialize_with = "json::count")]
-    total_tokens: Option<u64>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    #[serde(deserialize_with = "json::count")]
-    cached_tokens: Option<u64>,
-    #[serde(deserialize_with = "json::count")]
-    cache_write_tokens: Option<u64>,
-}
-
-impl From<WireUsage> for Usage {
-    /// The input tokens include the cached ones.
-    fn from(wire: WireUsage) -> Self {
-        let input = wire.input_tokens.unwrap_or_default();
-        let details = wire.input_tokens_details.unwrap_or_default();
-        let cache_read = details.cached_tokens.unwrap_or_default().min(input);
-        let cache_write = details.cache_write_tokens.unwrap_or_default().min(input - cache_read);
-        let beyond_input = wire.total_tokens.unwrap_or_default().saturating_sub(input);
-        Self {
-            input: input - cache_read - cache_write,
-            output: wire.output_tokens.unwrap_or_default().max(beyond_input),
-            cache_read,
-            cache_write,
-        }
     }
 }

@@ -1,0 +1,106 @@
+//! Reasoning items and the phases of messages, stored between the reply that contained them and the requests that return
+//! them.
+//!
+//! An item goes back as it came: its summaries, its raw text, its encrypted content, and what only its server understands.
+
+use crate::formats::conversation::has_text;
+use pinion_protocol::Thinking;
+use serde_json::{Map, Value, json};
+
+/// A reasoning item as it came.
+pub(super) type Item = Map<String, Value>;
+
+/// Takes over fields that have a value. The item may begin with content that its end does not repeat.
+pub(super) fn take_over(item: &mut Item, fields: Item) {
+    for (name, value) in fields {
+        if !is_empty(&value) || !item.contains_key(&name) {
+            item.insert(name, value);
+        }
+    }
+}
+
+/// Converts an item to a signature; `None` when it contains nothing but its name. `is_raw` says whether raw text of it was
+/// streamed, which the item may not repeat.
+pub(super) fn to_signature(mut item: Item, is_raw: bool) -> Option<String> {
+    item.retain(|_, value| !value.is_null());
+    if is_raw && !item.contains_key("content") {
+        item.insert("content".to_owned(), json!([]));
+    }
+    let says_something =
+        |(name, value): (&String, &Value)| !matches!(&**name, "type" | "id" | "status") && !is_empty(value);
+    (is_raw || item.iter().any(says_something)).then(|| Value::Object(item).to_string())
+}
+
+/// Restores the item of a signature. Sessions of older versions have only its ID and its encrypted content.
+pub(super) fn item_of(thinking: &Thinking) -> Option<Item> {
+    let mut item: Item = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
+    let text =
+        |kind| has_text(&thinking.text).then(|| json!({ "type": kind, "text": thinking.text })).into_iter().collect();
+    if !item.contains_key("type") {
+        item.insert("summary".to_owned(), text("summary_text"));
+    } else if item.get("content").is_some_and(is_empty) {
+        item.insert("content".to_owned(), text("reasoning_text"));
+    }
+    item.insert("type".to_owned(), json!("reasoning"));
+    Some(item)
+}
+
+/// Converts the phase of the message before it to a signature.
+pub(super) fn of_phase(phase: &str) -> String {
+    json!({ "phase": phase }).to_string()
+}
+
+/// Restores the phase of a signature; `None` for that of a reasoning item.
+pub(super) fn phase_of(thinking: &Thinking) -> Option<String> {
+    let mut stored: Item = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
+    let is_phase = thinking.redacted && stored.len() == 1;
+    is_phase.then(|| Some(stored.remove("phase")?.as_str()?.to_owned())).flatten()
+}
+
+/// Returns whether nothing more has to be waited for.
+pub(super) fn is_encrypted(item: &Item) -> bool {
+    has(item, "encrypted_content")
+}
+
+/// Returns whether the item says more than a summary. OpenAI looks for any other by its ID among those that it stored, and
+/// fails.
+pub(super) fn is_self_contained(item: &Item) -> bool {
+    ["encrypted_content", "content", "signature"].iter().any(|field| has(item, field))
+}
+
+fn has(item: &Item, field: &str) -> bool {
+    item.get(field).is_some_and(|value| !is_empty(value))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_text_that_the_item_does_not_repeat_goes_back() {
+        let named = |more: Value| {
+            let mut item = Item::from_iter([("type".to_owned(), json!("reasoning")), ("id".to_owned(), json!("rs_1"))]);
+            item.extend(more.as_object().cloned().unwrap_or_default());
+            item
+        };
+        let restored = |signature: Option<String>| {
+            let thinking = Thinking { text: "Hm.".to_owned(), signature, redacted: false };
+            item_of(&thinking).filter(is_self_contained)
+        };
+        let content = json!([{ "type": "reasoning_text", "text": "Hm." }]);
+        let raw = restored(to_signature(named(json!({ "encrypted_content": null })), true));
+        assert_eq!(raw.map(Value::Object), Some(json!({ "type": "reasoning", "id": "rs_1", "content": content })));
+        assert_eq!(to_signature(named(json!({ "summary": [], "status": "completed" })), false), None);
+        assert_eq!(restored(to_signature(named(json!({ "summary": [{ "text": "Hm." }] })), false)), None);
+    }
+}
