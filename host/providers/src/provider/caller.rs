@@ -11,7 +11,7 @@ use crate::transport::{Outgoing, RawAnswer, Transport, reply};
 use bytes::Bytes;
 use pinion_protocol::{ProviderError, Secrets};
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::sync::Arc;
@@ -109,12 +109,32 @@ impl Caller {
         Ok((Outgoing { url: draft.url.clone(), headers, body: draft.body.clone() }, used))
     }
 
-    /// Names the key in the vendor's rejection.
+    /// Names the provider in the vendor's error response, and the key and the remedy where they matter.
     fn refused(&self, error: ProviderError, used: &UsedKey) -> ProviderError {
+        let named = |message: String| format!("`{}`: {message}", self.name);
         match error {
             ProviderError::Auth { message } => ProviderError::Auth { message: used.rejected(self.name, &message) },
+            ProviderError::Api { status: Some(status), message } => {
+                let remedy = remedy(status).map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                ProviderError::Api { status: Some(status), message: named(message) + &remedy }
+            }
+            ProviderError::RateLimited { message, retry_after } => {
+                ProviderError::RateLimited { message: named(message), retry_after }
+            }
+            ProviderError::Overloaded { message, retry_after } => {
+                ProviderError::Overloaded { message: named(message), retry_after }
+            }
             error => error,
         }
+    }
+}
+
+/// Returns what the user can do about a rejected request.
+fn remedy(status: u16) -> Option<&'static str> {
+    match status {
+        402 => Some("check the balance of the account"),
+        404 => Some("check the model's name and the base URL"),
+        _ => None,
     }
 }
 
@@ -156,24 +176,25 @@ impl Call {
     /// Sends the request and waits for the head of the response.
     pub(super) async fn open(self) -> Result<Opened, ProviderError> {
         let idle = self.caller.transport.idle_timeout();
+        let accept = self.draft.headers.get(ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));
         if let Some(played) = self.played {
             // A recording does not tell where its key came from.
-            let packets =
-                reply(played.answer()?, idle).await.map_err(|error| self.caller.refused(error, &UsedKey::Given))?;
+            let packets = reply(played.answer()?, &accept, idle).await;
+            let packets = packets.map_err(|error| self.caller.refused(error, &UsedKey::Given))?;
             return Ok(Opened { packets, secrets: self.caller.secrets.clone(), idle });
         }
         let secrets = self.caller.secrets.clone();
         let (outgoing, used) = self.caller.sign(&self.draft).await?;
         let answer = send(&self.caller, &self.draft, outgoing).await;
         let packets = match answer {
-            Ok(answer) => reply(answer, idle).await,
+            Ok(answer) => reply(answer, &accept, idle).await.map_err(|error| self.caller.refused(error, &used)),
             Err(error) => Err(error),
         };
         let packets = packets.map_err(|error| {
             if let (ProviderError::Auth { .. }, Some(keys)) = (&error, &self.caller.keys) {
                 keys.invalidate();
             }
-            secrets.clean_error(self.caller.refused(error, &used))
+            secrets.clean_error(error)
         })?;
         Ok(Opened { packets, secrets, idle })
     }

@@ -71,22 +71,21 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
         None => text,
     };
     // Vendors round some of the delays down, and the largest is never too early.
-    let retry_after = || [answer.retry_after, body.retry_after, delay_in_text(&message)].into_iter().flatten().max();
+    let retry_after = [answer.retry_after, body.retry_after, delay_in_text(&message)].into_iter().flatten().max();
     match answer.status {
+        // OpenRouter's status for input that a moderator flagged.
+        403 if body.is_moderated => api(answer.status, message),
         401 | 403 => ProviderError::Auth { message },
         400 if body.has_code(AUTH) || reports_invalid_key(&message) => ProviderError::Auth { message },
-        429 if body.has_code(NO_CREDIT) => api(answer.status, message),
-        429 if body.has_code(&["modelnotready"]) => ProviderError::Overloaded { retry_after: retry_after(), message },
-        429 => ProviderError::RateLimited { retry_after: retry_after(), message },
+        429 if body.is_used_up(retry_after) => api(answer.status, message),
+        429 if body.has_code(&["modelnotready"]) => ProviderError::Overloaded { retry_after, message },
+        429 => ProviderError::RateLimited { retry_after, message },
         413 => ProviderError::ContextOverflow { message },
-        400 | 422 if body.has_code(MALFORMED_OUTPUT) => {
-            ProviderError::Overloaded { retry_after: retry_after(), message }
-        }
+        400 | 422 if body.has_code(MALFORMED_OUTPUT) => ProviderError::Overloaded { retry_after, message },
         400 if answer.body.iter().all(u8::is_ascii_whitespace) => ProviderError::ContextOverflow { message },
         _ if body.is_overflow() => ProviderError::ContextOverflow { message },
-        408 | 424 | 425 | 500 | 502..=504 | 520..=599 => {
-            ProviderError::Overloaded { retry_after: retry_after(), message }
-        }
+        // 409 is a conflict with another request, which the vendors' own clients repeat; 498 is Groq's for a full tier.
+        408 | 409 | 424 | 425 | 498 | 500 | 502..=504 | 520..=599 => ProviderError::Overloaded { retry_after, message },
         status => api(status, message),
     }
 }
@@ -96,26 +95,40 @@ pub(crate) fn classify_object(error: &Value) -> ProviderError {
     let body = Envelope::from_error(error);
     let message = body.message.clone().unwrap_or_else(|| "the vendor reported an error without a message".to_owned());
     let retry_after = body.retry_after.max(delay_in_text(&message));
-    if body.has_code(NO_CREDIT) {
+    let is_of_server = || {
+        body.has_code(OVERLOAD)
+            || body.has_code(MALFORMED_OUTPUT)
+            || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5'))
+            || (body.codes.is_empty() && reports_outage(&message))
+    };
+    if body.is_used_up(retry_after) {
         ProviderError::Api { status: None, message }
     } else if body.has_code(RATE_LIMIT) {
         ProviderError::RateLimited { message, retry_after }
-    } else if body.has_code(AUTH) {
+    } else if body.has_code(AUTH) && !body.is_moderated {
         ProviderError::Auth { message }
     } else if body.has_code(&["request_too_large", "413"]) || body.is_overflow() {
         ProviderError::ContextOverflow { message }
-    } else if body.has_code(OVERLOAD)
-        || body.has_code(MALFORMED_OUTPUT)
-        || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5'))
-    {
+    } else if is_of_server() {
         ProviderError::Overloaded { message, retry_after }
     } else {
         ProviderError::Api { status: None, message }
     }
 }
 
+/// Classifies an error of which the server reports nothing but a text. In mid-reply it counts as the server's own failure
+/// unless the text says otherwise.
+pub(crate) fn classify_failure(error: &Value) -> ProviderError {
+    match classify_object(error) {
+        ProviderError::Api { message, .. } => ProviderError::Overloaded { message, retry_after: None },
+        other => other,
+    }
+}
+
 /// Fragments of vendors' error types and codes, in lower case.
-const NO_CREDIT: &[&str] = &["insufficient_quota", "billing", "credit_balance"];
+const NO_CREDIT: &[&str] = &["insufficient_quota", "exceeded_current_quota", "billing", "credit_balance", "perday"];
+/// Wordings of used-up credit, in lower case, for vendors whose code for it is a number (Z.ai).
+const NO_CREDIT_TEXT: &[&str] = &["insufficient balance", "insufficient credit", "please recharge"];
 const RATE_LIMIT: &[&str] = &["rate_limit", "too_many_requests", "429", "throttling", "resource_exhausted"];
 const AUTH: &[&str] = &[
     "authentication",
@@ -159,6 +172,13 @@ fn reports_invalid_key(message: &str) -> bool {
     ["incorrect api key", "invalid api key", "api key not valid"].iter().any(|phrase| text.contains(phrase))
 }
 
+/// Returns whether a message without a code reports that the server failed.
+fn reports_outage(message: &str) -> bool {
+    let text = message.to_lowercase();
+    let phrases = ["internal error", "internal server error", "timed out", "timeout", "overloaded", "unavailable"];
+    phrases.iter().any(|phrase| text.contains(phrase))
+}
+
 fn api(status: u16, message: String) -> ProviderError {
     ProviderError::Api { status: Some(status), message }
 }
@@ -170,13 +190,15 @@ struct Envelope {
     codes: Vec<String>,
     /// The delay before a retry.
     retry_after: Option<Duration>,
+    /// A moderator flagged the input.
+    is_moderated: bool,
 }
 
 impl Envelope {
     fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_body(&value),
-            Err(_) => Self { message: plain_text(body), codes: Vec::new(), retry_after: None },
+            Err(_) => Self { message: plain_text(body), codes: Vec::new(), retry_after: None, is_moderated: false },
         }
     }
 
@@ -208,9 +230,21 @@ impl Envelope {
         // Google adds a list of details of various types.
         let details = error.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let reasons = details.iter().flat_map(|detail| of(detail, &["reason"]));
-        let codes = of(error, &["type", "code", "status", "__type"]).into_iter().chain(reasons).collect();
+        let violations = details.iter().filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+        let quotas = violations.flat_map(|violation| of(violation, &["quotaId"]));
+        let codes = of(error, &["type", "code", "status", "__type"]).into_iter().chain(reasons).chain(quotas).collect();
         let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str());
-        Self { codes, message: text_of(error), retry_after: delay.and_then(parse_delay) }
+        let is_moderated =
+            ["/metadata/reasons", "/metadata/flagged_input"].iter().any(|at| error.pointer(at).is_some());
+        Self { codes, message: text_of(error), retry_after: delay.and_then(parse_delay), is_moderated }
+    }
+
+    /// Returns whether a limit is used up for longer than a retry can wait: credit, or a daily quota. `delay` is the
+    /// vendor's own delay, with which a quota may also grow back steadily.
+    fn is_used_up(&self, delay: Option<Duration>) -> bool {
+        let text = self.message.as_deref().unwrap_or_default().to_lowercase();
+        let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+        self.has_code(NO_CREDIT) || says(NO_CREDIT_TEXT) || (delay.is_none() && says(&["per day"]))
     }
 
     fn has_code(&self, parts: &[&str]) -> bool {
@@ -222,17 +256,20 @@ impl Envelope {
     }
 }
 
-/// Extracts the message of an error object from `message`, `detail`, `error` or the object itself, and appends the
-/// message of a router's upstream.
+/// Extracts the message of an error object from `message`, `detail` (which FastAPI makes a list of problems), `error` or
+/// the object itself, and appends the message of a router's upstream.
 fn text_of(error: &Value) -> Option<String> {
     let message = match error {
         Value::String(text) => Some(text.as_str()),
         _ => ["message", "Message", "detail", "error_description", "error"].iter().find_map(|key| {
             match error.get(key)? {
                 Value::String(text) => Some(text.as_str()),
-                // FastAPI returns a list of problems.
                 Value::Array(list) => list.first()?.get("msg")?.as_str(),
-                Value::Object(inner) => inner.get("message")?.as_str(),
+                // Mistral puts FastAPI's list of problems one level deeper.
+                Value::Object(inner) => match inner.get("detail") {
+                    Some(Value::Array(list)) => list.first()?.get("msg")?.as_str(),
+                    _ => inner.get("message")?.as_str(),
+                },
                 _ => None,
             }
         }),
@@ -281,7 +318,8 @@ fn reason(status: u16) -> &'static str {
         401 => "the key is missing or wrong",
         402 => "payment required",
         403 => "the key is not allowed to do this",
-        404 => "not found; check the base URL and the model's name",
+        404 => "not found",
+        407 => "the proxy requires a user and password in its URL",
         408 | 504 => "the server timed out",
         413 => "the request is too large",
         429 => "too many requests",

@@ -85,7 +85,7 @@ pub(super) async fn of_request(error: reqwest::Error, route: &Route, was_reached
     if timed_out {
         return network(format!("could not connect to {route} in time"));
     }
-    let mut cause = cause_of(&error);
+    let mut cause = cause_of(&error, route);
     if is_refused(&error) && route.proxy.is_none() && is_loopback(route.bare_host()) {
         cause = Cause { text: format!("{}; is the server running?", cause.text), retry: Retry::OnceReached };
     }
@@ -136,7 +136,7 @@ enum Retry {
     Never,
 }
 
-fn cause_of(error: &reqwest::Error) -> Cause {
+fn cause_of(error: &reqwest::Error, route: &Route) -> Cause {
     if let Some(error) = find_tls(error) {
         return Cause { text: tls_cause(error), retry: Retry::Never };
     }
@@ -149,7 +149,12 @@ fn cause_of(error: &reqwest::Error) -> Cause {
         let retry = if has("emporary") { Retry::Always } else { Retry::OnceReached };
         Cause { text: format!("no address found for this host ({})", after_colon(&text)), retry }
     } else if has("proxy authorization required") {
-        Cause { text: "the proxy requires a user and password in its URL".to_owned(), retry: Retry::Never }
+        let has_user = route.proxy.as_ref().is_some_and(ChosenProxy::has_user);
+        let text = match has_user {
+            true => "the proxy rejected the user and password in its URL",
+            false => "the proxy requires a user and password in its URL",
+        };
+        Cause { text: text.to_owned(), retry: Retry::Never }
     } else if has("tunnel error: unsuccessful") {
         Cause { text: "the proxy refused the connection".to_owned(), retry: Retry::Always }
     } else if has("invalid HTTP") || has("message head is too large") {

@@ -11,17 +11,19 @@ use super::failure::{self, Route};
 use super::proxy::ProxySettings;
 use super::retry_after::retry_after;
 use crate::causes::with_causes;
+use crate::decode::MAX_EVENT_BYTES;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use pinion_protocol::ProviderError;
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Proxy, Response, Url, redirect};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
+use serde_json::Value;
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -150,7 +152,7 @@ impl Transport {
     pub(crate) async fn fetch(&self, request: Outgoing) -> Result<Vec<u8>, ProviderError> {
         let answer = self.request(request).await?;
         match answer.status {
-            200..=299 => Ok(beginning(answer.packets, self.idle_timeout()).await),
+            200..=299 => Ok(beginning(answer.packets, MAX_ERROR_BODY, self.idle_timeout()).await),
             _ => Err(error_of(answer, self.idle_timeout()).await),
         }
     }
@@ -165,65 +167,123 @@ impl Transport {
     }
 }
 
-/// Returns the packets of a response that is a reply.
+/// Returns the packets of a response that is a reply. `accept` is the content type that was asked for.
 ///
 /// # Errors
 /// The vendor's error response.
-pub(crate) async fn reply(answer: RawAnswer, idle: Duration) -> Result<Packets, ProviderError> {
+pub(crate) async fn reply(answer: RawAnswer, accept: &HeaderValue, idle: Duration) -> Result<Packets, ProviderError> {
     let is_empty = answer.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0");
     match answer.status {
         204 | 205 => Err(ProviderError::Malformed { message: format!("HTTP {} has no content", answer.status) }),
         200..=299 if is_empty => Err(ProviderError::Malformed { message: "the response is empty".to_owned() }),
-        200..=299 if !is_not_events(&answer.headers) => Ok(answer.packets),
+        200..=299 if has_type(&answer.headers, "application/json") => document(answer, accept, idle).await,
+        200..=299 if !has_type(&answer.headers, "text/html") => Ok(answer.packets),
         _ => Err(error_of(answer, idle).await),
     }
+}
+
+/// Returns whether a response has this content type. Others are not told apart, because not every server declares its own
+/// correctly.
+fn has_type(headers: &HeaderMap, kind: &str) -> bool {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| value.starts_with(kind))
+}
+
+/// Fields that the reply of a server has that does not stream, in one of the formats.
+const REPLY_FIELDS: &[&str] = &["choices", "output", "content", "candidates", "done", "object"];
+
+/// Returns the packets of a response that is a JSON document: the reply of a server that does not stream, which becomes the
+/// only event.
+///
+/// # Errors
+/// The document is an error, which some servers send with status 200, or something else.
+async fn document(answer: RawAnswer, accept: &HeaderValue, idle: Duration) -> Result<Packets, ProviderError> {
+    let body = beginning(answer.packets, MAX_EVENT_BYTES, idle).await;
+    let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let first = value.get(0).unwrap_or(&value);
+    if let Some(error) = first.get("error").filter(|error| !error.is_null()) {
+        return Err(classify_object(error));
+    }
+    let is_reply = REPLY_FIELDS.iter().any(|field| first.get(field).is_some());
+    let event = match accept.as_bytes() {
+        b"text/event-stream" if is_reply => format!("data: {value}\n\n").into_bytes(),
+        b"application/x-ndjson" if is_reply => body,
+        _ => return Err(not_events(&answer.headers)),
+    };
+    Ok(stream::iter([Ok(Bytes::from(event))]).boxed())
 }
 
 /// The error that an answer means.
 async fn error_of(answer: RawAnswer, idle: Duration) -> ProviderError {
     let RawAnswer { status, headers, packets } = answer;
-    let body = beginning(packets, idle).await;
     if (200..=299).contains(&status) {
-        return not_events(&body, &headers);
+        return not_events(&headers);
     }
+    let body = beginning(packets, MAX_ERROR_BODY, idle).await;
     let text = |name: &&str| headers.get(*name)?.to_str().ok();
     let request_id = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"].iter().find_map(text);
-    let retry_after = retry_after(&headers, Timestamp::now());
-    match classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id }) {
-        ProviderError::Overloaded { message, retry_after } => {
-            ProviderError::Overloaded { message: format!("HTTP {status}: {message}"), retry_after }
+    let retry_after = retry_after(&with_headers_of_body(&headers, &body), Timestamp::now());
+    let error = classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id });
+    with_status(decided_by_server(error, text(&"x-should-retry"), status, retry_after), status)
+}
+
+/// Adds the headers that OpenRouter gives in the body of its errors.
+fn with_headers_of_body(headers: &HeaderMap, body: &[u8]) -> HeaderMap {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let inner = body.pointer("/error/metadata/headers").and_then(Value::as_object).into_iter().flatten();
+    let inner = inner.filter_map(|(name, value)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_str(value.as_str()?).ok()?))
+    });
+    let mut all: HeaderMap = inner.collect();
+    headers.iter().for_each(|(name, value)| drop(all.insert(name.clone(), value.clone())));
+    all
+}
+
+/// Applies the header `x-should-retry`, with which OpenAI and Anthropic tell their own clients what to do.
+fn decided_by_server(
+    error: ProviderError,
+    should_retry: Option<&str>,
+    status: u16,
+    retry_after: Option<Duration>,
+) -> ProviderError {
+    match (should_retry, error) {
+        (Some("true"), ProviderError::Api { message, .. }) => ProviderError::Overloaded { message, retry_after },
+        (Some("false"), ProviderError::RateLimited { message, .. } | ProviderError::Overloaded { message, .. }) => {
+            ProviderError::Api { status: Some(status), message }
         }
-        ProviderError::Auth { message } => ProviderError::Auth { message: format!("HTTP {status}: {message}") },
+        (_, error) => error,
+    }
+}
+
+/// Adds the status to the errors that do not show it.
+fn with_status(error: ProviderError, status: u16) -> ProviderError {
+    let with = |message: String| format!("HTTP {status}: {message}");
+    match error {
+        ProviderError::Overloaded { message, retry_after } => {
+            ProviderError::Overloaded { message: with(message), retry_after }
+        }
+        ProviderError::RateLimited { message, retry_after } => {
+            ProviderError::RateLimited { message: with(message), retry_after }
+        }
+        ProviderError::Auth { message } => ProviderError::Auth { message: with(message) },
         error => error,
     }
 }
 
-/// Reads a body until it pauses for `idle` or reaches [`MAX_ERROR_BODY`].
-async fn beginning(mut packets: Packets, idle: Duration) -> Vec<u8> {
+/// Reads a body until it pauses for `idle` or reaches `max` bytes.
+async fn beginning(mut packets: Packets, max: usize, idle: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(Ok(packet))) = timeout(idle, packets.next()).await {
-        let room = MAX_ERROR_BODY - body.len();
+        let room = max - body.len();
         body.extend_from_slice(&packet[..packet.len().min(room)]);
-        if body.len() == MAX_ERROR_BODY {
+        if body.len() == max {
             break;
         }
     }
     body
 }
 
-/// Returns whether the content type rules out events: some servers send JSON errors with status 200, and proxies send
-/// web pages. Any other type is read as events, because not every server declares it correctly.
-fn is_not_events(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.starts_with("application/json") || kind.starts_with("text/html")
-}
-
-fn not_events(body: &[u8], headers: &HeaderMap) -> ProviderError {
-    if let Ok(value) = serde_json::from_slice::<serde_json::Value>(body)
-        && let Some(error) = value.get("error").filter(|error| !error.is_null())
-    {
-        return classify_object(error);
-    }
+fn not_events(headers: &HeaderMap) -> ProviderError {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     ProviderError::Malformed { message: format!("expected a stream of events, got `{kind}`") }
 }

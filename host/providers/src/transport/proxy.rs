@@ -54,6 +54,13 @@ pub(super) struct ChosenProxy {
     origin: String,
 }
 
+impl ChosenProxy {
+    /// Returns whether the URL contains a user or a password.
+    pub(super) fn has_user(&self) -> bool {
+        !self.url.username().is_empty() || self.url.password().is_some()
+    }
+}
+
 /// Shows neither user nor password.
 impl fmt::Display for ChosenProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

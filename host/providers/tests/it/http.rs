@@ -203,7 +203,7 @@ async fn rate_limit_reports_the_retry_delay() {
     let error =
         refused("429 Too Many Requests", &format!("{JSON}retry-after: 12\r\nrequest-id: req_1\r\n"), body).await;
     let expected = ProviderError::RateLimited {
-        message: "slow down (request req_1)".to_owned(),
+        message: "`anthropic`: HTTP 429: slow down (request req_1)".to_owned(),
         retry_after: Some(Duration::from_secs(12)),
     };
     assert_eq!(error, expected);
@@ -228,7 +228,9 @@ async fn redirect_is_not_followed() {
 #[tokio::test]
 async fn response_that_is_no_stream_is_an_error() {
     let error = refused("200 OK", JSON, br#"{"error":{"type":"overloaded_error","message":"busy"}}"#).await;
-    assert_eq!(error, ProviderError::Overloaded { message: "busy".to_owned(), retry_after: None });
+    assert_eq!(error, ProviderError::Overloaded { message: "`anthropic`: busy".to_owned(), retry_after: None });
+    let error = refused("200 OK", JSON, br#"{"detail":"Not Found"}"#).await;
+    assert_eq!(error.to_string(), "malformed reply: expected a stream of events, got `application/json`");
     let error = refused("200 OK", "content-type: text/html\r\n", b"<html>log in</html>").await;
     assert_eq!(error.to_string(), "malformed reply: expected a stream of events, got `text/html`");
 }
@@ -263,9 +265,11 @@ async fn error_never_contains_a_key_that_the_server_repeats() {
 
 #[tokio::test]
 async fn key_in_a_malformed_event_is_not_shown() {
-    let server = Server::answering(EVENTS, format!("data: {KEY}\n\n").as_bytes()).await;
-    let error = all(ask(config("openai-chat", &server.url), CancellationToken::new())).await.1.unwrap();
-    assert!(matches!(error, ProviderError::Malformed { .. }) && !error.to_string().contains(KEY), "{error}");
+    for start in ["", "{\""] {
+        let server = Server::answering(EVENTS, format!("data: {start}{KEY}\n\n").as_bytes()).await;
+        let error = all(ask(config("openai-chat", &server.url), CancellationToken::new())).await.1.unwrap();
+        assert!(matches!(error, ProviderError::Malformed { .. }) && !error.to_string().contains(KEY), "{error}");
+    }
 }
 
 #[tokio::test]

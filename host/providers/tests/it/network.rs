@@ -127,7 +127,7 @@ async fn response_without_a_reply_is_not_retried() {
 #[tokio::test]
 async fn failing_server_is_not_called_overloaded() {
     let error = answered("500 Oh", "content-type: text/html\r\n", b"<html><title>Oops</title></html>").await;
-    assert_eq!(error.to_string(), "unavailable: HTTP 500: the response is a web page: Oops");
+    assert_eq!(error.to_string(), "unavailable: `openai-chat`: HTTP 500: the response is a web page: Oops");
     assert!(error.is_retryable());
 }
 
@@ -135,7 +135,63 @@ async fn failing_server_is_not_called_overloaded() {
 async fn requested_delay_is_part_of_the_message() {
     let body = br#"{"error":{"message":"slow down"}}"#;
     let error = answered("429 Too Many", "content-type: application/json\r\nretry-after: 3910\r\n", body).await;
-    assert_eq!(error.to_string(), "rate limited: slow down (retry in 1 h 5 min 10 s)");
+    assert_eq!(error.to_string(), "rate limited: `openai-chat`: HTTP 429: slow down (retry in 1 h 5 min 10 s)");
+}
+
+#[tokio::test]
+async fn refusal_names_provider_status_and_remedy() {
+    let said = async |status, message: &str| {
+        let body = serde_json::json!({ "error": { "message": message } }).to_string();
+        answered(status, "content-type: application/json\r\n", body.as_bytes()).await.to_string()
+    };
+    assert_eq!(
+        said("404 Not Found", "no model `m`").await,
+        "HTTP 404: `openai-chat`: no model `m`; check the model's name and the base URL"
+    );
+    assert_eq!(
+        said("402 Payment Required", "no money").await,
+        "HTTP 402: `openai-chat`: no money; check the balance of the account"
+    );
+    assert_eq!(said("400 Bad Request", "odd").await, "HTTP 400: `openai-chat`: odd");
+}
+
+#[tokio::test]
+async fn moderated_input_is_not_blamed_on_the_key() {
+    let body = br#"{"error":{"code":403,"message":"flagged","metadata":{"reasons":["violence"],"flagged_input":"x"}}}"#;
+    let error = answered("403 Forbidden", "content-type: application/json\r\n", body).await;
+    assert_eq!(error.to_string(), "HTTP 403: `openai-chat`: flagged");
+}
+
+#[tokio::test]
+async fn server_decides_about_retries() {
+    let retried = async |status, headers: &str| answered(status, headers, b"{}").await.is_retryable();
+    assert!(!retried("500 Oh", "x-should-retry: false\r\n").await);
+    assert!(!retried("429 Too Many", "x-should-retry: false\r\n").await);
+    assert!(retried("400 Bad Request", "x-should-retry: true\r\n").await);
+    assert!(!retried("401 Unauthorized", "x-should-retry: true\r\n").await);
+}
+
+#[tokio::test]
+async fn reset_in_the_body_is_a_retry_delay() {
+    let reset = jiff::Timestamp::now().as_millisecond() + 90_000;
+    let headers = serde_json::json!({ "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset.to_string() });
+    let body = serde_json::json!({ "error": { "code": 429, "message": "slow", "metadata": { "headers": headers } } });
+    let error = answered("429 Too Many", "content-type: application/json\r\n", body.to_string().as_bytes()).await;
+    let delay = error.retry_after().unwrap();
+    assert!((Duration::from_secs(60)..=Duration::from_secs(90)).contains(&delay), "{delay:?}");
+}
+
+#[tokio::test]
+async fn proxy_that_rejects_a_password_is_not_said_to_want_one() {
+    for (user, expected) in [("me:hunter22@", "the proxy rejected the user"), ("", "the proxy requires a user")] {
+        let steps = vec![Step::Send(answer("407 Proxy Authentication Required", "", b"")), Step::Cut];
+        let server = Server::start(steps).await;
+        let url = server.url.replace("http://", &format!("http://{user}")).replace("/v1", "");
+        let proxy = ProxySettings { https: Some(proxy(&url, "HTTPS_PROXY")), ..ProxySettings::default() };
+        let http = HttpSettings { proxy, ..HttpSettings::default() };
+        let error = error(ProviderConfig { http, ..config("https://somewhere.invalid/v1") }).await;
+        assert!(!error.is_retryable() && error.to_string().contains(expected), "{error}");
+    }
 }
 
 #[tokio::test]

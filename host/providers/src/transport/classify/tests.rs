@@ -84,11 +84,11 @@ fn empty_400_or_413_is_an_overflow() {
 
 #[test]
 fn status_determines_whether_to_retry() {
-    let kinds: Vec<(u16, bool)> = [401, 402, 403, 404, 408, 422, 429, 500, 501, 502, 503, 504, 529]
+    let kinds: Vec<(u16, bool)> = [401, 402, 403, 404, 408, 409, 422, 429, 498, 500, 501, 502, 503, 504, 529]
         .map(|s| (s, error(s, "x").is_retryable()))
         .into();
     let retryable: Vec<u16> = kinds.iter().filter(|(_, retry)| *retry).map(|(status, _)| *status).collect();
-    assert_eq!(retryable, [408, 429, 500, 502, 503, 504, 529]);
+    assert_eq!(retryable, [408, 409, 429, 498, 500, 502, 503, 504, 529]);
     assert!(matches!(error(401, "x"), ProviderError::Auth { .. }));
     assert!(matches!(error(403, "x"), ProviderError::Auth { .. }));
     assert!(matches!(error(429, "Limit 30000 tokens, too many tokens"), ProviderError::RateLimited { .. }));
@@ -100,6 +100,34 @@ fn exhausted_quota_is_not_retryable() {
     let body = json!({ "error": { "message": "You exceeded your current quota", "type": "insufficient_quota" } });
     assert!(!answer(429, &body.to_string()).is_retryable());
     assert!(!classify_object(&body["error"]).is_retryable());
+    for error in [
+        json!({ "message": "Your account is suspended", "type": "exceeded_current_quota_error" }),
+        json!({ "message": "Insufficient balance or no resource package. Please recharge.", "code": "1113" }),
+        json!({ "message": "Too many tokens per day, please wait before trying again." }),
+        json!({ "message": "You exceeded your current quota.", "status": "RESOURCE_EXHAUSTED", "details": [
+            { "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+              "violations": [{ "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier" }] },
+            { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "21s" }] }),
+    ] {
+        let refused = answer(429, &json!({ "error": error }).to_string());
+        assert!(matches!(refused, ProviderError::Api { status: Some(429), .. }), "{refused:?}");
+    }
+    let rolling = error(429, "Rate limit reached on tokens per day (TPD). Please try again in 2m.");
+    assert_eq!(rolling.retry_after(), Some(Duration::from_secs(120)));
+}
+
+#[test]
+fn moderated_input_is_not_the_keys_fault() {
+    let flagged = json!({ "code": 403, "message": "flagged", "metadata": { "reasons": ["violence"] } });
+    assert!(matches!(answer(403, &json!({ "error": flagged }).to_string()), ProviderError::Api { .. }));
+    assert!(matches!(classify_object(&flagged), ProviderError::Api { .. }));
+}
+
+#[test]
+fn outage_without_a_code_is_retried() {
+    assert!(classify_object(&json!({ "message": "Internal server error" })).is_retryable());
+    assert!(classify_failure(&json!("over capacity")).is_retryable());
+    assert!(matches!(classify_failure(&json!("prompt is too long: 9 > 8")), ProviderError::ContextOverflow { .. }));
 }
 
 #[test]
@@ -115,6 +143,7 @@ fn message_is_found_in_every_known_envelope() {
     assert_eq!(message(r#"{"detail":[{"msg":"m"}]}"#), "m");
     assert_eq!(message(r#"[{"error":{"message":"m"}}]"#), "m");
     assert_eq!(message(r#"{"object":"error","message":{"message":"m"}}"#), "m");
+    assert_eq!(message(r#"{"object":"error","message":{"detail":[{"msg":"m"}]}}"#), "m");
     assert_eq!(
         message(
             r#"{"error":{"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"message\":\"m\"}}"}}}"#
