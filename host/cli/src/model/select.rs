@@ -16,11 +16,12 @@ use crate::process::hardening;
 use crate::process::key_commands::KeyCommandSandbox;
 use futures_util::future::join_all;
 use pinion_agent::Provider;
+use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
     BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
     ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError, Replay, Script,
-    build_info,
+    ThinkingStyle, build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -251,9 +252,15 @@ impl Base {
             recorder: self.exchanges.recorder(),
             playback: self.exchanges.playback(),
         };
+        let known = models.find(info.name, &name);
+        let is_unknown = known.thinking == ThinkingStyle::OnRequest;
+        if self.config.thinking != ThinkingLevel::Off && is_unknown && !info.takes_thinking(base_url.as_deref(), &known)
+        {
+            let reason = "has no effect: no parameter for the amount of thinking is known for";
+            notices.push(format!("`thinking` {reason} `{}/{name}`", info.name));
+        }
         let provider =
             build_info(info, provider_config(info, said, base_url), context, models.clone()).map_err(Failure::from)?;
-        let known = models.find(info.name, &name);
         if self.config.limits.max_cost.is_some() && known.prices(0).is_none() {
             return Err(self.no_price(&format!("{}/{name}", info.name)));
         }

@@ -10,18 +10,19 @@ pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod proxy;
+mod stop_reason;
 
 pub(crate) use conversation::IdRule;
 
 use crate::decode::Decoder;
-use crate::models::Model;
+use crate::models::{Model, ThinkingStyle};
 use pinion_protocol::{ProviderError, Request};
 use reqwest::header::{HeaderName, HeaderValue};
 
 /// A wire format, with the differences of a vendor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Format {
-    Anthropic,
+    Anthropic(anthropic::Quirks),
     OpenAiChat(openai_chat::Quirks),
     OpenAiResponses(openai_responses::Quirks),
     Gemini,
@@ -34,20 +35,32 @@ impl Format {
     /// The format for a server that the vendor does not run: without parameters that only the vendor knows.
     pub(crate) fn elsewhere(self) -> Self {
         match self {
+            Self::Anthropic(_) => Self::Anthropic(anthropic::Quirks::ELSEWHERE),
             Self::OpenAiChat(quirks) => Self::OpenAiChat(quirks.elsewhere()),
-            Self::OpenAiResponses(quirks) => {
-                use openai_responses::Quirks;
-                let Quirks { summaries, images_in_results, .. } = quirks;
-                Self::OpenAiResponses(Quirks { summaries, images_in_results, ..Quirks::PLAIN })
-            }
+            Self::OpenAiResponses(quirks) => Self::OpenAiResponses(quirks.elsewhere()),
             format => format,
+        }
+    }
+
+    /// Returns whether a request can ask the model to think.
+    pub(crate) fn takes_thinking(self, model: &Model) -> bool {
+        let (thinks, has_efforts) = (model.thinking != ThinkingStyle::None, !model.efforts.is_empty());
+        match self {
+            Self::Anthropic(_) | Self::Gemini | Self::Ollama => thinks,
+            Self::OpenAiChat(quirks) => {
+                thinks && (has_efforts || quirks.thinking == openai_chat::ThinkingParam::Switch)
+            }
+            Self::OpenAiResponses(quirks) => thinks && (has_efforts || quirks.summaries),
+            // Each vendor's models take fields of their own.
+            Self::Bedrock => thinks && model.thinking != ThinkingStyle::OnRequest,
+            Self::Proxy => true,
         }
     }
 
     pub(crate) fn body(self, request: &Request, model: &Model, provider: &str) -> Result<Vec<u8>, ProviderError> {
         let unwritable = |error: serde_json::Error| ProviderError::Api { status: None, message: error.to_string() };
         match self {
-            Self::Anthropic => anthropic::request_body(request, model, provider).map_err(unwritable),
+            Self::Anthropic(quirks) => anthropic::request_body(request, model, provider, &quirks).map_err(unwritable),
             Self::OpenAiChat(quirks) => openai_chat::request_body(request, model, provider, &quirks),
             Self::OpenAiResponses(quirks) => {
                 openai_responses::request_body(request, model, provider, &quirks).map_err(unwritable)
@@ -61,7 +74,7 @@ impl Format {
 
     pub(crate) fn decoder(self, id_seed: String) -> Box<dyn Decoder> {
         match self {
-            Self::Anthropic => Box::new(anthropic::Decoder::new(id_seed)),
+            Self::Anthropic(_) => Box::new(anthropic::Decoder::new(id_seed)),
             Self::OpenAiChat(_) => Box::new(openai_chat::Decoder::new(id_seed)),
             Self::OpenAiResponses(_) => Box::new(openai_responses::Decoder::new(id_seed)),
             Self::Gemini => Box::new(gemini::Decoder::new(id_seed)),
@@ -82,7 +95,7 @@ impl Format {
     /// The headers that the format requires, apart from authentication.
     pub(crate) fn headers(self, request: &Request, model: &Model) -> Vec<(HeaderName, String)> {
         match self {
-            Self::Anthropic => {
+            Self::Anthropic(_) => {
                 let version = (HeaderName::from_static("anthropic-version"), anthropic::VERSION.to_owned());
                 let betas = anthropic::betas(request, model);
                 let betas = (!betas.is_empty()).then(|| (HeaderName::from_static("anthropic-beta"), betas.join(",")));

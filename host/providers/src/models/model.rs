@@ -66,7 +66,7 @@ pub(crate) struct PriceTier {
 pub enum ThinkingStyle {
     /// The model does not think.
     None,
-    /// Unknown: thinking parameters are sent only at the user's request.
+    /// Unknown: thinking parameters are sent only at the user's request, with usual efforts unless a table lists others.
     #[default]
     OnRequest,
     /// A budget in tokens.

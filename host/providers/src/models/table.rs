@@ -271,6 +271,11 @@ impl RawModel {
 
     fn resolve(&self, provider: &str) -> Model {
         let context_window = self.context_window.unwrap_or(128_000);
+        let thinking = self.thinking.unwrap_or_default();
+        let usual: &[Effort] = match thinking {
+            ThinkingStyle::OnRequest => &[Effort::Low, Effort::Medium, Effort::High],
+            _ => &[],
+        };
         let tier = |above, prices: RawPrices| PriceTier { above, prices: prices.resolve() };
         let prices = self.prices.map(|prices| tier(0, prices));
         let long = self.long_prompts.map(|long| tier(long.above, long.prices));
@@ -287,8 +292,8 @@ impl RawModel {
             parallel_tools: self.parallel_tools.unwrap_or(true),
             forced_tools: self.forced_tools.unwrap_or(true),
             temperature: self.temperature.unwrap_or(true),
-            thinking: self.thinking.unwrap_or_default(),
-            efforts: self.efforts.clone().unwrap_or_default(),
+            thinking,
+            efforts: self.efforts.clone().unwrap_or_else(|| usual.to_vec()),
             thinking_budgets: self.thinking_budgets.map(|budgets| (budgets.min, budgets.max.max(budgets.min))),
             bound_thinking: self.bound_thinking.unwrap_or_default(),
             signed_calls: self.signed_calls.unwrap_or_default(),
@@ -356,6 +361,11 @@ mod tests {
         let unknown = table.find("openai-chat", "mock");
         assert_eq!((unknown.id.as_str(), unknown.known, unknown.prices(1)), ("mock", false, None));
         assert_eq!((unknown.context_window, unknown.thinking), (128_000, ThinkingStyle::OnRequest));
+        for (provider, model) in [("box", "q"), ("groq", "new"), ("openai-chat", "mock"), ("azure", "deployment")] {
+            let efforts = &table.find(provider, model).efforts;
+            assert_eq!(efforts[..], [Effort::Low, Effort::Medium, Effort::High], "{provider}/{model}");
+        }
+        assert!(table.find("ollama", "qwen3").efforts.is_empty() && table.find("groq", "qwen/x").efforts.is_empty());
         let newer = table.find("anthropic", "claude-opus-9");
         assert_eq!((newer.id.as_str(), newer.known, newer.thinking), ("claude-opus-9", false, ThinkingStyle::Always));
         assert_eq!(table.find("nobody", "x").provider, "nobody");

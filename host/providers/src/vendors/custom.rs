@@ -4,7 +4,7 @@ use super::error::RegistryError;
 use super::info::ProviderInfo;
 use crate::auth::Auth;
 use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
-use crate::formats::{Format, openai_responses};
+use crate::formats::{Format, anthropic, openai_responses};
 use serde::Deserialize;
 
 /// A provider that the user defines.
@@ -123,14 +123,14 @@ impl CustomProvider {
                 Ok(match other {
                     CustomFormat::Gemini => Format::Gemini,
                     CustomFormat::Ollama => Format::Ollama,
-                    _ => Format::Anthropic,
+                    _ => Format::Anthropic(anthropic::Quirks::ELSEWHERE),
                 })
             }
         }
     }
 
     fn chat(&self) -> Quirks {
-        let (usual, said) = (Quirks::PLAIN, &self.quirks);
+        let (usual, said) = (Quirks::PLAIN.elsewhere(), &self.quirks);
         Quirks {
             max_tokens: said.max_tokens.clone().map_or(usual.max_tokens, |name| name.leak()),
             stream_options: said.stream_options.unwrap_or(usual.stream_options),
@@ -142,17 +142,17 @@ impl CustomProvider {
                 Some(CustomThinking::Object) => ThinkingParam::Object,
                 Some(CustomThinking::Switch) => ThinkingParam::Switch,
             },
-            thinking_back: said
-                .thinking_back
-                .clone()
-                .map_or(ThinkingBack::AsItCame("reasoning_content"), |field| ThinkingBack::Field(field.leak())),
+            thinking_back: match &said.thinking_back {
+                Some(field) => ThinkingBack::Field(field.clone().leak()),
+                None => usual.thinking_back,
+            },
             images_in_results: said.images_in_results.unwrap_or(usual.images_in_results),
             ..usual
         }
     }
 
     fn responses(&self) -> openai_responses::Quirks {
-        let (usual, said) = (openai_responses::Quirks::PLAIN, &self.quirks);
+        let (usual, said) = (openai_responses::Quirks::PLAIN.elsewhere(), &self.quirks);
         openai_responses::Quirks {
             cache_key: said.cache_key.unwrap_or(usual.cache_key),
             summaries: said.summaries.unwrap_or(usual.summaries),
@@ -167,6 +167,9 @@ mod tests {
     use super::*;
     use crate::models::ModelTable;
     use crate::vendors::{Endpoint, Registry, UrlVariables};
+    use pinion_protocol::{Message, Request, RequestOptions, ThinkingLevel, ToolChoice};
+    use serde_json::{Value, json};
+    use std::sync::Arc;
 
     fn custom(name: &str, format: CustomFormat, quirks: CustomQuirks) -> CustomProvider {
         CustomProvider {
@@ -196,6 +199,45 @@ mod tests {
         assert_eq!((info.name, model.as_str()), ("other", "qwen"));
         let endpoint = Endpoint::new(info, None, UrlVariables::default()).unwrap();
         assert_eq!(endpoint.url("m").as_str(), "http://box:8000/v1/messages");
+    }
+
+    /// The body for a model that no table lists.
+    fn asked(format: CustomFormat, thinking: Option<CustomThinking>, level: ThinkingLevel) -> Value {
+        let quirks = CustomQuirks { thinking, ..CustomQuirks::default() };
+        let info = custom("box", format, quirks).define().unwrap();
+        let options = RequestOptions { thinking: level, ..RequestOptions::default() };
+        let messages = vec![Arc::new(Message::user("hi"))];
+        let request = Request {
+            model: "undeclared".to_owned(),
+            system: "".into(),
+            messages,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            options,
+        };
+        let model = ModelTable::builtin().find(info.name, &request.model);
+        let body = info.format_at(None).unwrap().body(&request, &model, info.name).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    #[test]
+    fn undeclared_model_thinks_at_the_users_request() {
+        use CustomFormat::{Anthropic, Gemini, OpenaiChat, OpenaiResponses};
+        let high = |format, thinking| asked(format, thinking, ThinkingLevel::High);
+        assert_eq!(high(OpenaiChat, None)["reasoning_effort"], "high");
+        assert_eq!(high(OpenaiChat, Some(CustomThinking::Effort))["reasoning_effort"], "high");
+        assert_eq!(high(OpenaiChat, Some(CustomThinking::Object))["reasoning"], json!({ "effort": "high" }));
+        let switch = high(OpenaiChat, Some(CustomThinking::Switch));
+        assert_eq!((&switch["thinking"], &switch["reasoning_effort"]), (&json!({ "type": "enabled" }), &json!("high")));
+        assert_eq!(high(OpenaiResponses, None)["reasoning"]["effort"], "high");
+        assert_eq!(high(Gemini, None)["generationConfig"]["thinkingConfig"]["thinkingLevel"], "HIGH");
+        assert_eq!(high(Anthropic, None)["thinking"]["type"], "enabled");
+        for format in [OpenaiChat, OpenaiResponses, Gemini, Anthropic] {
+            let off = asked(format, None, ThinkingLevel::Off).to_string();
+            assert!(!off.contains("reasoning") && !off.contains("thinking"), "{off}");
+        }
+        let off = asked(OpenaiChat, Some(CustomThinking::Switch), ThinkingLevel::Off);
+        assert_eq!(off["thinking"], json!({ "type": "disabled" }));
     }
 
     #[test]

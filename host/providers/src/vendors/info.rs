@@ -3,6 +3,7 @@
 use super::layout::{Layout, Tail};
 use crate::auth::Auth;
 use crate::formats::{Format, openai_chat};
+use crate::models::Model;
 
 /// A vendor, before anything is configured or built.
 #[derive(Debug)]
@@ -116,6 +117,11 @@ impl ProviderInfo {
     /// Returns whether requests to `base_url`, or to the usual URL, need a key. A server of the user's own may not.
     pub fn needs_key(&self, base_url: Option<&str>) -> bool {
         self.key_variable.is_some() && !self.is_elsewhere(base_url)
+    }
+
+    /// Returns whether requests to `base_url`, or to the usual URL, can ask the model to think.
+    pub fn takes_thinking(&self, base_url: Option<&str>, model: &Model) -> bool {
+        self.format_at(base_url).is_none_or(|format| format.takes_thinking(model))
     }
 
     /// Returns whether it plays a script instead of sending requests.

@@ -40,7 +40,7 @@ impl Layout {
     pub(super) fn of(format: Format) -> Self {
         let streamed = |version, tail| Self { tail, query: Some(("alt", "sse")), ..Self::fixed(version, "") };
         match format {
-            Format::Anthropic => Self { version_always: true, ..Self::fixed("v1", "messages") },
+            Format::Anthropic(_) => Self { version_always: true, ..Self::fixed("v1", "messages") },
             Format::OpenAiChat(_) => Self::fixed("v1", "chat/completions"),
             Format::OpenAiResponses(_) => Self::fixed("v1", "responses"),
             Format::Gemini => streamed("v1beta", Tail::Gemini),

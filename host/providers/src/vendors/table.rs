@@ -8,7 +8,7 @@ use super::info::ProviderInfo;
 use super::layout::Tail;
 use crate::auth::Auth;
 use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
-use crate::formats::{Format, IdRule, openai_responses};
+use crate::formats::{Format, IdRule, anthropic, openai_responses};
 
 /// The short names of Google's models.
 const GEMINI_ALIASES: &[(&str, &str)] =
@@ -30,7 +30,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             ("fable", "claude-fable-5-2"),
         ],
         auth: Auth::Header("x-api-key"),
-        format: Some(Format::Anthropic),
+        format: Some(Format::Anthropic(anthropic::Quirks::ANTHROPIC)),
         ..ProviderInfo::EMPTY
     },
     ProviderInfo {
@@ -58,11 +58,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://api.openai.com/v1",
         // The newest that thinks and calls tools over this format.
         default_model: Some("gpt-5.2"),
-        // Servers of the user's own may expect thinking back: Kimi rejects calls without it.
-        format: Some(Format::OpenAiChat(Quirks {
-            thinking_back: ThinkingBack::AsItCame("reasoning_content"),
-            ..Quirks::OPENAI
-        })),
+        format: Some(Format::OpenAiChat(Quirks::OPENAI)),
         ..ProviderInfo::EMPTY
     },
     // https://learn.microsoft.com/en-us/azure/foundry/openai/api-version-lifecycle
@@ -75,7 +71,12 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         routes: true,
         auth: Auth::Azure,
         format: Some(Format::OpenAiResponses(openai_responses::Quirks::PLAIN)),
-        chat: Some(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN }),
+        // Deployments of DeepSeek and Kimi think.
+        chat: Some(Quirks {
+            max_tokens: "max_completion_tokens",
+            thinking_back: ThinkingBack::AsItCame("reasoning_content"),
+            ..Quirks::PLAIN
+        }),
         version: Some("openai/v1"),
         ..ProviderInfo::EMPTY
     },
@@ -182,7 +183,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         })),
         ..ProviderInfo::EMPTY
     },
-    // https://console.groq.com/docs/openai
+    // https://console.groq.com/docs/openai, https://console.groq.com/docs/reasoning
     ProviderInfo {
         name: "groq",
         label: "Groq",
@@ -190,7 +191,11 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://api.groq.com/openai/v1",
         default_model: Some("openai/gpt-oss-120b"),
         routes: true,
-        format: Some(Format::OpenAiChat(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN })),
+        format: Some(Format::OpenAiChat(Quirks {
+            max_tokens: "max_completion_tokens",
+            thinking_back: ThinkingBack::AsItCame("reasoning"),
+            ..Quirks::PLAIN
+        })),
         ..ProviderInfo::EMPTY
     },
     // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on by default, and goes back with every
@@ -265,6 +270,13 @@ pub(crate) static ACME: ProviderInfo = ProviderInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::ModelTable;
+    use jiff::Timestamp;
+    use pinion_protocol::{
+        AssistantMessage, Content, Message, Request, RequestOptions, StopReason, Thinking, ToolCall, ToolChoice, Usage,
+    };
+    use serde_json::{Value, json};
+    use std::sync::Arc;
 
     #[test]
     fn default_models_and_aliases_are_known() {
@@ -275,6 +287,64 @@ mod tests {
                 assert!(models.find(info.name, model).known, "{}/{model}", info.name);
             }
         }
+    }
+
+    /// Returns the assistant's message of a request to the vendor itself, after a call of its own with this ID.
+    fn own_message(provider: &str, base_url: Option<&str>, field: &str, id: &str) -> Value {
+        let info = crate::provider(provider).unwrap();
+        let signature = Some(json!({ "field": field }).to_string());
+        let thinking = Content::Thinking(Thinking { text: "hm".to_owned(), signature, redacted: false });
+        let reply = AssistantMessage {
+            content: vec![thinking, Content::ToolCall(ToolCall::new(id, "list", json!({})))],
+            stop_reason: StopReason::ToolUse,
+            provider: provider.to_owned(),
+            model: "m".to_owned(),
+            requested_model: None,
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            timestamp: Timestamp::UNIX_EPOCH,
+        };
+        let messages = vec![Arc::new(Message::user("hi")), Arc::new(Message::Assistant(reply))];
+        let request = Request {
+            model: "m".to_owned(),
+            system: "".into(),
+            messages,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            options: RequestOptions::default(),
+        };
+        let model = ModelTable::builtin().find(provider, "m");
+        let body = info.format_at(base_url).unwrap().body(&request, &model, provider).unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()["messages"][1].clone()
+    }
+
+    #[test]
+    fn thinking_goes_back_to_the_vendors_that_take_it() {
+        let deployment = Some("https://me.openai.azure.com/openai/deployments/r1/chat/completions");
+        for (provider, base_url, field, goes_back) in [
+            ("groq", None, "reasoning", true),
+            ("azure", deployment, "reasoning_content", true),
+            ("openrouter", None, "reasoning", true),
+            ("deepseek", None, "reasoning_content", true),
+            ("openai-chat", None, "reasoning_content", false),
+            ("openai-chat", Some("http://box/v1"), "reasoning_content", true),
+        ] {
+            let message = own_message(provider, base_url, field, "call_1");
+            assert_eq!(message.get(field).is_some(), goes_back, "{provider}");
+        }
+    }
+
+    #[test]
+    fn vendors_get_their_own_ids_of_any_length() {
+        let long = format!("tool_{}", "x".repeat(300));
+        let id =
+            |provider, base_url| own_message(provider, base_url, "reasoning", &long)["tool_calls"][0]["id"].clone();
+        for provider in ["openrouter", "groq", "deepseek"] {
+            assert_eq!(id(provider, None), long, "{provider}");
+        }
+        assert_eq!(id("openai-chat", Some("http://box/v1")), long);
+        assert_ne!(id("openai-chat", None), long);
     }
 
     #[test]
