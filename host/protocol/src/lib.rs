@@ -21,6 +21,7 @@ pub mod dialog;
 pub mod drawing;
 pub mod event;
 pub mod filter;
+pub mod form;
 pub mod function;
 pub mod guard;
 pub mod history;
@@ -66,6 +67,7 @@ pub use dialog::{Dialog, DialogAnswer, DialogError, DialogKind, Form, NoUser, Se
 pub use drawing::{Block, DrawnPart, Span, SpanStyle};
 pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
+pub use form::FormSchema;
 pub use function::{FunctionTool, FunctionTools, NoTools};
 pub use hook::{HookAnswer, HookCall, HookNote, HookPoint, PluginHooks};
 pub use identity::{Continuation, TurnTrigger};

@@ -64,6 +64,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
+/// Removes control characters but line ends, and makes other invisible characters visible.
+pub fn without_controls(text: &str) -> String {
+    let kept: String = text.replace('\t', "    ").chars().filter(|c| *c == '\n' || !c.is_control()).collect();
+    printable(&kept).into_owned()
+}
+
 /// Formats a text as one line of at most `characters` characters: line ends become ` ⏎ `, runs of whitespace become one
 /// space, and the rest passes through [`printable`].
 pub fn one_line(text: &str, characters: usize) -> String {

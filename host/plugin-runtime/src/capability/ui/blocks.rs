@@ -1,8 +1,7 @@
 //! The blocks of drawings: their bounds, and their conversion.
 
-use super::shown::without_controls;
 use crate::bindings::pinion::plugin::ui as wit;
-use pinion_protocol::text::one_line;
+use pinion_protocol::text::{one_line, without_controls};
 use pinion_protocol::{Block, Span, SpanStyle};
 
 /// Rows and bytes of a drawing.

@@ -1,11 +1,10 @@
 //! The import `ui`. The conversation that made the call shows everything.
 
-use super::shown::without_controls;
-use super::{MAX_DIALOGS, Ui, blocks, form};
+use super::{MAX_DIALOGS, Ui, blocks};
 use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
 use crate::calls::state::State;
-use pinion_protocol::text::one_line;
-use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Form, Services};
+use pinion_protocol::text::{one_line, without_controls};
+use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Form, FormSchema, Services};
 use wasmtime::component::{HasSelf, Linker};
 
 /// Bytes and lines of a question.
@@ -85,7 +84,8 @@ impl ui::Host for State {
     }
 
     async fn form(&mut self, question: String, schema: String) -> wasmtime::Result<Result<String, UiError>> {
-        Ok(match form::Form::parse(&schema) {
+        Ok(match FormSchema::parse(&schema) {
+            Ok(form) if form.fields() == 0 => Err(invalid("the form has no properties".to_owned())),
             Ok(form) => self.fill(&question, form).await,
             Err(problem) => Err(invalid(problem)),
         })
@@ -137,11 +137,11 @@ impl State {
     }
 
     /// Asks for all values of a form at once, again while they do not match its schema. None where forms are not shown.
-    async fn fill_at_once(&mut self, question: &str, form: &form::Form) -> Result<Option<String>, UiError> {
+    async fn fill_at_once(&mut self, question: &str, form: &FormSchema) -> Result<Option<String>, UiError> {
         let mut hint = String::new();
         loop {
             let (services, question) = self.open_dialog(&format!("{question}{hint}"))?;
-            let shown = Form { plugin: self.plugin.to_string(), question, schema: form.schema.clone() };
+            let shown = Form { plugin: self.plugin.to_string(), question, schema: form.shown().clone() };
             let Some(answer) = self.call.deadline.wait_for_person(services.fill(shown)).await else {
                 self.account.capabilities.ui.dialogs -= 1;
                 return Ok(None);
@@ -154,28 +154,19 @@ impl State {
     }
 
     /// Asks for the values of a form: at once, or one dialog each.
-    async fn fill(&mut self, question: &str, form: form::Form) -> Result<String, UiError> {
+    async fn fill(&mut self, question: &str, form: FormSchema) -> Result<String, UiError> {
         // A single one is a dialog.
-        if form.fields.len() > 1
+        if form.fields() > 1
             && let Some(values) = self.fill_at_once(question, &form).await?
         {
             return Ok(values);
         }
-        let mut values = serde_json::Map::new();
-        for field in &form.fields {
-            let mut hint = None;
-            loop {
-                let answer = self.ask(&field.question(question, hint.as_deref()), field.kind()).await?;
-                match field.value(answer) {
-                    Ok(value) => {
-                        values.extend(value.map(|value| (field.name.clone(), value)));
-                        break;
-                    }
-                    Err(problem) => hint = Some(problem),
-                }
-            }
+        let mut filling = form.fill(question);
+        while let Some((question, kind)) = filling.next_question() {
+            let answer = self.ask(&question, kind).await?;
+            filling.answer(answer);
         }
-        Ok(serde_json::Value::Object(values).to_string())
+        Ok(serde_json::Value::Object(filling.values()).to_string())
     }
 }
 

@@ -1,9 +1,7 @@
 //! The capability `ui`: dialogs, notices, a segment of the status line, and drawings of calls.
 
 mod blocks;
-mod form;
 pub(crate) mod import;
-mod shown;
 
 use super::definition::{Capability, GrantContext};
 use crate::limits::Limits;

@@ -1,7 +1,7 @@
 //! Forms: an object schema as a series of dialogs, one for each property, or shown at once.
 
-use super::shown::without_controls;
-use pinion_protocol::{DialogAnswer, DialogKind};
+use crate::dialog::{DialogAnswer, DialogKind};
+use crate::text::without_controls;
 use serde_json::{Map, Value, json};
 
 /// Properties that a form may have, and the bytes of its schema.
@@ -27,24 +27,34 @@ const KEYWORDS: &[&str] = &[
     "maximum",
     "minLength",
     "maxLength",
+    "format",
     "minItems",
     "maxItems",
 ];
 /// The same of the items of an array.
 const ITEM_KEYWORDS: &[&str] = &["type", "enum", "anyOf"];
 
-/// A form.
+/// The schema of a form.
 #[derive(Debug)]
-pub(super) struct Form {
-    pub(super) fields: Vec<Field>,
-    /// The schema, which shows nothing but what fields show.
-    pub(super) schema: Value,
+pub struct FormSchema {
+    fields: Vec<Field>,
+    shown: Value,
+}
+
+/// A form that is filled in, one dialog after another.
+#[derive(Debug)]
+pub struct Filling<'a> {
+    question: &'a str,
+    fields: std::slice::Iter<'a, Field>,
+    /// The reason that the last answer to the first of the fields did not fit.
+    hint: Option<String>,
+    values: Map<String, Value>,
 }
 
 /// One property of the answer.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: String,
+struct Field {
+    name: String,
     description: String,
     is_required: bool,
     kind: FieldKind,
@@ -65,6 +75,7 @@ enum FieldKind {
         initial: String,
         min: u64,
         max: u64,
+        format: Option<Format>,
     },
     Number {
         initial: String,
@@ -72,6 +83,52 @@ enum FieldKind {
         min: f64,
         max: f64,
     },
+}
+
+/// The form of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Email,
+    Uri,
+    Date,
+    DateTime,
+}
+
+impl Format {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "email" => Self::Email,
+            "uri" => Self::Uri,
+            "date" => Self::Date,
+            "date-time" => Self::DateTime,
+            _ => return None,
+        })
+    }
+
+    fn fits(self, text: &str) -> bool {
+        let is_word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        match self {
+            Self::Email => text.rsplit_once('@').is_some_and(|(local, host)| {
+                is_word(local) && is_word(host) && host.split('.').all(|label| !label.is_empty())
+            }),
+            Self::Uri => text.split_once(':').is_some_and(|(scheme, rest)| {
+                let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+                scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_allowed) && is_word(rest)
+            }),
+            // Shorter and longer forms of ISO 8601 are not those of JSON Schema.
+            Self::Date => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
+            Self::DateTime => text.get(10..11) == Some("T") && text.parse::<jiff::Timestamp>().is_ok(),
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Email => "it must be an email address",
+            Self::Uri => "it must be an address such as https://example.com",
+            Self::Date => "it must be a date such as 2026-01-31",
+            Self::DateTime => "it must be a time such as 2026-01-31T12:00:00Z",
+        }
+    }
 }
 
 /// An option of an enumeration.
@@ -125,12 +182,12 @@ impl Choice {
     }
 }
 
-impl Form {
+impl FormSchema {
     /// Parses a schema.
     ///
     /// # Errors
     /// It is no schema of a form; the text says why.
-    pub(super) fn parse(schema: &str) -> Result<Self, String> {
+    pub fn parse(schema: &str) -> Result<Self, String> {
         if schema.len() > MAX_SCHEMA {
             return Err(format!("a schema of {} bytes, of at most {MAX_SCHEMA}", schema.len()));
         }
@@ -144,8 +201,8 @@ impl Form {
         }
         let no_properties = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
-        if properties.is_empty() || properties.len() > MAX_FIELDS {
-            return Err(format!("the schema must have 1 to {MAX_FIELDS} properties"));
+        if properties.len() > MAX_FIELDS {
+            return Err(format!("the schema has {} properties, of at most {MAX_FIELDS}", properties.len()));
         }
         let required: Vec<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -155,14 +212,29 @@ impl Form {
         let field = |(name, schema): (&String, &Value)| Field::parse(name, schema, required.contains(&name.as_str()));
         let fields = properties.iter().map(field).collect::<Result<_, _>>()?;
         let schema = json!({ "type": "object", "properties": properties, "required": required });
-        Ok(Self { fields, schema: shown(schema) })
+        Ok(Self { fields, shown: shown(schema) })
+    }
+
+    /// Returns the schema as people may see it: nothing in it is hidden.
+    pub fn shown(&self) -> &Value {
+        &self.shown
+    }
+
+    /// Returns the number of properties. A form without any asks only for consent, which a dialog of its own has to ask.
+    pub fn fields(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Begins to fill in the form; `question` stands in front of each field.
+    pub fn fill<'a>(&'a self, question: &'a str) -> Filling<'a> {
+        Filling { question, fields: self.fields.iter(), hint: None, values: Map::new() }
     }
 
     /// Checks the values of all fields at once.
     ///
     /// # Errors
     /// A value does not match the schema; the text says what would.
-    pub(super) fn values(&self, answer: &Value) -> Result<Map<String, Value>, String> {
+    pub fn values(&self, answer: &Value) -> Result<Map<String, Value>, String> {
         let mut values = Map::new();
         for field in &self.fields {
             let given = answer.get(&field.name).filter(|value| !value.is_null());
@@ -180,6 +252,32 @@ fn shown(schema: Value) -> Value {
         Value::Array(items) => items.into_iter().map(shown).collect(),
         Value::Object(members) => members.into_iter().map(|(name, value)| (name, shown(value))).collect(),
         other => other,
+    }
+}
+
+impl Filling<'_> {
+    /// Returns the next question, which is the last one again if its answer did not fit. None once all are answered.
+    pub fn next_question(&self) -> Option<(String, DialogKind)> {
+        let field = self.fields.as_slice().first()?;
+        Some((field.question(self.question, self.hint.as_deref()), field.kind()))
+    }
+
+    /// Takes the answer to the last question.
+    pub fn answer(&mut self, answer: DialogAnswer) {
+        let Some(field) = self.fields.as_slice().first() else { return };
+        match field.value(answer) {
+            Ok(value) => {
+                self.values.extend(value.map(|value| (field.name.clone(), value)));
+                self.hint = None;
+                self.fields.next();
+            }
+            Err(problem) => self.hint = Some(problem),
+        }
+    }
+
+    /// Returns the values, which match the schema once all questions are answered.
+    pub fn values(self) -> Map<String, Value> {
+        self.values
     }
 }
 
@@ -224,7 +322,14 @@ impl Field {
             (Some(options), _) => FieldKind::Options(options),
             (None, "boolean") => FieldKind::Boolean,
             (None, "string") => {
-                FieldKind::Text { initial, min: count("minLength", 0), max: count("maxLength", u64::MAX) }
+                let format = match schema.get("format") {
+                    None => None,
+                    Some(named) => match Format::named(named.as_str().unwrap_or_default()) {
+                        Some(format) => Some(format),
+                        None => return fail(&format!("forms do not support the format {named}")),
+                    },
+                };
+                FieldKind::Text { initial, min: count("minLength", 0), max: count("maxLength", u64::MAX), format }
             }
             (None, number_type @ ("number" | "integer")) => FieldKind::Number {
                 initial,
@@ -242,7 +347,7 @@ impl Field {
     }
 
     /// Returns the question for the property, with a hint after an answer that did not fit.
-    pub(super) fn question(&self, form: &str, hint: Option<&str>) -> String {
+    fn question(&self, form: &str, hint: Option<&str>) -> String {
         let about = if self.description.is_empty() { String::new() } else { format!(" ({})", self.description) };
         let optional = if self.is_required { "" } else { ", optional" };
         let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
@@ -256,7 +361,7 @@ impl Field {
         format!("{form}\n{}{about}{optional}{several}{hint}", self.name)
     }
 
-    pub(super) fn kind(&self) -> DialogKind {
+    fn kind(&self) -> DialogKind {
         match &self.kind {
             FieldKind::Boolean => DialogKind::Confirm,
             FieldKind::Options(options) => {
@@ -296,18 +401,24 @@ impl Field {
     ///
     /// # Errors
     /// The answer does not match the schema; the text says what would.
-    pub(super) fn value(&self, answer: DialogAnswer) -> Result<Option<Value>, String> {
+    fn value(&self, answer: DialogAnswer) -> Result<Option<Value>, String> {
         match (&self.kind, answer) {
             (FieldKind::Boolean, DialogAnswer::Confirmed(is_yes)) => Ok(Some(is_yes.into())),
             (FieldKind::Options(options), DialogAnswer::Selected(at)) => {
                 Ok(options.get(at).map(|option| option.value.as_str().into()))
             }
             (_, DialogAnswer::Entered(text)) if text.is_empty() && !self.is_required => Ok(None),
-            (FieldKind::Text { min, max, .. }, DialogAnswer::Entered(text)) => {
+            (FieldKind::Text { min, max, format, .. }, DialogAnswer::Entered(text)) => {
                 let length = text.chars().count() as u64;
-                match (*min..=*max).contains(&length) {
-                    true => Ok(Some(text.into())),
-                    false => Err(format!("it must have {min} to {max} characters")),
+                if !(*min..=*max).contains(&length) {
+                    return Err(match *max {
+                        u64::MAX => format!("it must have at least {min} characters"),
+                        max => format!("it must have {min} to {max} characters"),
+                    });
+                }
+                match format {
+                    Some(format) if !format.fits(&text) => Err(format.hint().to_owned()),
+                    _ => Ok(Some(text.into())),
                 }
             }
             (FieldKind::Several { options, min, max, .. }, DialogAnswer::Entered(text)) => {
@@ -358,106 +469,5 @@ fn several<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn form(properties: &str, required: &str) -> Result<Form, String> {
-        Form::parse(&format!(r#"{{"type":"object","properties":{{{properties}}},"required":[{required}]}}"#))
-    }
-
-    #[test]
-    fn answers_match_the_schema() {
-        let form = form(
-            r#""n":{"type":"integer","minimum":1,"maximum":9},"s":{"type":"string","maxLength":3},"e":{"enum":["x","y"]}"#,
-            r#""n""#,
-        );
-        let fields = form.unwrap().fields;
-        let field = |name: &str| fields.iter().find(|field| field.name == name).unwrap();
-        let enter = |text: &str| DialogAnswer::Entered(text.to_owned());
-        assert_eq!(field("n").value(enter(" 7 ")), Ok(Some(7.into())));
-        assert!(field("n").value(enter("10")).unwrap_err().contains("an integer from 1 to 9"));
-        assert!(field("n").value(enter("")).is_err() && field("s").value(enter("")) == Ok(None));
-        assert!(field("s").value(enter("four")).is_err());
-        assert_eq!(field("e").value(DialogAnswer::Selected(1)), Ok(Some("y".into())));
-        assert_eq!(field("e").value(DialogAnswer::Selected(2)), Ok(None));
-    }
-
-    #[test]
-    fn values_of_all_fields_match_the_schema() {
-        let form = form(
-            r#""n":{"type":"integer","minimum":1,"default":3},"b":{"type":"boolean"},"e":{"enum":["x","y\u0007"],"title":"E\u001b"}"#,
-            r#""n""#,
-        );
-        let form = form.unwrap();
-        let values = |answer: Value| form.values(&answer).map(Value::Object);
-        assert_eq!(values(json!({ "n": 7, "b": false, "e": "y" })), Ok(json!({ "n": 7, "b": false, "e": "y\u{7}" })));
-        assert_eq!(values(json!({ "n": 1, "b": null, "more": 1 })), Ok(json!({ "n": 1 })));
-        for (wrong, why) in [
-            (json!({ "b": true }), "n: it must be answered"),
-            (json!({ "n": 0 }), "n: it must be an integer from 1"),
-            (json!({ "n": 1.5 }), "n: it must be an integer from 1"),
-            (json!({ "n": 1, "b": "yes" }), "b: it has another type"),
-            (json!({ "n": 1, "e": "z" }), "e: it must be one of the options"),
-            (json!([1]), "n: it must be answered"),
-        ] {
-            assert_eq!(values(wrong), Err(why.to_owned()));
-        }
-        let shown = form.schema.to_string();
-        assert!(shown.contains("\"default\":3") && !shown.contains("\\u"), "{shown}");
-    }
-
-    #[test]
-    fn options_have_titles_and_several_may_be_chosen() {
-        let form = form(
-            r#""a":{"type":"string","oneOf":[{"const":"v1","title":"One"},{"const":"v2"}]},
-               "b":{"type":"string","enum":["o1","o2"],"enumNames":["First","Second"]},
-               "c":{"type":"array","items":{"type":"string","enum":["x","y","z"]},"minItems":1,"maxItems":2,"default":["y"]},
-               "d":{"type":"array","items":{"anyOf":[{"const":"k1","title":"Key 1"},{"const":"k2","title":"Key 2"}]}}"#,
-            r#""a","b","c""#,
-        );
-        let form = form.unwrap();
-        let field = |name: &str| form.fields.iter().find(|field| field.name == name).unwrap();
-        let enter = |text: &str| DialogAnswer::Entered(text.to_owned());
-        assert_eq!(field("a").kind(), DialogKind::Select(vec!["One".to_owned(), "v2".to_owned()]));
-        assert_eq!(field("b").kind(), DialogKind::Select(vec!["First".to_owned(), "Second".to_owned()]));
-        assert_eq!(field("b").value(DialogAnswer::Selected(1)), Ok(Some("o2".into())));
-        assert_eq!(field("c").kind(), DialogKind::Input("y".to_owned()));
-        assert!(
-            field("d")
-                .question("?", None)
-                .ends_with("d, optional\nAny of these, with commas between them: Key 1, Key 2")
-        );
-        assert_eq!(field("d").value(enter(" Key 2,Key 1 ")), Ok(Some(json!(["k2", "k1"]))));
-        assert_eq!(field("d").value(enter("")), Ok(None));
-        assert!(field("d").value(enter("k1")).unwrap_err().contains("`k1` is none"));
-        assert_eq!(field("c").value(enter("")).unwrap_err(), "it must have 1 to 2 of the options");
-        let whole = |c: Value| form.values(&json!({ "a": "v2", "b": "o1", "c": c })).map(Value::Object);
-        assert_eq!(whole(json!(["z", "x"])), Ok(json!({ "a": "v2", "b": "o1", "c": ["z", "x"] })));
-        for (wrong, why) in [(json!(["x", "x"]), "twice"), (json!([1]), "one of"), (json!("x"), "another type")] {
-            assert!(whole(wrong).unwrap_err().contains(why), "{why}");
-        }
-        assert!(form.values(&json!({ "a": "One", "b": "o1", "c": ["x"] })).is_err());
-    }
-
-    #[test]
-    fn schemas_that_no_dialog_can_satisfy_are_refused() {
-        for property in [
-            r#""a":{"type":"array"}"#,
-            r#""a":{"type":"array","items":{"type":"string"}}"#,
-            r#""a":{"type":"array","items":{"enum":["x"],"pattern":"x"}}"#,
-            r#""a":{"type":"array","items":{"enum":["x, y"]}}"#,
-            r#""a":{"oneOf":[{"type":"string"}]}"#,
-            r#""a":{"enum":["x"],"oneOf":[{"const":"x"}]}"#,
-            r#""a":{"enum":["x"],"enumNames":["X","Y"]}"#,
-            r#""a":{"type":"string","pattern":"^a"}"#,
-            r#""a":{"enum":[1]}"#,
-            r#""a":{"enum":[]}"#,
-            r#""a":true"#,
-            "",
-        ] {
-            assert!(form(property, "").is_err(), "{property}");
-        }
-        assert!(form(r#""a":{"type":"string"}"#, r#""b""#).unwrap_err().contains("`b`"));
-        assert!(Form::parse(r#"{"type":"object","oneOf":[]}"#).unwrap_err().contains("oneOf"));
-    }
-}
+#[path = "form_tests.rs"]
+mod tests;
