@@ -174,6 +174,71 @@ fn values_of_variables_are_not_shown() {
     }
 }
 
+/// Takes connections and answers nothing; returns its address and the first lines.
+fn proxy() -> (String, std::sync::mpsc::Receiver<String>) {
+    use std::io::BufRead as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://user:hunter2@{}", listener.local_addr().unwrap());
+    let (lines, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            std::io::BufReader::new(stream).read_line(&mut line).unwrap();
+            if lines.send(line.trim().to_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, received)
+}
+
+#[test]
+fn servers_over_http_and_their_logins_use_the_proxies_of_the_environment() {
+    let pinion = Pinion::default();
+    ok(&pinion.run(["mcp", "add", "web", "--url", "https://mcp.invalid/mcp"]));
+    let (address, received) = proxy();
+    let run = |arguments: &[&str]| {
+        let output = pinion.command(arguments).env("https_proxy", &address).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let shown = run(&["mcp", "test", "web"]);
+    assert_eq!(received.try_iter().next().as_deref(), Some("CONNECT mcp.invalid:443 HTTP/1.1"), "{shown}");
+    assert!(shown.contains("through the proxy `http://127.0.0.1:") && shown.contains("(https_proxy)"), "{shown}");
+    assert!(!shown.contains("hunter2") && !shown.contains("::") && !shown.starts_with('!'), "{shown}");
+    received.try_iter().for_each(drop);
+    let shown = run(&["mcp", "login", "web"]);
+    assert_eq!(received.try_iter().next().as_deref(), Some("CONNECT mcp.invalid:443 HTTP/1.1"), "{shown}");
+    // A setting of the config wins.
+    received.try_iter().for_each(drop);
+    pinion.config("[mcp]\nproxy = \"ftp://h\"\n");
+    let shown = run(&["mcp", "test", "web"]);
+    assert!(shown.contains("invalid proxy in `[mcp] proxy`") && received.try_iter().next().is_none(), "{shown}");
+    pinion.config("[mcp]\nproxy = \"\"\ncertificates = \"none.pem\"\n");
+    let shown = run(&["mcp", "test", "web"]);
+    assert!(shown.contains("cannot use the certificates in") && shown.contains("none.pem"), "{shown}");
+}
+
+#[test]
+fn last_contact_with_each_server_is_listed() {
+    let pinion = Pinion::default();
+    pinion.config("[sandbox]\nmode = \"off\"\n");
+    ok(&pinion.run(["mcp", "add", "bad", "--", "sh", "-c", "echo no key >&2; exit 3"]));
+    ok(&pinion.run(["mcp", "add", "off", "--", "x"]));
+    ok(&pinion.run(["mcp", "disable", "off"]));
+    let states = |listed: &Value| {
+        let servers = listed["servers"].as_array().unwrap().clone();
+        servers.into_iter().map(|server| server["last_contact"]["outcome"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(states(&listed(&pinion)), [Value::Null, Value::Null]);
+    let checked = pinion.run(["mcp", "list", "--check"]);
+    assert!(checked.code == Some(1) && checked.stderr.contains("1 MCP server did not connect"), "{checked:?}");
+    assert!(checked.stdout.contains("! failed now: ended with exit status: 3") && checked.stdout.contains("no key"));
+    assert_eq!(states(&listed(&pinion)), [json!("failed"), Value::Null]);
+    assert!(pinion.run(["mcp", "get", "bad"]).stdout.contains("failed now"));
+    ok(&pinion.run(["mcp", "remove", "bad"]));
+    ok(&pinion.run(["mcp", "list", "--check"]));
+}
+
 /// One command in two projects runs the files of two owners.
 #[test]
 fn same_entry_in_two_projects_is_two_servers() {

@@ -3,14 +3,15 @@
 //! Redirects that could carry a header or a message to another origin are not followed. Only [`HttpSettings`]
 //! configures proxies; the environment is not read.
 
-use std::error::Error;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder, Proxy, StatusCode, redirect};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::{BuilderVerifierExt as _, Verifier};
 use url::Url;
@@ -28,15 +29,16 @@ pub type ChooseProxy = Arc<dyn Fn(&Url) -> Option<Url> + Send + Sync>;
 /// Proxy and certificate authorities.
 #[derive(Clone, Default)]
 pub struct HttpSettings {
-    /// The proxy for an address; none connects directly.
+    /// Chooses the proxy; `None` uses none.
     pub proxy: Option<ChooseProxy>,
-    /// Certificate authorities besides the platform's.
-    pub roots: Vec<CertificateDer<'static>>,
+    /// PEM file of certificate authorities besides the platform's, read for the first server over HTTP.
+    pub certificates: Option<PathBuf>,
 }
 
 impl fmt::Debug for HttpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpSettings").field("proxy", &self.proxy.is_some()).field("roots", &self.roots.len()).finish()
+        let Self { proxy, certificates } = self;
+        f.debug_struct("HttpSettings").field("proxy", &proxy.is_some()).field("certificates", certificates).finish()
     }
 }
 
@@ -53,21 +55,31 @@ impl Http {
         Self { settings, secure: OnceLock::new(), plain: OnceLock::new() }
     }
 
+    /// Returns the proxy for an address.
+    ///
+    /// # Errors
+    /// The proxy cannot be used; the text says why.
+    pub(crate) fn proxy(&self, url: &Url) -> Result<Option<ChosenProxy>, String> {
+        self.settings.proxy.as_ref().map_or(Ok(None), |choose| choose(url))
+    }
+
     /// Returns the client for requests to a server.
     pub(crate) fn client(&self, url: &Url) -> Result<Client, String> {
-        let is_secure = url.scheme() == "https" || self.settings.proxy.is_some();
+        let is_secure = url.scheme() == "https" || self.proxy(url)?.is_some_and(|proxy| proxy.url.scheme() == "https");
         let slot = if is_secure { &self.secure } else { &self.plain };
         slot.get_or_init(|| {
-            let builder = self.builder(is_secure).map_err(|error| causes(&*error))?;
+            let builder = self.proxied(self.builder(is_secure)?);
             builder.redirect(same_origin()).build().map_err(|error| causes(&error))
         })
         .clone()
     }
 
-    /// Returns a builder with TLS and proxy set, which follows no redirects.
-    pub(crate) fn builder(&self, is_secure: bool) -> Result<ClientBuilder, Box<dyn Error + Send + Sync>> {
-        let builder = Client::builder()
-            .tls_backend_preconfigured(tls(is_secure, &self.settings.roots)?)
+    /// Returns a builder with TLS set, which uses no proxy and follows no redirects.
+    pub(crate) fn builder(&self, is_secure: bool) -> Result<ClientBuilder, String> {
+        let roots = if is_secure { self.roots()? } else { Vec::new() };
+        let tls = tls(is_secure, &roots).map_err(|error| causes(&error))?;
+        Ok(Client::builder()
+            .tls_backend_preconfigured(tls)
             .no_proxy()
             .redirect(redirect::Policy::none())
             .referer(false)
@@ -78,7 +90,17 @@ impl Http {
         Ok(match self.settings.proxy.clone() {
             Some(choose) => builder.proxy(Proxy::custom(move |url| choose(url))),
             None => builder,
-        })
+        }
+    }
+
+    /// Reads the user's certificate authorities.
+    fn roots(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let Some(file) = &self.settings.certificates else { return Ok(Vec::new()) };
+        let failed = |problem: String| format!("cannot use the certificates in `{}`: {problem}", file.display());
+        let pem = std::fs::read(file).map_err(|error| failed(causes(&error)))?;
+        let roots = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+        let roots = roots.map_err(|error| failed(causes(&error)))?;
+        if roots.is_empty() { Err(failed("it has none".to_owned())) } else { Ok(roots) }
     }
 }
 

@@ -64,7 +64,7 @@ mod servers;
 
 pub use connection::{OnProgress, Progress};
 pub use error::McpError;
-pub use http::{ChooseProxy, HttpSettings};
+pub use http::{ChooseProxy, ChosenProxy, HttpSettings};
 pub use oauth::Redirect;
 pub use ports::{
     Elicited, LaunchedServer, Launcher, LoginCode, LoginMethod, LoginPage, MemoryTokens, NoPerson, Person, Ports,

@@ -54,7 +54,7 @@ pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError,
 pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
-pub use transport::{HttpSettings, ProxyError, ProxySettings, ProxyUrl};
+pub use transport::{ChosenProxy, HttpSettings, ProxyError, ProxySettings, ProxyUrl};
 pub use vendors::{
     BaseUrlError, CustomFormat, CustomProvider, CustomQuirks, CustomThinking, PROVIDERS, ProviderInfo, Registry,
     RegistryError, provider, resolve,

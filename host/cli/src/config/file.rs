@@ -79,6 +79,18 @@ pub(crate) struct File {
 pub(crate) struct FileMcp {
     /// Environment variables that the files of trusted projects may use.
     pub(crate) environment: Vec<String>,
+    /// PEM file of certificate authorities in addition to the platform's, for servers over HTTP and their logins. Absolute or
+    /// relative to the config's directory.
+    pub(crate) certificates: Option<PathBuf>,
+    /// Proxy for all requests to servers over HTTP and their logins, instead of those of the environment; empty for none.
+    pub(crate) proxy: Option<String>,
+}
+
+impl FileMcp {
+    /// Resolves paths relative to the directory of the config.
+    pub(super) fn below(self, config: &Path) -> Self {
+        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

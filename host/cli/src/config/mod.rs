@@ -192,7 +192,7 @@ impl Config {
             sandbox,
             undo: file.undo.settings(),
             engine_limits: file.engine.limits,
-            mcp: user.mcp,
+            mcp: user.mcp.below(&paths.config),
             exclusions,
             project,
             notices,

@@ -64,6 +64,11 @@ pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
             secrets.add(&SecretString::from(value.trim()));
         }
     }
+    let proxies = config.providers.values().map(|provider| &provider.proxy).chain([&config.mcp.proxy]);
+    for url in proxies.flatten() {
+        let proxy = ProxyUrl { url: SecretString::from(url.as_str()), origin: String::new() };
+        proxy.credentials().iter().for_each(|secret| secrets.add(secret));
+    }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
         secrets.add_header(name, &SecretString::from(value.as_str()));
     }

@@ -1,13 +1,16 @@
 //! The MCP servers of a command: made when something asks for them first, which starts and reads nothing but their files.
 
 use crate::base::Base;
+use crate::config::file::FileMcp;
 use crate::mcp::adapter::Adapter;
 use crate::mcp::launch::ServerLauncher;
 use crate::mcp::lazy::McpConfig;
 use crate::mcp::tokens::TokenFile;
-use pinion_mcp::{HttpSettings, Ports, ServerInfo, Servers};
+use crate::model::proxies_or;
+use pinion_mcp::{ChosenProxy, HttpSettings, Ports, ServerInfo, Servers};
 use pinion_plugin_runtime::McpServers;
 use std::sync::Arc;
+use url::Url;
 
 /// Bytes of a definition for one token.
 const BYTES_OF_TOKEN: u64 = 4;
@@ -44,7 +47,7 @@ impl Base {
         self.mcp.servers.get_or_init(|| {
             let ports = Ports {
                 launcher: Arc::new(ServerLauncher::new(self)),
-                http: HttpSettings::default(),
+                http: self.mcp_http(),
                 cache: self.paths.mcp_catalogues(),
                 tokens: Arc::new(TokenFile::new(self.paths.mcp_tokens_file(), self.secrets.clone())),
                 person: self.mcp.user.clone(),
@@ -56,6 +59,17 @@ impl Base {
             configs.iter_mut().for_each(|config| config.startup_timeout = config.startup_timeout.max(patience));
             Servers::new(configs, ports)
         })
+    }
+
+    /// Returns the proxies and certificate authorities for servers over HTTP: those of providers, unless `[mcp]` has others.
+    fn mcp_http(&self) -> HttpSettings {
+        let FileMcp { certificates, proxy, .. } = &self.config.mcp;
+        let proxies = proxies_or(proxy.as_deref(), "[mcp] proxy");
+        let choose = move |url: &Url| match proxies.choose(url) {
+            Ok(chosen) => Ok(chosen.map(|proxy| ChosenProxy { shown: proxy.to_string(), url: proxy.url })),
+            Err(error) => Err(error.to_string()),
+        };
+        HttpSettings { proxy: Some(Arc::new(choose)), certificates: certificates.clone() }
     }
 
     /// Returns whether any server is configured, switched on or not.

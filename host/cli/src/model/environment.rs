@@ -5,9 +5,18 @@ use pinion_providers::{ProxySettings, ProxyUrl};
 use secrecy::SecretString;
 use std::path::PathBuf;
 
+/// Returns the proxy that a key of the config names, which is empty for none, or the proxies of the environment.
+pub(crate) fn proxies_or(said: Option<&str>, key: &str) -> ProxySettings {
+    match said {
+        None => proxies(),
+        Some(url) if url.trim().is_empty() => ProxySettings::default(),
+        Some(url) => ProxySettings::always(ProxyUrl { url: SecretString::from(url), origin: key.to_owned() }),
+    }
+}
+
 /// Reads the proxy variables as curl does. `HTTP_PROXY` is not one of them: web servers set it from a header of the
 /// request when they run a program.
-pub(super) fn proxies() -> ProxySettings {
+fn proxies() -> ProxySettings {
     let first = |names: &[&str]| {
         let (name, url) = names.iter().find_map(|name| Some((*name, variable(&[name])?)))?;
         Some(ProxyUrl { url: SecretString::from(url), origin: name.to_owned() })

@@ -9,6 +9,7 @@ mod prices;
 mod select;
 mod stored_keys;
 
+pub(crate) use self::environment::proxies_or;
 pub(crate) use self::lacking::Lacking;
 pub(crate) use self::select::Chosen;
 pub(crate) use self::stored_keys::{MAX_KEY, key_in};

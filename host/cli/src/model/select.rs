@@ -9,7 +9,7 @@ use crate::config::file::FileProvider;
 use crate::config::providers;
 use crate::failure::{Failure, Result};
 use crate::files::private::read_settings;
-use crate::model::environment::{certificate_notices, gcloud_credentials, proxies};
+use crate::model::environment::{certificate_notices, gcloud_credentials, proxies_or};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
 use crate::process::hardening;
@@ -20,7 +20,7 @@ use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
     BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
-    ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError, Replay, Script,
+    ProviderConfig, ProviderContext, ProviderInfo, Registry, RegistryError, Replay, Script,
     ThinkingStyle, build_info,
 };
 use secrecy::SecretString;
@@ -362,12 +362,7 @@ fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
 
 fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
     let usual = HttpSettings::default();
-    let origin = || format!("[providers.{}] proxy", info.name);
-    let proxy = match said.proxy {
-        None => proxies(),
-        Some(url) if url.trim().is_empty() => ProxySettings::default(),
-        Some(url) => ProxySettings::always(ProxyUrl { url: SecretString::from(url), origin: origin() }),
-    };
+    let proxy = proxies_or(said.proxy.as_deref(), &format!("[providers.{}] proxy", info.name));
     ProviderConfig {
         name: info.name.to_owned(),
         base_url,

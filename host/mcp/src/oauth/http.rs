@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -30,7 +30,10 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends the requests of logins.
 pub(super) struct OAuthHttp {
-    client: Client,
+    http: Arc<Http>,
+    direct: Client,
+    /// Built for the first request through a proxy, which resolves names itself.
+    proxied: OnceLock<Result<Client, String>>,
     reach: Arc<Reach>,
 }
 
@@ -92,11 +95,30 @@ impl Resolve for Resolver {
 }
 
 impl OAuthHttp {
-    pub(super) async fn new(server: &Url, http: &Http) -> Result<Self, String> {
+    pub(super) async fn new(server: &Url, http: &Arc<Http>) -> Result<Self, String> {
         let reach = Arc::new(Reach::of(server).await);
-        let builder = http.builder(true).map_err(|error| causes(&*error))?;
-        let client = builder.dns_resolver(Arc::new(Resolver(reach.clone()))).timeout(TIMEOUT).build();
-        Ok(Self { client: client.map_err(|error| causes(&error))?, reach })
+        let direct = http.builder(true)?.dns_resolver(Arc::new(Resolver(reach.clone()))).timeout(TIMEOUT).build();
+        let direct = direct.map_err(|error| causes(&error))?;
+        Ok(Self { http: http.clone(), direct, proxied: OnceLock::new(), reach })
+    }
+
+    /// Returns the client for an address that is within the reach.
+    async fn client(&self, url: &Url) -> Result<Client, String> {
+        self.reach.check_url(url)?;
+        if self.http.proxy(url)?.is_none() {
+            return Ok(self.direct.clone());
+        }
+        // Behind a proxy, this machine may know no names of the web. Those that it knows are checked.
+        if let Some(Host::Domain(name)) = url.host()
+            && let Ok(Ok(found)) = timeout(RESOLVE_TIMEOUT, lookup_host((name, 0))).await
+        {
+            found.into_iter().try_for_each(|address| self.reach.check(address.ip()))?;
+        }
+        let build = || {
+            let builder = self.http.proxied(self.http.builder(true)?).timeout(TIMEOUT);
+            builder.build().map_err(|error| causes(&error))
+        };
+        self.proxied.get_or_init(build).clone()
     }
 
     pub(super) async fn send(
@@ -106,8 +128,7 @@ impl OAuthHttp {
         // Redirects are never followed: the client's secret or a code could reach a stranger. rmcp itself follows those
         // of discovery within one origin.
         let request = reqwest::Request::try_from(request)?;
-        self.reach.check_url(request.url())?;
-        let response = self.client.execute(request).await?;
+        let response = self.client(request.url()).await?.execute(request).await?;
         let mut answer = ::http::Response::builder().status(response.status()).version(response.version());
         for (name, value) in response.headers() {
             answer = answer.header(name, value);

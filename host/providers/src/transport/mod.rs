@@ -11,4 +11,4 @@ pub(crate) use classify::{classify_failure, classify_object};
 pub(crate) use exchange::{Opened, exchange};
 pub use http::HttpSettings;
 pub(crate) use http::{Outgoing, RawAnswer, Transport, reply};
-pub use proxy::{ProxyError, ProxySettings, ProxyUrl};
+pub use proxy::{ChosenProxy, ProxyError, ProxySettings, ProxyUrl};

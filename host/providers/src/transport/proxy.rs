@@ -46,11 +46,11 @@ pub struct ProxyError {
     problem: String,
 }
 
-/// The proxy of a request.
+/// The proxy of a request. Its text shows neither user nor password.
 #[derive(Clone)]
-pub(super) struct ChosenProxy {
+pub struct ChosenProxy {
     /// The URL with its password.
-    pub(super) url: Url,
+    pub url: Url,
     origin: String,
 }
 
@@ -61,7 +61,6 @@ impl ChosenProxy {
     }
 }
 
-/// Shows neither user nor password.
 impl fmt::Display for ChosenProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}://{}", self.url.scheme(), self.url.host_str().unwrap_or_default())?;
@@ -131,7 +130,7 @@ impl ProxySettings {
     ///
     /// # Errors
     /// The same as for [`Self::check`].
-    pub(super) fn choose(&self, url: &Url) -> Result<Option<ChosenProxy>, ProxyError> {
+    pub fn choose(&self, url: &Url) -> Result<Option<ChosenProxy>, ProxyError> {
         let host = host(url);
         if (!self.for_loopback && is_loopback(&host)) || self.excepts(&host, url.port_or_known_default()) {
             return Ok(None);
