@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{IdpConfig, ServerConfig, Transport};
 use pinion_mcp::{
     CallContext, Elicited, HttpSettings, LaunchedServer, Launcher, LoginCode, LoginMethod, LoginPage, McpError,
     MemoryTokens, Person, Ports, Request, Servers, ToolInfo,
@@ -130,11 +130,25 @@ async fn load_skills(servers: &Servers, is_wanted: bool) -> Result<(), Box<dyn E
     Ok(())
 }
 
+fn idp(endpoint: &str, context: &Value) -> Result<IdpConfig, Box<dyn Error>> {
+    let text = |name: &str| context[name].as_str().unwrap_or_default().to_owned();
+    Ok(IdpConfig {
+        issuer: text("idp_issuer"),
+        token_endpoint: Url::parse(endpoint)?,
+        client_id: text("idp_client_id"),
+        client_secret: None,
+        id_token: text("idp_id_token").into(),
+    })
+}
+
 async fn run(scenario: &str, url: Url, context: &Value) -> Result<(), Box<dyn Error>> {
     let mut config =
         ServerConfig::new(SERVER, Transport::Http { url, headers: std::collections::BTreeMap::new(), sse: false });
     config.oauth.client_id = context["client_id"].as_str().map(str::to_owned);
     config.oauth.client_secret = context["client_secret"].as_str().map(Into::into);
+    config.oauth.private_key = context["private_key_pem"].as_str().map(Into::into);
+    config.oauth.signing_algorithm = context["signing_algorithm"].as_str().map(str::to_owned);
+    config.oauth.idp = context["idp_token_endpoint"].as_str().map(|endpoint| idp(endpoint, context)).transpose()?;
     let cache = tempfile::tempdir()?;
     let ports = Ports {
         launcher: Arc::new(NoLauncher),

@@ -5,7 +5,8 @@
 
 use super::expand::{Lookup, Unexpanded, Variables, expand};
 use super::members::{Located, Mistake, without_comments};
-use super::{ConfigSource, OAuthConfig, ServerConfig, ToolFilter, Transport};
+use super::oauth::OAuth;
+use super::{ConfigSource, ServerConfig, ToolFilter, Transport};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -182,17 +183,6 @@ impl Plain {
     }
 }
 
-#[derive(Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct OAuth {
-    client_id: Option<String>,
-    client_secret: Option<String>,
-    scopes: Vec<String>,
-    #[serde(alias = "callbackPort")]
-    redirect_port: Option<u16>,
-    client_metadata_url: Option<String>,
-}
-
 impl Entry {
     fn read(value: Located<'_>) -> Result<Self, Mistake> {
         let mut entry = Self { line: value.line, ..Self::default() };
@@ -297,23 +287,10 @@ impl Entry {
             }
         };
         let mut config = ServerConfig::new(name, transport);
-        config.oauth = match &self.oauth {
-            Some((oauth, line)) => OAuthConfig {
-                client_id: oauth.client_id.as_ref().map(|id| filled(id, *line)).transpose()?,
-                client_secret: oauth
-                    .client_secret
-                    .as_ref()
-                    .map(|secret| filled(secret, *line).map(SecretString::from))
-                    .transpose()?,
-                scopes: oauth.scopes.clone(),
-                redirect_port: oauth.redirect_port,
-                client_metadata: match oauth.client_metadata_url.as_deref().map(document).transpose() {
-                    Ok(document) => document,
-                    Err(message) => return wrong(*line, message),
-                },
-            },
-            None => OAuthConfig::default(),
-        };
+        if let Some((oauth, line)) = &self.oauth {
+            config.oauth =
+                oauth.config(|text| filled(text, *line).map_err(|(_, why)| why)).map_err(|why| (*line, why))?;
+        }
         config.enabled = !self.disabled;
         config.tools = ToolFilter { enabled: self.enabled_tools, disabled: self.disabled_tools };
         config.startup_timeout = self.startup.unwrap_or(config.startup_timeout);
@@ -339,18 +316,6 @@ pub fn address(text: &str) -> Result<Url, String> {
         return Err("`url` must not contain a password (use `headers`)".to_owned());
     }
     Ok(url)
-}
-
-/// Parses the address of a client's metadata document, of which the protocol wants https and a path.
-fn document(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("`clientMetadataUrl`: {error}"))?;
-    let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-    match url.scheme() == "https" && url.path() != "/" && is_plain {
-        true => Ok(url),
-        false => {
-            Err("`clientMetadataUrl` must begin with https:// and have a path, and no user and fragment".to_owned())
-        }
-    }
 }
 
 fn seconds(value: Located<'_>) -> Result<Duration, Mistake> {

@@ -40,7 +40,8 @@ fn both_transports_are_read_with_all_their_members() {
     assert_eq!(files.startup_timeout, Duration::from_millis(2500));
     let Transport::Http { url, headers, sse: false } = &web.transport else { panic!("HTTP") };
     assert_eq!((url.as_str(), headers["Authorization"].expose_secret()), ("https://h/mcp", "Bearer t0k"));
-    assert_eq!((web.oauth.redirect_port, web.call_timeout), (Some(8123), Duration::from_secs(9)));
+    let redirect = web.oauth.redirect.as_ref().map(url::Url::as_str);
+    assert_eq!((redirect, web.call_timeout), (Some("http://localhost:8123/callback"), Duration::from_secs(9)));
     assert!(matches!(old.transport, Transport::Http { sse: true, .. }) && old.tools.allows("ab") && !old.network);
 }
 

@@ -5,6 +5,7 @@ mod expand;
 mod file;
 mod import;
 mod members;
+mod oauth;
 
 pub use edit::{EditError, Editor};
 pub use expand::{Lookup, Variables};
@@ -101,10 +102,16 @@ impl ServerConfig {
             }
             _ => false,
         };
-        let secret = |oauth: &OAuthConfig| oauth.client_secret.as_ref().map(|secret| secret.expose_secret().to_owned());
+        let exposed = |secret: Option<SecretString>| secret.map(|secret| secret.expose_secret().to_owned());
+        let idp = |idp: IdpConfig| {
+            let IdpConfig { issuer, token_endpoint, client_id, client_secret, id_token } = idp;
+            (issuer, token_endpoint, client_id, exposed(client_secret), exposed(Some(id_token)))
+        };
         let oauth = |oauth: &OAuthConfig| {
-            let OAuthConfig { client_id, client_secret: _, scopes, redirect_port, client_metadata } = oauth.clone();
-            (client_id, secret(oauth), scopes, redirect_port, client_metadata)
+            let OAuthConfig { client_id, client_secret, private_key, signing_algorithm, scopes, .. } = oauth.clone();
+            let OAuthConfig { redirect, redirect_port, client_metadata, .. } = oauth.clone();
+            let client = (client_id, exposed(client_secret), exposed(private_key), signing_algorithm, scopes);
+            (client, redirect, redirect_port, client_metadata, oauth.idp.clone().map(idp))
         };
         let limits = |config: &Self| {
             let Self { startup_timeout, call_timeout, idle_timeout, network, write, .. } = config;
@@ -248,13 +255,37 @@ pub struct OAuthConfig {
     pub client_id: Option<String>,
     /// Secret of that client.
     pub client_secret: Option<SecretString>,
+    /// Private key of that client in PEM, with which it proves itself in place of a secret.
+    pub private_key: Option<SecretString>,
+    /// Algorithm of its signatures, such as `ES256`; `None` takes the usual one for the key.
+    pub signing_algorithm: Option<String>,
     /// Scopes to ask for; empty takes those the server names.
     pub scopes: Vec<String>,
-    /// Port of the redirect address on loopback; `None` lets the system choose.
+    /// Redirect address on this machine, as the client was registered with it; one without a port gets one. `None` is
+    /// `http://127.0.0.1/callback`.
+    pub redirect: Option<Url>,
+    /// Port of the redirect address; `None` lets the system choose.
     pub redirect_port: Option<u16>,
     /// Address of a document that describes the client. It serves as the client's id at authorization servers that
     /// support it (client ID metadata documents).
     pub client_metadata: Option<Url>,
+    /// Identity provider of an organization that decides who may use the server (enterprise-managed authorization).
+    pub idp: Option<IdpConfig>,
+}
+
+/// Identity provider whose token of the user is exchanged for access to a server.
+#[derive(Clone, Debug)]
+pub struct IdpConfig {
+    /// Its identifier.
+    pub issuer: String,
+    /// Its token endpoint.
+    pub token_endpoint: Url,
+    /// Client registered there.
+    pub client_id: String,
+    /// Secret of that client.
+    pub client_secret: Option<SecretString>,
+    /// The user's ID token.
+    pub id_token: SecretString,
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Logging in with a code that the user enters on any device (RFC 8628).
 
 use std::io;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use oauth2::basic::{BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse};
 use oauth2::{
     AuthType, Client, ClientId, ClientSecret, DeviceAuthorizationUrl, DeviceCodeErrorResponseType, EndpointNotSet,
     EndpointSet, HttpRequest, HttpResponse, RequestTokenError, Scope, StandardDeviceAuthorizationResponse,
-    StandardRevocableToken, TokenResponse as _, TokenUrl,
+    StandardRevocableToken, TokenUrl,
 };
 use pinion_protocol::text::one_line;
-use rmcp::transport::auth::{AuthorizationMetadata, ClientRegistrationResponse, OAuthTokenResponse, StoredCredentials};
+use rmcp::transport::auth::{AuthorizationMetadata, ClientRegistrationResponse, OAuthTokenResponse};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -85,12 +85,9 @@ impl Login<'_> {
         let (given, code) = request_code(&client, url, &scopes, &send).await?;
         self.person.show_code(self.server, &code).await;
         let token = wait(&client, url, &given, code.lifetime, &send).await?;
-        let granted = token.scopes().map_or(scopes, |scopes| scopes.iter().map(|scope| scope.to_string()).collect());
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let stored = StoredCredentials::new(id, Some(token), granted, Some(now)).with_issuer(metadata.issuer.clone());
         let _guard = store.guard().await?;
         store.register(registration);
-        Ok(store.write(stored).await?)
+        self.oauth.keep(&id, token, scopes, metadata.issuer.clone()).await
     }
 
     /// Returns the client: the configured one, the one that a document on the web describes, the one of the last login
@@ -227,6 +224,7 @@ fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oauth2::TokenResponse as _;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::Instant;
 

@@ -50,9 +50,12 @@ impl Login<'_> {
 
     async fn authorize(&self) -> Result<(), OAuthError> {
         let OAuth { config, store, url, .. } = self.oauth;
-        let redirect = Redirect::bind(config.redirect_port, "/callback").await;
+        let redirect = match &config.redirect {
+            Some(address) => Redirect::at(address, config.redirect_port).await,
+            None => Redirect::bind(config.redirect_port, "/callback").await,
+        };
         let redirect = redirect.map_err(|error| {
-            let port = config.redirect_port.unwrap_or(0);
+            let port = config.redirect.as_ref().and_then(Url::port).or(config.redirect_port).unwrap_or(0);
             OAuthError::Failed(format!("cannot listen on port {port} for the login: {}", causes(&error)))
         })?;
         let mut manager = self.oauth.manager().await?;

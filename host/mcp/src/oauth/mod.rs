@@ -2,6 +2,7 @@
 //!
 //! The flow is rmcp's. This module keeps its tokens, limits its requests, and talks to the user.
 
+mod assertion;
 mod device;
 mod http;
 mod login;
@@ -74,7 +75,7 @@ impl OAuth {
     }
 
     /// Returns a client that sends the stored token, refreshes it before it expires, and otherwise sends none.
-    pub(crate) async fn authorized(&self, client: Client) -> Result<AuthClient<Client>, OAuthError> {
+    pub(crate) async fn authorized<C>(&self, client: C) -> Result<AuthClient<C>, OAuthError> {
         let mut manager = self.manager().await?;
         let record = match self.may_log_in_alone() {
             true => self.store.read_if_possible().await?,

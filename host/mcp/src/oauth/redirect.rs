@@ -1,14 +1,14 @@
 //! The address on this machine to which a login page redirects.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use url::Url;
+use url::{Host, Url};
 
 /// Maximum bytes of a request's head.
 const MAX_HEAD: usize = 16 << 10;
@@ -27,20 +27,52 @@ const UNKNOWN: &str = "<!doctype html><title>Pinion</title><p>No login waits for
 #[derive(Debug)]
 pub struct Redirect {
     listener: TcpListener,
-    /// The address for the login page, `http://127.0.0.1:PORT/PATH`.
+    /// For a name that browsers take for an address of version 6.
+    other: Option<TcpListener>,
+    /// The address for the login page.
     pub address: Url,
 }
 
 impl Redirect {
-    /// Binds a port; none lets the system choose. The path begins with `/`.
+    /// Binds a port of `http://127.0.0.1:PORT/PATH`; none lets the system choose. The path begins with `/`.
     ///
     /// # Errors
     /// The port is taken, or the system has none.
     pub async fn bind(port: Option<u16>, path: &str) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
-        let address = format!("http://127.0.0.1:{}{path}", listener.local_addr()?.port());
-        let address = Url::parse(&address).map_err(io::Error::other)?;
-        Ok(Self { listener, address })
+        let address = Url::parse(&format!("http://127.0.0.1{path}")).map_err(io::Error::other)?;
+        Self::at(&address, port).await
+    }
+
+    /// Binds the port of an address of this machine, or this one if it has none, or else one that the system chooses.
+    ///
+    /// # Errors
+    /// The port is taken, or the system has none.
+    pub async fn at(address: &Url, port: Option<u16>) -> io::Result<Self> {
+        let port = address.port().or(port).unwrap_or(0);
+        let listener = match address.host() {
+            Some(Host::Ipv6(_)) => TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await?,
+            _ => TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?,
+        };
+        let mut address = address.clone();
+        let port = listener.local_addr()?.port();
+        address.set_port(Some(port)).map_err(|()| io::Error::other("the address takes no port"))?;
+        let other = match address.host() {
+            // A machine without version 6 has no other address of the name.
+            Some(Host::Domain(_)) => TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await.ok(),
+            _ => None,
+        };
+        Ok(Self { listener, other, address })
+    }
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let (stream, _) = match &self.other {
+            Some(other) => tokio::select! {
+                accepted = self.listener.accept() => accepted?,
+                accepted = other.accept() => accepted?,
+            },
+            None => self.listener.accept().await?,
+        };
+        Ok(stream)
     }
 
     /// Waits for the redirect, whose parameter `state` has this value if there is one. Other requests are answered and
@@ -52,9 +84,8 @@ impl Redirect {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
-                    let (stream, _) = accepted?;
-                    connections.spawn(timeout(TIMEOUT, answer(stream, self.address.clone(), state.map(str::to_owned))));
+                accepted = self.accept(), if connections.len() < MAX_CONNECTIONS => {
+                    connections.spawn(timeout(TIMEOUT, answer(accepted?, self.address.clone(), state.map(str::to_owned))));
                 }
                 Some(done) = connections.join_next() => {
                     if let Ok(Ok(Ok(Some(url)))) = done {
@@ -107,7 +138,7 @@ fn belongs(target: &str, address: &Url, state: Option<&str>) -> Option<Url> {
 }
 
 fn is_this_machine(url: &Url) -> bool {
-    url.scheme() == "http" && matches!(url.host_str(), Some("127.0.0.1" | "localhost"))
+    url.scheme() == "http" && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
 }
 
 #[cfg(test)]
@@ -134,6 +165,21 @@ mod tests {
         }
         assert!(get(&address, "/callback?code=abc&state=right").await.starts_with("HTTP/1.1 200"));
         assert_eq!(waiting.await.unwrap().query(), Some("code=abc&state=right"));
+    }
+
+    #[tokio::test]
+    async fn address_of_a_registered_client_is_used_as_it_is() {
+        let registered = Url::parse("http://localhost/oauth/callback").unwrap();
+        let redirect = Redirect::at(&registered, None).await.unwrap();
+        let address = redirect.address.clone();
+        let port = address.port().unwrap();
+        assert_eq!(address.as_str(), format!("http://localhost:{port}/oauth/callback"));
+        let taken = Redirect::at(&address, None).await.unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        let waiting = tokio::spawn(async move { redirect.wait(Some("s")).await.unwrap() });
+        assert!(get(&address, "/callback?code=1&state=s").await.starts_with("HTTP/1.1 404"));
+        assert!(get(&address, "/oauth/callback?code=1&state=s").await.starts_with("HTTP/1.1 200"));
+        assert_eq!(waiting.await.unwrap().query(), Some("code=1&state=s"));
     }
 
     #[tokio::test]

@@ -12,4 +12,6 @@ mod oauth;
 mod processes;
 mod requests;
 mod resources;
+mod scopes;
+mod sessions;
 mod tasks;

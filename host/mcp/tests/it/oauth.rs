@@ -18,10 +18,10 @@ use crate::fake::{Fakes, NAME, ports};
 use crate::http::{Give, Got, PATIENCE, Web, ask, config, json_body, proper, status};
 
 /// Turns the address of a login page into the answer of the authorization server.
-type Browse = Arc<dyn Fn(&Url) -> String + Send + Sync>;
+pub(crate) type Browse = Arc<dyn Fn(&Url) -> String + Send + Sync>;
 
 /// A user at a browser.
-struct Visitor {
+pub(crate) struct Visitor {
     browse: Browse,
     pages: AtomicUsize,
     codes: Mutex<Vec<String>>,
@@ -52,7 +52,7 @@ impl Person for Visitor {
 }
 
 /// Agrees, with these parameters added to the redirect.
-fn agree(extra: &'static str) -> Browse {
+pub(crate) fn agree(extra: &'static str) -> Browse {
     Arc::new(move |page| {
         let value = |wanted: &str| {
             let mut pairs = page.query_pairs();
@@ -64,16 +64,16 @@ fn agree(extra: &'static str) -> Browse {
 
 /// Settings of the scripted server, which is its own authorization server.
 #[derive(Clone)]
-struct Script {
+pub(crate) struct Script {
     /// Changed members of the metadata; those that begin with `/` are made addresses of the server.
-    changed: Vec<(&'static str, Value)>,
+    pub(crate) changed: Vec<(&'static str, Value)>,
     /// Seconds that tokens live.
-    lifetime: u64,
-    valid: Arc<Mutex<Vec<String>>>,
-    issued: Arc<AtomicUsize>,
+    pub(crate) lifetime: u64,
+    pub(crate) valid: Arc<Mutex<Vec<String>>>,
+    pub(crate) issued: Arc<AtomicUsize>,
 }
 
-fn metadata(url: &Url) -> Value {
+pub(crate) fn metadata(url: &Url) -> Value {
     let at = |path: &str| url.join(path).unwrap().to_string();
     json!({
         "issuer": at("/").trim_end_matches('/'), "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
@@ -83,7 +83,7 @@ fn metadata(url: &Url) -> Value {
 }
 
 /// Returns a field of a form.
-fn form(body: &str, wanted: &str) -> Option<String> {
+pub(crate) fn form(body: &str, wanted: &str) -> Option<String> {
     let mut fields = url::form_urlencoded::parse(body.as_bytes());
     fields.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
 }
@@ -95,7 +95,7 @@ impl Default for Script {
 }
 
 impl Script {
-    fn answer(&self, url: &Url, got: &Got) -> Give {
+    pub(crate) fn answer(&self, url: &Url, got: &Got) -> Give {
         let origin = url.join("/").unwrap().to_string();
         match got.path.split('?').next().unwrap() {
             "/mcp" => {
@@ -156,13 +156,13 @@ impl Script {
     }
 }
 
-struct Bench {
-    servers: Arc<Servers>,
+pub(crate) struct Bench {
+    pub(crate) servers: Arc<Servers>,
     visitor: Arc<Visitor>,
     _cache: TempDir,
 }
 
-fn bench(web: &Web, browse: Browse, change: impl FnOnce(&mut pinion_mcp::config::ServerConfig)) -> Bench {
+pub(crate) fn bench(web: &Web, browse: Browse, change: impl FnOnce(&mut pinion_mcp::config::ServerConfig)) -> Bench {
     bench_with(web, browse, change, Arc::new(MemoryTokens::default()))
 }
 
@@ -181,11 +181,11 @@ fn bench_with(
     Bench { servers: Servers::new(vec![config], ports), visitor, _cache: cache }
 }
 
-async fn login(bench: &Bench) -> Result<(), McpError> {
+pub(crate) async fn login(bench: &Bench) -> Result<(), McpError> {
     login_by(bench, LoginMethod::Browser).await
 }
 
-async fn login_by(bench: &Bench, method: LoginMethod) -> Result<(), McpError> {
+pub(crate) async fn login_by(bench: &Bench, method: LoginMethod) -> Result<(), McpError> {
     let login = bench.servers.login(NAME, method, CancellationToken::new());
     tokio::time::timeout(PATIENCE, login).await.unwrap()
 }

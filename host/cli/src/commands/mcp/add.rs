@@ -31,6 +31,9 @@ pub(super) struct Add {
     /// Port of the redirect address of a login
     #[arg(long, value_name = "PORT", requires = "url")]
     redirect_port: Option<u16>,
+    /// Redirect address of a login, if the client is registered with another one than http://127.0.0.1:PORT/callback
+    #[arg(long, value_name = "URL", requires = "url")]
+    redirect_uri: Option<String>,
     /// Environment variable of the command
     #[arg(long = "env", value_name = "NAME=VALUE", conflicts_with = "url")]
     environment: Vec<String>,
@@ -85,6 +88,7 @@ impl Add {
                 let mut oauth = Map::new();
                 oauth.extend(self.client_id.as_ref().map(|id| ("clientId".to_owned(), json!(id))));
                 oauth.extend(self.redirect_port.map(|port| ("redirectPort".to_owned(), json!(port))));
+                oauth.extend(self.redirect_uri.as_ref().map(|uri| ("redirectUri".to_owned(), json!(uri))));
                 if !oauth.is_empty() {
                     entry.insert("oauth".to_owned(), Value::Object(oauth));
                 }
