@@ -34,6 +34,8 @@ mod long_sessions;
 mod mcp_bridge;
 mod mcp_command;
 mod mcp_login;
+#[cfg(target_os = "linux")]
+mod mcp_questions;
 mod mcp_serve;
 mod mcp_servers;
 mod offers;

@@ -16,6 +16,7 @@ use pinion_mcp::{
     CallContext, Elicited, HttpSettings, LaunchedServer, Launcher, LoginCode, LoginMethod, LoginPage, McpError,
     MemoryTokens, Person, Ports, Request, Servers, ToolInfo,
 };
+use pinion_protocol::FormSchema;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -33,8 +34,8 @@ impl Person for Agreeable {
         true
     }
 
-    fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, schema: &'a str) -> BoxFuture<'a, Elicited> {
-        let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, form: &'a FormSchema) -> BoxFuture<'a, Elicited> {
+        let schema = form.shown();
         let required = schema["required"].as_array().cloned().unwrap_or_default();
         let mut answer = Map::new();
         for name in required.iter().filter_map(Value::as_str) {
@@ -48,6 +49,10 @@ impl Person for Agreeable {
 
     fn elicit_url<'a>(&'a self, _: &'a str, _: &'a str, _: &'a Url) -> BoxFuture<'a, Elicited> {
         std::future::ready(Elicited::Accept(None)).boxed()
+    }
+
+    fn is_done<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
+        std::future::ready(true).boxed()
     }
 
     fn consent_to_sampling<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {

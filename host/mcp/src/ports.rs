@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use pinion_protocol::FormSchema;
 use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
 use url::Url;
@@ -106,10 +107,12 @@ pub trait Person: Send + Sync {
     fn can_sample(&self) -> bool {
         false
     }
-    /// Asks for the properties of a JSON schema, whose values are strings, numbers, booleans and choices.
-    fn elicit_form<'a>(&'a self, server: &'a str, message: &'a str, schema: &'a str) -> BoxFuture<'a, Elicited>;
-    /// Asks to visit an address, such as one to pay at. The address may be hostile.
+    /// Asks for the values of a form.
+    fn elicit_form<'a>(&'a self, server: &'a str, message: &'a str, form: &'a FormSchema) -> BoxFuture<'a, Elicited>;
+    /// Asks to visit an address, such as one to pay at, and opens it if possible. The address may be hostile.
     fn elicit_url<'a>(&'a self, server: &'a str, message: &'a str, url: &'a Url) -> BoxFuture<'a, Elicited>;
+    /// Asks whether the user has done what an address was visited for, without which a request makes no sense.
+    fn is_done<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, bool>;
     /// Asks whether a server may send a request to the model.
     fn consent_to_sampling<'a>(&'a self, server: &'a str, summary: &'a str) -> BoxFuture<'a, bool>;
     /// Sends a `sampling/createMessage` request (its parameters as JSON) to the model and returns the result as JSON.
@@ -173,12 +176,16 @@ impl Person for NoPerson {
         false
     }
 
-    fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> BoxFuture<'a, Elicited> {
+    fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, _: &'a FormSchema) -> BoxFuture<'a, Elicited> {
         async { Elicited::Decline }.boxed()
     }
 
     fn elicit_url<'a>(&'a self, _: &'a str, _: &'a str, _: &'a Url) -> BoxFuture<'a, Elicited> {
         async { Elicited::Decline }.boxed()
+    }
+
+    fn is_done<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
+        async { false }.boxed()
     }
 
     fn consent_to_sampling<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pinion_protocol::text::one_line;
+use pinion_protocol::FormSchema;
+use pinion_protocol::text::{bounded, count};
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult,
     ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability, InputRequest,
@@ -17,12 +18,16 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use crate::catalogue::depth;
-use crate::limits::{MAX_DEFINITION, MAX_DEPTH, MAX_QUESTIONS};
+use crate::error::quoted;
+use crate::limits::MAX_QUESTIONS;
 use crate::ports::{Elicited, Person};
 
 /// Maximum bytes of a message to the user.
 const MAX_MESSAGE: usize = 16 << 10;
+/// Maximum bytes of an address that the user may open: all of it is shown.
+const MAX_ADDRESS: usize = 2 << 10;
+/// Maximum lines and characters of what a server wants to tell the model.
+const MAX_SAMPLE: (usize, usize) = (40, 3_000);
 
 /// Answers the questions of one server.
 #[derive(Clone)]
@@ -77,11 +82,10 @@ impl Questions {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
                 check_message(&message)?;
                 let schema = serde_json::to_value(&requested_schema).map_err(internal)?;
-                let text = schema.to_string();
-                if text.len() > MAX_DEFINITION || depth(&text) > MAX_DEPTH {
-                    return Err(ErrorData::invalid_params("the form is too large", None));
-                }
-                Ok(match self.person.elicit_form(&self.server, &message, &text).await {
+                let form = FormSchema::parse(&schema.to_string());
+                // Neither an answer nor a refusal of the user, who was not asked.
+                let form = form.map_err(|problem| ErrorData::invalid_params(unusable(&problem), None))?;
+                Ok(match self.person.elicit_form(&self.server, &message, &form).await {
                     Elicited::Accept(content) => {
                         let content = content.as_deref().map(serde_json::from_str).transpose().map_err(internal)?;
                         ElicitResult::new(ElicitationAction::Accept).with_content(with_defaults(content, &schema))
@@ -91,10 +95,7 @@ impl Questions {
                 })
             }
             ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-                check_message(&message)?;
-                let url = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
-                let url = url.ok_or_else(|| ErrorData::invalid_params("the address is not one of the web", None))?;
-                let action = match self.person.elicit_url(&self.server, &message, &url).await {
+                let action = match self.visit(&message, &address(&url)?).await? {
                     Elicited::Accept(_) => ElicitationAction::Accept,
                     Elicited::Decline => ElicitationAction::Decline,
                     Elicited::Cancel => ElicitationAction::Cancel,
@@ -105,19 +106,34 @@ impl Questions {
         }
     }
 
+    /// Asks the user to visit an address.
+    async fn visit(&self, message: &str, url: &Url) -> Result<Elicited, ErrorData> {
+        check_message(message)?;
+        Ok(self.person.elicit_url(&self.server, message, url).await)
+    }
+
+    /// Asks the user to visit the addresses for want of which a server refused a request, and waits until that is done.
+    /// Returns false if the user declines.
+    pub(crate) async fn visit_all(&self, wanted: Vec<ElicitRequestParams>) -> Result<bool, ErrorData> {
+        let _place = self.place()?;
+        for question in wanted {
+            let ElicitRequestParams::UrlElicitationParams { message, url, .. } = question else { return Ok(false) };
+            let url = address(&url)?;
+            let has_visited = matches!(self.visit(&message, &url).await?, Elicited::Accept(_));
+            if !has_visited || !self.person.is_done(&self.server, url.as_str()).await {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     pub(crate) async fn sample(&self, params: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
         let _place = self.place()?;
         if !self.person.can_sample() {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "sampling is not available", None));
         }
         let request = serde_json::to_string(&params).map_err(internal)?;
-        let summary = format!(
-            "{} messages, {} bytes, up to {} tokens: {}",
-            params.messages.len(),
-            request.len(),
-            params.max_tokens,
-            one_line(&request, 400)
-        );
+        let summary = summary(&params);
         if !self.person.consent_to_sampling(&self.server, &summary).await {
             return Err(ErrorData::new(ErrorCode(-1), "the user rejected the sampling request", None));
         }
@@ -143,6 +159,42 @@ impl Questions {
         let busy = |_| ErrorData::internal_error(format!("more than {MAX_QUESTIONS} questions at a time"), None);
         self.places.try_acquire().map_err(busy)
     }
+}
+
+/// Describes a request to the model: its size, and what it says.
+fn summary(params: &CreateMessageRequestParams) -> String {
+    let mut text =
+        format!("{}, up to {} tokens of answer", count(params.messages.len() as u64, "message"), params.max_tokens);
+    if let Some(system) = &params.system_prompt {
+        text.push_str(&format!("\n[system] {system}"));
+    }
+    for message in &params.messages {
+        // Whatever is no text is shown by its kind.
+        let message = serde_json::to_value(message).unwrap_or_default();
+        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let content = message.get("content").cloned().unwrap_or_default();
+        let parts = if let Value::Array(parts) = content { parts } else { vec![content] };
+        for part in parts {
+            match (part.get("text").and_then(Value::as_str), part.get("type").and_then(Value::as_str)) {
+                (Some(said), _) => text.push_str(&format!("\n[{role}] {said}")),
+                (None, kind) => text.push_str(&format!("\n[{role}] ({})", kind.unwrap_or("unknown content"))),
+            }
+        }
+    }
+    bounded(&text, MAX_SAMPLE.0, MAX_SAMPLE.1)
+}
+
+/// Reads an address that the user is asked to visit, which is one of the web.
+fn address(text: &str) -> Result<Url, ErrorData> {
+    if text.len() > MAX_ADDRESS {
+        return Err(ErrorData::invalid_params(format!("the address has more than {MAX_ADDRESS} bytes"), None));
+    }
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
+    url.ok_or_else(|| ErrorData::invalid_params("the address is not one of the web", None))
+}
+
+fn unusable(problem: &str) -> String {
+    format!("the form cannot be shown: {}", quoted(problem))
 }
 
 fn internal(error: serde_json::Error) -> ErrorData {
@@ -198,10 +250,13 @@ mod tests {
     struct Absent;
 
     impl Person for Absent {
-        fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> BoxFuture<'a, Elicited> {
+        fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, _: &'a FormSchema) -> BoxFuture<'a, Elicited> {
             std::future::pending().boxed()
         }
         fn elicit_url<'a>(&'a self, _: &'a str, _: &'a str, _: &'a Url) -> BoxFuture<'a, Elicited> {
+            std::future::pending().boxed()
+        }
+        fn is_done<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
             std::future::pending().boxed()
         }
         fn consent_to_sampling<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
@@ -220,7 +275,8 @@ mod tests {
 
     fn form(message: &str) -> ElicitRequestParams {
         serde_json::from_value(json!({
-            "mode": "form", "message": message, "requestedSchema": {"type": "object", "properties": {}},
+            "mode": "form", "message": message,
+            "requestedSchema": {"type": "object", "properties": {"a": {"type": "boolean"}}},
         }))
         .unwrap()
     }
@@ -241,10 +297,35 @@ mod tests {
     async fn giant_messages_and_addresses_outside_the_web_are_refused() {
         let questions = Questions::new("x", Arc::new(Absent), &[]);
         assert!(questions.elicit(form(&"x".repeat(MAX_MESSAGE + 1))).await.is_err());
-        for url in ["javascript:alert(1)", "file:///etc/passwd", "no address"] {
+        let long = format!("https://host/{}", "x".repeat(MAX_ADDRESS));
+        for url in ["javascript:alert(1)", "file:///etc/passwd", "no address", &long] {
             let question = json!({"mode": "url", "message": "m", "url": url, "elicitationId": "1"});
             assert!(questions.elicit(serde_json::from_value(question).unwrap()).await.is_err(), "{url}");
         }
+    }
+
+    #[tokio::test]
+    async fn form_that_cannot_be_shown_is_refused_with_the_reason() {
+        let questions = Questions::new("x", Arc::new(Absent), &[]);
+        let property = json!({"type": "string", "format": "email", "maxLength": 3});
+        let schema = json!({"type": "object", "properties": {"a": property}, "required": ["b"]});
+        let question = json!({"mode": "form", "message": "m", "requestedSchema": schema});
+        let error = questions.elicit(serde_json::from_value(question).unwrap()).await.unwrap_err();
+        assert_eq!(error.message, "the form cannot be shown: the required property `b` is not described");
+    }
+
+    #[test]
+    fn consent_to_a_request_of_the_model_shows_what_it_says() {
+        let request = json!({
+            "systemPrompt": "Be brief.", "maxTokens": 50,
+            "messages": [
+                {"role": "user", "content": {"type": "text", "text": "Say hi"}},
+                {"role": "assistant", "content": {"type": "image", "data": "AAAA", "mimeType": "image/png"}},
+            ],
+        });
+        let shown = summary(&serde_json::from_value(request).unwrap());
+        let expected = "2 messages, up to 50 tokens of answer\n[system] Be brief.\n[user] Say hi\n[assistant] (image)";
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -16,6 +16,14 @@ pub struct Dialog {
     pub kind: DialogKind,
 }
 
+/// The beginning of the name under which an MCP server asks, in place of a plugin's.
+pub const MCP_SERVER: &str = "MCP server ";
+
+/// Names who asks, for people. Names of plugins have no blanks.
+pub fn asker(name: &str) -> String {
+    if name.starts_with(MCP_SERVER) { name.to_owned() } else { format!("the plugin {name}") }
+}
+
 /// A form of a plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {

@@ -7,7 +7,7 @@ use crate::approve::question::{guest_rows, hint, host_rows, more};
 use crate::approve::{DEFAULT_SIZE, Keys, Typed};
 use crate::output::terminal::Style;
 use crate::output::{Attention, Text, row, size, split_at_width, text};
-use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind};
+use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind, asker};
 use pinion_agent::text::{exposed, one_line};
 use std::io;
 use tokio_util::sync::CancellationToken;
@@ -57,8 +57,8 @@ pub(super) fn ask(dialog: &Dialog, token: &CancellationToken, style: Style) -> i
 
 /// Renders everything above the answer.
 fn rows(dialog: &Dialog, style: Style, columns: usize) -> Vec<Text> {
-    let plugin = exposed(&one_line(&dialog.plugin, 128));
-    let mut rows = host_rows("? ", &format!("the plugin {plugin} asks you; this grants nothing:"), columns);
+    let asker = asker(&exposed(&one_line(&dialog.plugin, 128)));
+    let mut rows = host_rows("? ", &format!("{asker} asks you; this grants nothing:"), columns);
     rows.iter_mut().for_each(|row| *row = style.bold(&*row));
     exposed(&dialog.question).split('\n').for_each(|line| guest_rows(&mut rows, line, style, columns));
     if let DialogKind::Select(options) = &dialog.kind {

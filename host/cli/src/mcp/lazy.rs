@@ -1,6 +1,5 @@
 //! What a command knows of MCP servers: the content of their files, and the servers once something asks for them.
 
-use crate::approve::Person;
 use crate::mcp::person::ServersUser;
 use pinion_mcp::Servers;
 use pinion_mcp::config::{ConfigSource, Lookup, Problem, ServerConfig, ServerFile};
@@ -71,9 +70,9 @@ impl LazyServers {
         let _ = self.patience.set(time);
     }
 
-    /// Passes questions of servers to this user from now on.
-    pub(crate) fn set_user(&self, person: Arc<dyn Person>) {
-        self.user.set(person);
+    /// Notes that there is a conversation, whose user servers may ask.
+    pub(crate) fn set_present(&self) {
+        self.user.set_present();
     }
 
     /// Returns the servers, if something has asked for them.

@@ -1,7 +1,7 @@
-//! The model of the conversation, for servers that ask for it while they work on a call (`sampling/createMessage`).
+//! The conversation of a call, for servers that ask its user or its model while they work on it.
 //!
-//! A server gets an answer only during a call of the conversation to it, and the call's run pays for it: its budgets count,
-//! and its end ends the request. The model gets the server's messages and nothing else, and no tools.
+//! A server gets an answer only during a call of the conversation to it. For the model (`sampling/createMessage`), the call's
+//! run pays: its budgets count, and its end ends the request. The model gets the server's messages and nothing else, and no tools.
 
 use pinion_agent::Content;
 use pinion_agent::content::Image;
@@ -46,14 +46,18 @@ impl RunningCalls {
         Guard { calls: self.clone(), id }
     }
 
+    /// Returns the conversation of the call to a server that began last.
+    pub(super) fn services(&self, server: &str) -> Option<Services> {
+        self.lock().iter().rev().find(|call| call.server == server).map(|call| call.services.clone())
+    }
+
     /// Sends a server's request to the model of the call that began last.
     ///
     /// # Errors
     /// No call to the server is running, the request is invalid, or the model does not answer.
     pub(super) async fn sample(&self, server: &str, request: &str) -> Result<String, String> {
         let task = task(request)?;
-        let services = self.lock().iter().rev().find(|call| call.server == server).map(|call| call.services.clone());
-        let services = services.ok_or("no call is running that could use the model")?;
+        let services = self.services(server).ok_or("no call is running that could use the model")?;
         services.complete(task).await.map(answer).map_err(|error| error.to_string())
     }
 }

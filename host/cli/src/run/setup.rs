@@ -128,7 +128,7 @@ impl Base {
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
         let engine = self.begin_engine();
-        self.mcp.set_user(approver.clone());
+        self.mcp.set_present();
         let chosen = self.chosen(args).await?;
         let mut session = OpenSession::of(self, args)?;
         session.notices.extend(chosen.notices.iter().cloned());

@@ -16,6 +16,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
 
+use super::traffic::Traffic;
 use super::watched::Watched;
 use crate::questions::Questions;
 
@@ -70,6 +71,7 @@ impl Drop for Route {
 pub(crate) struct Handler {
     pub(crate) questions: Questions,
     pub(crate) routes: Routes,
+    pub(crate) traffic: Traffic,
     /// Fires when a list changed; many notices count as one.
     pub(crate) changes: Arc<Notify>,
     pub(crate) watched: Watched,
@@ -88,7 +90,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         tokio::select! {
-            answer = self.questions.elicit(request) => answer,
+            answer = self.traffic.during_request(self.questions.elicit(request)) => answer.unwrap_or_else(out_of_place),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the question was cancelled", None)),
         }
     }
@@ -99,7 +101,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         tokio::select! {
-            answer = self.questions.sample(params) => answer,
+            answer = self.traffic.during_request(self.questions.sample(params)) => answer.unwrap_or_else(out_of_place),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
         }
     }

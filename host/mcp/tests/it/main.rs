@@ -10,6 +10,7 @@ mod lifecycle;
 mod oauth;
 #[cfg(target_os = "linux")]
 mod processes;
+mod questions;
 mod requests;
 mod resources;
 mod scopes;

@@ -8,6 +8,7 @@ use pinion_mcp::{
     Elicited, LoginCode, LoginMethod, LoginPage, McpError, MemoryTokens, Person, Ports, ServerState, Servers,
     StoredToken, TokenStore,
 };
+use pinion_protocol::FormSchema;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,11 +29,14 @@ pub(crate) struct Visitor {
 }
 
 impl Person for Visitor {
-    fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> BoxFuture<'a, Elicited> {
+    fn elicit_form<'a>(&'a self, _: &'a str, _: &'a str, _: &'a FormSchema) -> BoxFuture<'a, Elicited> {
         async { Elicited::Decline }.boxed()
     }
     fn elicit_url<'a>(&'a self, _: &'a str, _: &'a str, _: &'a Url) -> BoxFuture<'a, Elicited> {
         async { Elicited::Decline }.boxed()
+    }
+    fn is_done<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
+        async { false }.boxed()
     }
     fn consent_to_sampling<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
         async { false }.boxed()

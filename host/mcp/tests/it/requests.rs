@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use pinion_mcp::{CallContext, Elicited, LoginCode, LoginPage, McpError, NoPerson, Person, Request};
+use pinion_protocol::FormSchema;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -234,13 +235,17 @@ impl Person for Friend {
     fn can_sample(&self) -> bool {
         true
     }
-    fn elicit_form<'a>(&'a self, server: &'a str, message: &'a str, _: &'a str) -> BoxFuture<'a, Elicited> {
+    fn elicit_form<'a>(&'a self, server: &'a str, message: &'a str, _: &'a FormSchema) -> BoxFuture<'a, Elicited> {
         self.note(&format!("{server} asks: {message}"));
         async { Elicited::Accept(Some("{\"name\":\"Ann\"}".into())) }.boxed()
     }
     fn elicit_url<'a>(&'a self, _: &'a str, _: &'a str, url: &'a Url) -> BoxFuture<'a, Elicited> {
         self.note(url.as_str());
         async { Elicited::Accept(None) }.boxed()
+    }
+    fn is_done<'a>(&'a self, server: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
+        self.note(&format!("{server} waits"));
+        async { true }.boxed()
     }
     fn consent_to_sampling<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, bool> {
         self.note("sampling");

@@ -10,6 +10,7 @@ use crate::dialog::picker::{Choice, list};
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use pinion_protocol::dialog::asker;
 use pinion_protocol::text::{exposed, one_line};
 use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind};
 use std::time::Duration;
@@ -247,7 +248,7 @@ impl PluginDialog {
 fn head(plugin: &str, columns: usize, theme: &Theme) -> Vec<Row> {
     let mut rows = Vec::new();
     let lead = Lead::new(vec![Piece::new("? ", theme.warning)], vec![Piece::new("    ", theme.strong)]);
-    let text = format!("the plugin {} asks you; this grants nothing:", exposed(&one_line(plugin, 128)));
+    let text = format!("{} asks you; this grants nothing:", asker(&exposed(&one_line(plugin, 128))));
     wrap(&[Piece::new(&text, theme.strong)], columns, &lead, &mut rows);
     rows
 }
