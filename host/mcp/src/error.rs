@@ -72,6 +72,13 @@ impl McpError {
         }
     }
 
+    /// Returns the text for a message that already names the server.
+    pub(crate) fn without_culprit(&self, server: &str) -> String {
+        let text = self.to_string();
+        let name = culprit(server, "");
+        text.strip_prefix(&name).map_or_else(|| text.clone(), str::to_owned)
+    }
+
     /// Returns a failure before the request was sent: `` MCP server `x` … ``.
     pub(crate) fn unsent(server: &str, problem: impl AsRef<str>) -> Self {
         Self::Failed { message: culprit(server, problem.as_ref()), request_sent: false }
@@ -113,6 +120,7 @@ mod tests {
     fn messages_name_the_server_cleanly_and_hide_the_query() {
         let error = McpError::unsent("fake\u{1b}[31m", "is not reachable");
         assert_eq!(error.to_string(), "MCP server `fake␛[31m` is not reachable");
+        assert_eq!(McpError::unsent("fake", "is not reachable").without_culprit("fake"), "is not reachable");
         let url = url::Url::parse("https://host/mcp?key=hunter2").ok();
         let text = without_query(format!("error for url ({})", url.clone().unwrap()), url.as_ref());
         assert_eq!(text, "error for url (https://host/mcp?…)");

@@ -23,8 +23,21 @@ const MAX_REDIRECTS: usize = 5;
 /// Limit on connecting, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Chooses the proxy for an address.
-pub type ChooseProxy = Arc<dyn Fn(&Url) -> Option<Url> + Send + Sync>;
+/// Time for which an unused connection is kept. Many servers close theirs after five seconds, and a request that meets its
+/// end is lost, so that it must not be longer.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Chooses the proxy for an address; none connects directly. An error describes a proxy that cannot be used.
+pub type ChooseProxy = Arc<dyn Fn(&Url) -> Result<Option<ChosenProxy>, String> + Send + Sync>;
+
+/// The proxy for an address.
+#[derive(Clone)]
+pub struct ChosenProxy {
+    /// Its address, with user and password.
+    pub url: Url,
+    /// Its name and origin for messages, without user and password.
+    pub shown: String,
+}
 
 /// Proxy and certificate authorities.
 #[derive(Clone, Default)]
@@ -84,11 +97,15 @@ impl Http {
             .redirect(redirect::Policy::none())
             .referer(false)
             .connect_timeout(CONNECT_TIMEOUT)
-            // A pooled connection whose last body was not read to its end stalls the next request.
-            .pool_max_idle_per_host(0)
-            .user_agent(concat!("pinion/", env!("CARGO_PKG_VERSION")));
-        Ok(match self.settings.proxy.clone() {
-            Some(choose) => builder.proxy(Proxy::custom(move |url| choose(url))),
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .user_agent(concat!("pinion/", env!("CARGO_PKG_VERSION"))))
+    }
+
+    /// Uses the configured proxies.
+    pub(crate) fn proxied(&self, builder: ClientBuilder) -> ClientBuilder {
+        match self.settings.proxy.clone() {
+            // Errors were reported before the request.
+            Some(choose) => builder.proxy(Proxy::custom(move |url| choose(url).ok().flatten().map(|proxy| proxy.url))),
             None => builder,
         }
     }

@@ -116,6 +116,11 @@ impl Request {
         }
     }
 
+    /// Returns whether the request has no effect, whatever the server says about its tools, so that it may be repeated.
+    pub(crate) fn only_reads(&self) -> bool {
+        !matches!(self, Self::CallTool { .. })
+    }
+
     /// Returns the message of the protocol; none for [`Request::Connect`].
     ///
     /// # Errors

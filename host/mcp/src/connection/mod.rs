@@ -1,5 +1,7 @@
 //! One connection to a server: requests, their limits, cancellation and progress.
 
+mod alive;
+mod elicitation;
 mod fault;
 mod handler;
 mod open;
@@ -7,15 +9,17 @@ mod pipe;
 mod skills;
 mod sse;
 mod task;
+mod traffic;
 mod watched;
+mod web;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, InputRequest, InputRequiredResult, ServerPeerInfo, ServerResult};
+use rmcp::model::{ClientRequest, ServerPeerInfo, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -23,15 +27,18 @@ use url::Url;
 pub(crate) use handler::{Handler, Routes};
 pub use handler::{OnProgress, Progress};
 pub(crate) use open::{OpenError, Opened, Opener};
+pub(crate) use traffic::Traffic;
 pub(crate) use watched::Watched;
 
 use crate::config::ServerConfig;
 use crate::error::{McpError, causes, quoted, without_query};
-use crate::limits::{MAX_IN_FLIGHT, MAX_INPUT_ROUNDS, MAX_QUESTIONS};
+use crate::limits::{MAX_IN_FLIGHT, MAX_INPUT_ROUNDS};
 use crate::questions::Questions;
 use crate::request::{CallContext, Inputs, Request};
+use crate::tasks::{Followed, Tasks};
 use fault::Fault;
 use skills::Skills;
+use traffic::Counted;
 
 /// Wait for a cancellation to reach the server.
 const CANCEL_WAIT: Duration = Duration::from_secs(2);
@@ -43,6 +50,10 @@ const SUBSCRIBE_WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) enum Failure {
     Error(McpError),
+    /// The connection, or the request on its way, was lost.
+    Lost(McpError),
+    /// The connection was lost while the server works on a task, which goes on.
+    Task(Followed, McpError),
     /// The server wants a login, or one with more scopes; with the header with which it said so.
     Login(Option<String>),
 }
@@ -57,6 +68,8 @@ impl From<McpError> for Failure {
 #[derive(Debug)]
 pub(crate) struct Connection {
     server: String,
+    identity: String,
+    tasks: Arc<Tasks>,
     url: Option<Url>,
     peer: Peer<RoleClient>,
     routes: Routes,
@@ -64,20 +77,30 @@ pub(crate) struct Connection {
     pub(crate) watched: Watched,
     skills: Skills,
     places: Semaphore,
-    in_flight: AtomicUsize,
+    traffic: Traffic,
     last_used: Mutex<Instant>,
+    /// Time of the last fetch of the catalogue, and how long that is good for.
+    lifetime: watch::Sender<Option<(Instant, Duration)>>,
     pub(crate) opened: Instant,
+    /// A request timed out, and nothing has been heard of the server since.
+    is_doubtful: AtomicBool,
+    /// No further request uses the connection, which ends with the last one.
+    is_retired: AtomicBool,
     /// Ends the connection.
     pub(crate) stop: CancellationToken,
 }
 
 /// Counts a request in flight until it is dropped.
-struct InFlight<'a>(&'a Connection);
+struct InFlight<'a> {
+    connection: &'a Connection,
+    count: Option<Counted<'a>>,
+}
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        *self.0.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        *self.connection.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.count = None;
+        self.connection.end_if_retired();
     }
 }
 
@@ -102,9 +125,11 @@ impl Drop for Abandoned {
 }
 
 impl Connection {
-    pub(crate) fn new(config: &ServerConfig, opened: &Opened) -> Self {
+    pub(crate) fn new(config: &ServerConfig, opened: &Opened, tasks: Arc<Tasks>) -> Self {
         Self {
             server: config.name.clone(),
+            identity: config.identity(),
+            tasks,
             url: config.url().cloned(),
             peer: opened.running.peer().clone(),
             routes: opened.running.service().routes.clone(),
@@ -112,9 +137,12 @@ impl Connection {
             watched: opened.running.service().watched.clone(),
             skills: Skills::default(),
             places: Semaphore::new(MAX_IN_FLIGHT),
-            in_flight: AtomicUsize::new(0),
+            traffic: opened.running.service().traffic.clone(),
             last_used: Mutex::new(Instant::now()),
+            lifetime: watch::Sender::new(None),
             opened: Instant::now(),
+            is_doubtful: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
     }
@@ -125,10 +153,6 @@ impl Connection {
 
     pub(crate) fn info(&self) -> Option<Arc<ServerPeerInfo>> {
         self.peer.peer_info()
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.peer.is_transport_closed() || self.stop.is_cancelled()
     }
 
     /// Returns whether the next connection should do without `server/discover`.
@@ -146,10 +170,9 @@ impl Connection {
         self.fault.describe("closed the connection", when)
     }
 
-    /// Returns when the connection will have been idle for `limit`; `None` while requests are in flight.
-    pub(crate) fn idle_at(&self, limit: Duration) -> Option<Instant> {
-        let is_used = self.in_flight.load(Ordering::Relaxed) > 0;
-        (!is_used).then(|| *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) + limit)
+    /// Counts a request that begins.
+    fn begin(&self) -> InFlight<'_> {
+        InFlight { connection: self, count: Some(self.traffic.request()) }
     }
 
     /// Sends a request, answers the server's questions, and returns the result as JSON.
@@ -163,18 +186,25 @@ impl Connection {
         if matches!(request, Request::Complete { .. }) && !self.info().is_some_and(|info| completes(&info)) {
             return Err(McpError::unsent(&self.server, "does not complete arguments").into());
         }
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let _in_flight = InFlight(self);
+        let _in_flight = self.begin();
         let mut inputs = Inputs::default();
         let mut rounds = 0;
         loop {
             let message = request.message(inputs).map_err(|problem| McpError::unsent(&self.server, problem))?;
             let Some(message) = message else { return Ok(self.summary()) };
-            let result = self.send(message, call, limit, request.method()).await?;
+            let result = match self.send(message, call, limit, request.method()).await {
+                Err(Failure::Error(error)) if rounds < MAX_INPUT_ROUNDS && !call.only_connected => {
+                    let Some(pages) = elicitation::wanted(&error) else { return Err(error.into()) };
+                    self.during(call, self.visit(pages, questions)).await?;
+                    (inputs, rounds) = (Inputs::default(), rounds + 1);
+                    continue;
+                }
+                result => result?,
+            };
             let required = match result {
                 ServerResult::InputRequiredResult(required) => required,
                 ServerResult::CreateTaskResult(created) if matches!(request, Request::CallTool { .. }) => {
-                    return self.follow(created, call, limit, questions).await;
+                    return self.begin_task(request, created.task, call, limit, questions).await;
                 }
                 result if request.accepts(&result) => {
                     let json = serde_json::to_string(&result);
@@ -201,42 +231,9 @@ impl Connection {
                 let problem = format!("asked for input {MAX_INPUT_ROUNDS} times without answering the request");
                 return Err(McpError::sent(&self.server, problem).into());
             }
-            inputs = tokio::select! {
-                biased;
-                () = call.cancel.cancelled() => return Err(McpError::Cancelled { request_sent: true }.into()),
-                () = sleep_until(call.deadline) => return Err(self.late("waited for input", true).into()),
-                inputs = self.answer(required, questions, rounds) => inputs?,
-            };
+            inputs = self.during(call, self.answer(required, questions, rounds)).await?;
             rounds += 1;
         }
-    }
-
-    /// Answers the questions of one round.
-    async fn answer(
-        &self,
-        required: InputRequiredResult,
-        questions: &Questions,
-        round: usize,
-    ) -> Result<Inputs, McpError> {
-        let asked = required.input_requests.unwrap_or_default();
-        if asked.len() > MAX_QUESTIONS {
-            let problem = format!("asked {} questions at once, the limit is {MAX_QUESTIONS}", asked.len());
-            return Err(McpError::sent(&self.server, problem));
-        }
-        if asked.is_empty() {
-            tokio::time::sleep(Duration::from_millis(50 << round.min(5))).await;
-        }
-        let mut responses = std::collections::BTreeMap::new();
-        for (key, request) in asked {
-            responses.insert(key, self.answer_one(request, questions).await?);
-        }
-        Ok(Inputs { responses: (!responses.is_empty()).then_some(responses), state: required.request_state })
-    }
-
-    async fn answer_one(&self, request: InputRequest, questions: &Questions) -> Result<serde_json::Value, McpError> {
-        questions.answer(request).await.map_err(|error| {
-            McpError::sent(&self.server, format!("asked a question that was refused: {}", quoted(&error.message)))
-        })
     }
 
     /// Watches a resource that was read, if the server announces changes of single resources.
@@ -289,7 +286,9 @@ impl Connection {
         let mut patience = Instant::now() + limit;
         loop {
             let Some(handle) = pending.0.as_mut() else { return Err(self.late(method, true).into()) };
-            let until = patience.min(call.deadline);
+            // The limit is the server's, and stands still while the user answers one of its questions.
+            let asks = self.traffic.changed();
+            let until = if self.traffic.is_asking() { call.deadline } else { patience.min(call.deadline) };
             let answer = tokio::select! {
                 biased;
                 answer = &mut handle.rx => answer,
@@ -299,9 +298,14 @@ impl Connection {
                 }
                 () = sleep_until(until) => {
                     pending.cancel("the request timed out");
+                    self.doubt();
                     return Err(self.late(method, true).into());
                 }
                 () = progress.notified() => {
+                    patience = Instant::now() + limit;
+                    continue;
+                }
+                () = asks => {
                     patience = Instant::now() + limit;
                     continue;
                 }
@@ -328,29 +332,34 @@ impl Connection {
         if error.is_authorization_required() || error.auth_challenge().is_some() {
             return Failure::Login(error.auth_challenge().map(str::to_owned));
         }
-        Failure::Error(match error {
-            ServiceError::McpError(error) => McpError::Server {
+        match error {
+            ServiceError::McpError(error) => Failure::Error(McpError::Server {
                 server: server.clone(),
                 code: error.code.0.into(),
                 message: quoted(&error.message),
                 data: error.data.map(|data| data.to_string()),
-            },
+            }),
             ServiceError::TransportSend(error) => {
-                let text = without_query(causes(&*error.error), self.url.as_ref());
-                if text.contains("HTTP 401") {
+                if web::failure(&error).and_then(web::status) == Some(401) {
                     return Failure::Login(None);
                 }
-                // A connection that was never made carried nothing.
-                let request_sent = request_sent && !is_connecting(&*error.error);
+                if matches!(web::failure(&error), Some(web::WebError::SessionExpired)) {
+                    self.retire();
+                    return Failure::Lost(McpError::unsent(server, "no longer knows the session"));
+                }
+                let text = without_query(web::describe(&error), self.url.as_ref());
                 let message = format!("MCP server `{server}` could not be asked: {text}");
-                McpError::Failed { message, request_sent }
+                Failure::Lost(McpError::Failed { message, request_sent: request_sent && !web::is_unsent(&error) })
             }
-            ServiceError::TransportClosed => match request_sent {
+            ServiceError::TransportClosed => Failure::Lost(match request_sent {
                 true => McpError::sent(server, self.end_within(" before it answered")),
                 false => McpError::unsent(server, self.end()),
-            },
-            error => McpError::Failed { message: format!("MCP server `{server}`: {}", causes(&error)), request_sent },
-        })
+            }),
+            error => {
+                let message = format!("MCP server `{server}`: {}", causes(&error));
+                Failure::Error(McpError::Failed { message, request_sent })
+            }
+        }
     }
 
     fn summary(&self) -> String {
@@ -373,16 +382,4 @@ pub(crate) fn announces_updates(info: &ServerPeerInfo) -> bool {
 /// Returns whether a server completes arguments of its prompts and resource templates.
 fn completes(info: &ServerPeerInfo) -> bool {
     info.capabilities.completions.is_some()
-}
-
-/// Returns whether an error came before the request was sent.
-fn is_connecting(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }

@@ -19,9 +19,10 @@ use super::fault::{Fault, LAST_WORDS};
 use super::handler::Handler;
 use super::pipe::Pipe;
 use super::sse;
+use super::web::{self, Web};
 use crate::config::{ServerConfig, Transport};
 use crate::error::causes;
-use crate::http::Http;
+use crate::http::{ChosenProxy, Http};
 use crate::limits::{DISCOVERY_WAIT, MAX_IN_FLIGHT, MAX_MESSAGE};
 use crate::oauth::{OAuth, OAuthError};
 use crate::ports::{Launcher, ServerProcess};
@@ -118,7 +119,9 @@ impl Opener<'_> {
         headers: &std::collections::BTreeMap<String, SecretString>,
         sse: bool,
     ) -> Result<Opened, OpenError> {
-        let client = self.http.client(url).map_err(|error| OpenError::Failed(format!("cannot use HTTP: {error}")))?;
+        let unusable = |error| OpenError::Failed(format!("is not reachable: {error}"));
+        let proxy = self.http.proxy(url).map_err(unusable)?;
+        let client = self.http.client(url).map_err(unusable)?;
         let headers = header_map(headers).map_err(OpenError::Failed)?;
         if sse {
             return self.open_sse(client, url, headers).await;
@@ -133,6 +136,9 @@ impl Opener<'_> {
             backoff.max_times = Some(5);
             backoff.max_delay = Some(Duration::from_secs(30));
             config.retry_config = Arc::new(backoff);
+            // A server that lost its session also lost what it was subscribed to, and may offer something else: it gets a
+            // new connection.
+            config.reinit_on_expired_session = false;
             config
         };
         // A header of the user replaces the login.
@@ -140,10 +146,10 @@ impl Opener<'_> {
         let serve = async |lifecycle| -> Result<_, OpenError> {
             let handler = self.handler.clone();
             let Some(oauth) = oauth else {
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config());
+                let transport = StreamableHttpClientTransport::with_client(Web::new(client.clone()), config());
                 return Ok(handler.serve_with_lifecycle(transport, lifecycle).await);
             };
-            let authorized = oauth.authorized(client.clone()).await.map_err(login_failure)?;
+            let authorized = oauth.authorized(Web::new(client.clone())).await.map_err(login_failure)?;
             let transport = StreamableHttpClientTransport::with_client(authorized, config());
             Ok(handler.serve_with_lifecycle(transport, lifecycle).await)
         };
@@ -153,11 +159,11 @@ impl Opener<'_> {
         };
         match result {
             Ok(running) => Ok(Opened { running, process: None, fault: Fault::default() }),
-            Err(error) if is_unknown_method(&error) => match self.open_sse(client, url, headers).await {
-                Err(OpenError::Failed(_)) => Err(OpenError::Failed(format!("is not reachable: {}", describe(&error)))),
+            Err(error) if refuses_messages(&error) => match self.open_sse(client, url, headers).await {
+                Err(OpenError::Failed(_)) => Err(http_failure(&error, proxy)),
                 result => result,
             },
-            Err(error) => Err(http_failure(&error)),
+            Err(error) => Err(http_failure(&error, proxy)),
         }
     }
 
@@ -194,19 +200,46 @@ fn login_failure(error: OAuthError) -> OpenError {
 }
 
 /// Returns the failure of a connection over HTTP, which may be that a login is required.
-fn http_failure(error: &ClientInitializeError) -> OpenError {
-    let text = describe(error);
-    if error.is_authorization_required() || error.auth_challenge().is_some() || text.contains("HTTP 401") {
-        return OpenError::Login(error.auth_challenge().map(str::to_owned));
+fn http_failure(error: &ClientInitializeError, proxy: Option<ChosenProxy>) -> OpenError {
+    let challenge = error.auth_challenge();
+    if error.is_authorization_required() || challenge.is_some() || status(error) == Some(401) {
+        return OpenError::Login(challenge.map(str::to_owned));
     }
-    OpenError::Failed(format!("is not reachable: {text}"))
+    let through = proxy.map(|proxy| format!(" through the proxy {}", proxy.shown)).unwrap_or_default();
+    OpenError::Failed(format!("is not reachable{through}: {}", describe(error)))
 }
 
+/// Describes the failure in words that need no knowledge of the protocol's types.
 fn describe(error: &ClientInitializeError) -> String {
+    use ClientInitializeError as E;
     match error {
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => causes(fallback),
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        E::LegacyFallbackFailed { fallback, .. } => describe(fallback),
+        E::TransportError { error, .. } => web::describe(error),
+        E::ConnectionClosed(_) | E::ExpectedInitResponse(None) | E::ExpectedInitResult(None) => {
+            "it closed the connection".to_owned()
+        }
+        E::ExpectedInitResponse(Some(_)) => "it answered the first request with no response".to_owned(),
+        E::ExpectedInitResult(Some(_)) => "it answered the first request with the result of another one".to_owned(),
+        E::ConflictInitResponseId(..) | E::UncorrelatedErrorResponse { .. } => {
+            "it answered a request that it was not sent".to_owned()
+        }
+        E::JsonRpcError(error) => {
+            format!("it answered with error {}: {}", error.code.0, crate::error::quoted(&error.message))
+        }
+        E::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<&str> = server_supported.iter().map(ProtocolVersion::as_str).collect();
+            format!("it speaks other versions of the protocol: {}", crate::error::quoted(&versions.join(", ")))
+        }
         error => causes(error),
+    }
+}
+
+/// Returns the status of the response with which a server over HTTP refused to connect.
+fn status(error: &ClientInitializeError) -> Option<u16> {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => status(fallback),
+        ClientInitializeError::TransportError { error, .. } => web::status(web::failure(error)?),
+        _ => None,
     }
 }
 
@@ -225,10 +258,16 @@ fn is_nonsense(error: &ClientInitializeError) -> bool {
     matches!(error, ClientInitializeError::ExpectedInitResult(_))
 }
 
-/// Returns whether a server over HTTP knows no messages at its address, as those with the transport of 2024-11-05.
-fn is_unknown_method(error: &ClientInitializeError) -> bool {
-    let text = describe(error);
-    ["HTTP 404", "HTTP 405"].iter().any(|status| text.contains(status))
+/// Returns whether a server over HTTP refuses messages at its address, as those with the transport of 2024-11-05 do, with
+/// whatever status their framework has for it. Refusals of the client, and of too many requests, are no such sign.
+fn refuses_messages(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refuses_messages(fallback),
+        ClientInitializeError::JsonRpcError(_) => true,
+        error => {
+            status(error).is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 407 | 429))
+        }
+    }
 }
 
 fn header_map(

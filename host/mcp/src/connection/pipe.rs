@@ -127,7 +127,7 @@ impl Transport<RoleClient> for Pipe {
 }
 
 /// Returns whether a reply with the id `received` answers the request `sent`. Some servers send numbers as strings.
-fn answers(sent: &RequestId, received: &RequestId) -> bool {
+pub(super) fn answers(sent: &RequestId, received: &RequestId) -> bool {
     match (sent, received) {
         (RequestId::Number(sent), RequestId::String(received)) => sent.to_string() == **received,
         _ => sent == received,

@@ -2,7 +2,6 @@
 //! that its first event names.
 
 use std::collections::HashMap;
-use std::io;
 
 use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -10,12 +9,14 @@ use reqwest::Client;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::HttpStatusError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use url::Url;
 
 use super::fault::Fault;
 use super::open::OpenError;
+use super::web::WebError;
 use crate::error::{causes, quoted};
 use crate::limits::MAX_MESSAGE;
 
@@ -73,15 +74,15 @@ impl Drop for Sse {
 }
 
 impl Transport<RoleClient> for Sse {
-    type Error = io::Error;
+    type Error = WebError;
 
-    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), WebError>> + Send + 'static {
         let request = self.client.post(self.address.clone()).headers(self.headers.clone()).json(&message);
         async move {
-            let response = request.send().await.map_err(|error| io::Error::other(error.without_url()))?;
+            let response = request.send().await.map_err(|error| WebError::Client(error.without_url()))?;
             match response.status() {
                 status if status.is_success() => Ok(()),
-                status => Err(io::Error::other(format!("HTTP {}", status.as_u16()))),
+                status => Err(HttpStatusError::new(status.as_u16(), None).into()),
             }
         }
     }
@@ -90,7 +91,7 @@ impl Transport<RoleClient> for Sse {
         self.incoming.recv().await
     }
 
-    async fn close(&mut self) -> io::Result<()> {
+    async fn close(&mut self) -> Result<(), WebError> {
         self.reader.abort();
         Ok(())
     }

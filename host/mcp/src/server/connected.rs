@@ -14,7 +14,7 @@ impl Server {
         let connection = self.open_connection()?;
         let result = connection.perform(request, call, self.config.call_timeout, &self.questions).await;
         result.map_err(|failure| match failure {
-            Failure::Error(error) => error,
+            Failure::Error(error) | Failure::Lost(error) | Failure::Task(_, error) => error,
             Failure::Login(_) => McpError::LoginRequired { server: self.config.name.clone() },
         })
     }

@@ -11,7 +11,7 @@ use crate::connection::{Connection, Failure, announces_updates};
 use crate::limits::{MAX_INSTRUCTIONS, MAX_PAGES};
 use crate::request::CallContext;
 
-/// Fetches the catalogue over a connection.
+/// Fetches the catalogue over a connection, which notes how long it is good for.
 pub(super) async fn fetch(connection: &Connection, limit: Duration) -> Result<Catalogue, Failure> {
     let call = CallContext::within(limit);
     let info = connection.info();
@@ -23,22 +23,29 @@ pub(super) async fn fetch(connection: &Connection, limit: Duration) -> Result<Ca
     let instructions = info.and_then(|info| info.instructions.as_deref());
     let instructions = instructions.map(|text| head(text, MAX_INSTRUCTIONS));
     let mut collector = Collector::new(&protocol, &software, instructions, capabilities.resources.is_some());
-    if capabilities.tools.is_some() {
-        collect(connection, &call, limit, Kind::Tool, &mut collector).await?;
+    let mut lifetimes = Vec::new();
+    if let Some(tools) = &capabilities.tools {
+        let lifetime = collect(connection, &call, limit, Kind::Tool, &mut collector).await?;
+        lifetimes.extend(lifetime.filter(|_| tools.list_changed != Some(true)));
     }
-    if capabilities.prompts.is_some() {
-        collect(connection, &call, limit, Kind::Prompt, &mut collector).await?;
+    if let Some(prompts) = &capabilities.prompts {
+        let lifetime = collect(connection, &call, limit, Kind::Prompt, &mut collector).await?;
+        lifetimes.extend(lifetime.filter(|_| prompts.list_changed != Some(true)));
     }
+    connection.fetched(lifetimes.into_iter().min());
     Ok(Catalogue { is_deaf: connection.is_deaf(), ..collector.finish() })
 }
 
+/// Collects all pages of a list. Returns how long the server says that they are good for.
 async fn collect(
     connection: &Connection,
     call: &CallContext,
     limit: Duration,
     kind: Kind,
     collector: &mut Collector,
-) -> Result<(), Failure> {
+) -> Result<Option<Duration>, Failure> {
+    let mut lifetime: Option<u64> = None;
+    let mut shorten = |page: Option<u64>| lifetime = lifetime.into_iter().chain(page).min();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
@@ -49,6 +56,7 @@ async fn collect(
         let next = match connection.send(message, call, limit, method).await? {
             ServerResult::ListToolsResult(page) if kind == Kind::Tool => {
                 let mut has_room = true;
+                shorten(page.ttl_ms);
                 for tool in &page.tools {
                     has_room = collector.add(kind, &tool.name, tool);
                 }
@@ -56,6 +64,7 @@ async fn collect(
             }
             ServerResult::ListPromptsResult(page) if kind == Kind::Prompt => {
                 let mut has_room = true;
+                shorten(page.ttl_ms);
                 for prompt in &page.prompts {
                     has_room = collector.add(kind, &prompt.name, prompt);
                 }
@@ -68,11 +77,11 @@ async fn collect(
         };
         match next {
             Some(next) => cursor = Some(next),
-            None => return Ok(()),
+            None => return Ok(lifetime.map(Duration::from_millis)),
         }
     }
     collector.drop_entry(format!("dropped the pages of a list after {MAX_PAGES}"));
-    Ok(())
+    Ok(lifetime.map(Duration::from_millis))
 }
 
 /// Returns the notices to ask for: of changed lists, and of changes of the resources that were read. None if there are none

@@ -3,15 +3,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rmcp::model::ServerNotification;
+use rmcp::model::{ErrorCode, ServerNotification};
+use rmcp::service::ServiceError;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Server;
 use super::fetch::{fetch, wanted_notices};
 use crate::connection::{Connection, Opened};
-use crate::limits::{COALESCE, EXIT_WAIT, MAX_LISTENS, REFETCH_GAP};
+use crate::limits::{COALESCE, EXIT_WAIT, HEALTHY, LISTEN_WAIT_MAX, REFETCH_GAP, REFETCH_LIFETIME};
 
 /// Wait for the messages of a closing connection.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
@@ -56,18 +57,20 @@ async fn idleness(connection: &Connection, limit: Option<Duration>) {
     let Some(limit) = limit else { return std::future::pending().await };
     loop {
         match connection.idle_at(limit) {
-            Some(at) if at <= tokio::time::Instant::now() => return,
+            Some(at) if at <= Instant::now() => return,
             Some(at) => sleep_until(at).await,
             None => sleep(limit).await,
         }
     }
 }
 
-/// Fetches the catalogue again whenever the server says that it changed.
+/// Fetches the catalogue again whenever the server says that it changed, or after the time for which it was good.
 async fn refresh(server: Weak<Server>, connection: Arc<Connection>, changes: Arc<Notify>) {
     loop {
-        changes.notified().await;
-        sleep(COALESCE).await;
+        tokio::select! {
+            () = changes.notified() => sleep(COALESCE).await,
+            () = connection.outdated(REFETCH_LIFETIME) => {}
+        }
         let Some(limit) = server.upgrade().map(|server| server.config.startup_timeout) else { return };
         match fetch(&connection, limit).await {
             Ok(catalogue) => {
@@ -81,15 +84,16 @@ async fn refresh(server: Weak<Server>, connection: Arc<Connection>, changes: Arc
 }
 
 /// Subscribes to notices of changes, which servers of protocol 2026-07-28 send only then. A further resource that was read
-/// replaces the subscription.
+/// replaces the subscription, and so does the next one after a cut: load balancers cut streams that are idle.
 async fn listen(connection: Arc<Connection>, changes: Arc<Notify>) {
-    let mut ended = 0;
+    let mut cuts = 0;
     let mut is_first = true;
-    while ended < MAX_LISTENS {
+    loop {
         let Some(filter) = wanted_notices(&connection) else {
             connection.watched.added.notified().await;
             continue;
         };
+        let opened = Instant::now();
         match connection.peer().listen(filter).await {
             Ok(mut subscription) => {
                 // Changes before the subscription sent no notice; the first fetch came before it.
@@ -113,9 +117,10 @@ async fn listen(connection: Arc<Connection>, changes: Arc<Notify>) {
                     continue;
                 }
             }
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => return,
             Err(error) => tracing::debug!("cannot subscribe to changes: {error}"),
         }
-        sleep(Duration::from_secs(1 << ended)).await;
-        ended += 1;
+        cuts = if opened.elapsed() < HEALTHY { cuts + 1 } else { 0 };
+        sleep(Duration::from_secs(1 << cuts.min(6)).min(LISTEN_WAIT_MAX)).await;
     }
 }

@@ -1,6 +1,7 @@
 //! One configured server: started by its first request, restarted after it died, closed when idle.
 
 mod connected;
+mod connecting;
 mod fetch;
 mod info;
 mod keeper;
@@ -8,20 +9,19 @@ mod login;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt as _, Shared};
-use tokio::sync::{Notify, watch};
+use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::catalogue::{Catalogue, cache};
 use crate::config::{ServerConfig, ToolFilter, Transport};
-use crate::connection::{Connection, Failure, Handler, OpenError, Opener, Routes, Watched};
-use crate::error::{McpError, without_query};
+use crate::connection::{Connection, Failure};
+use crate::error::McpError;
 use crate::http::Http;
-use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, BACKOFF_SAT_OUT, HEALTHY};
+use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, HEALTHY, MAX_TASK_LOSSES};
 use crate::oauth::OAuth;
 use crate::ports::Ports;
 use crate::questions::Questions;
@@ -204,9 +204,11 @@ impl Server {
                     }
                     return Ok(result);
                 }
-                // Nothing was sent, as when a server ended while it was idle: another connection may do.
-                Err(Failure::Error(error @ McpError::Failed { request_sent: false, .. })) => {
-                    if has_retried || !connection.is_closed() {
+                Err(Failure::Lost(error)) => {
+                    // Without an effect there is no second one. Otherwise another connection may do if nothing was sent, as
+                    // when a server ended while it was idle.
+                    let may_repeat = if error.request_sent() { request.only_reads() } else { connection.is_closed() };
+                    if has_retried || !may_repeat {
                         return Err(error);
                     }
                     has_retried = true;
@@ -393,10 +395,12 @@ impl Server {
             inner.slot = Slot::Empty;
             inner.state = ServerState::Idle;
         }
+        let mut end = None;
         if !is_wanted {
             if is_current {
                 inner.state = ServerState::Failed;
-                inner.problem = Some(connection.end());
+                end = Some(connection.end());
+                inner.problem.clone_from(&end);
             }
             if connection.opened.elapsed() < HEALTHY {
                 back_off(&mut inner);

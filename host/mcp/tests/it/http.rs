@@ -246,13 +246,15 @@ async fn unreachable_server_fails_before_sending() {
     drop(listener);
     let (servers, _cache) = servers(config(&url, &[]));
     let error = ask(&servers).await.unwrap_err();
-    assert!(error.to_string().contains("MCP server `fake` is not reachable") && !error.request_sent(), "{error}");
+    let message = error.to_string();
+    assert!(message.starts_with("MCP server `fake` is not reachable: ") && !error.request_sent(), "{message}");
+    assert!(message.contains("refused") && !message.contains("::") && !message.contains('['), "{message}");
 }
 
-#[tokio::test]
-async fn server_of_the_oldest_transport_is_used() {
+/// Serves the transport of 2024-11-05, whose address for events refuses messages with this status.
+async fn oldest(refusal: &'static str) -> Web {
     let events = Arc::new(tokio::sync::Mutex::new(None::<TcpStream>));
-    let web = Web::serve(move |_, got, mut stream| {
+    Web::serve(move |_, got, mut stream| {
         let events = events.clone();
         async move {
             let reply = match (got.method.as_str(), got.path.as_str()) {
@@ -273,17 +275,36 @@ async fn server_of_the_oldest_transport_is_used() {
                     }
                     "202 Accepted"
                 }
-                _ => "405 Method Not Allowed",
+                _ => refusal,
             };
             let head = format!("HTTP/1.1 {reply}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             stream.write_all(head.as_bytes()).await.unwrap();
         }
         .boxed()
     })
-    .await;
-    let (servers, _cache) = servers(config(&web.url, &[("X-Key", "secret")]));
-    assert!(ask(&servers).await.unwrap().contains("fine"));
-    assert!(web.requests("/messages").iter().all(|got| got["headers"]["x-key"] == "secret"));
+    .await
+}
+
+#[tokio::test]
+async fn server_of_the_oldest_transport_is_used_whatever_it_refuses_with() {
+    for refusal in [
+        "405 Method Not Allowed",
+        "404 Not Found",
+        "400 Bad Request",
+        "406 Not Acceptable",
+        "415 Unsupported Media Type",
+    ] {
+        let web = oldest(refusal).await;
+        let (servers, _cache) = servers(config(&web.url, &[("X-Key", "secret")]));
+        assert!(ask(&servers).await.unwrap().contains("fine"), "{refusal}");
+        assert!(web.requests("/messages").iter().all(|got| got["headers"]["x-key"] == "secret"));
+    }
+    for refusal in ["403 Forbidden", "429 Too Many Requests", "500 Oops"] {
+        let web = oldest(refusal).await;
+        let (servers, _cache) = servers(config(&web.url, &[]));
+        assert!(ask(&servers).await.unwrap_err().to_string().contains(&refusal[..3]));
+        assert!(web.requests("/mcp").iter().all(|got| got["method"] == "POST"), "{refusal}");
+    }
 }
 
 #[tokio::test]

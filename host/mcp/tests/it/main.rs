@@ -6,6 +6,7 @@ mod completion;
 mod fake;
 mod hostile;
 mod http;
+mod keeping;
 mod lifecycle;
 mod oauth;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,211 @@
+//! Requests over streamable HTTP, and what their failures mean.
+//!
+//! The requests are rmcp's. Three kinds of answers need a reading of their own: an error that names no request, which would
+//! leave its request waiting for ever; any such answer within a session, which the server then no longer knows; and statuses,
+//! which rmcp has only in texts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue};
+use reqwest::Client;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
+};
+use sse_stream::Sse;
+
+use super::pipe::answers;
+use crate::error::causes;
+
+/// Failure of a request over HTTP, in both transports.
+pub(super) type WebError = StreamableHttpError<reqwest::Error>;
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// The client of one connection.
+#[derive(Clone)]
+pub(super) struct Web(Client);
+
+impl Web {
+    pub(super) fn new(client: Client) -> Self {
+        Self(client)
+    }
+}
+
+impl StreamableHttpClient for Web {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, WebError> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(uri, message, session, token, headers, limits).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, WebError> {
+        let request = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let has_session = session.is_some();
+        let posted = self.0.post_message_with_response_limits(uri, message, session, token, headers, limits).await;
+        match request {
+            Some(request) => read(posted, request, has_session),
+            None => posted,
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), WebError> {
+        self.0.delete_session(uri, session, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, WebError> {
+        self.0.get_stream(uri, session, last_event, token, headers).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+        limit: usize,
+    ) -> Result<Events, WebError> {
+        self.0.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit).await
+    }
+}
+
+/// Reads the answer to a request.
+fn read(
+    posted: Result<StreamableHttpPostResponse, WebError>,
+    request: RequestId,
+    has_session: bool,
+) -> Result<StreamableHttpPostResponse, WebError> {
+    match posted {
+        Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+            if !error.id.as_ref().is_some_and(|id| answers(&request, id)) =>
+        {
+            match has_session {
+                // Servers that were restarted answer so, before they look at the request.
+                true => Err(WebError::SessionExpired),
+                false => {
+                    Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::error(error.error, Some(request)), session))
+                }
+            }
+        }
+        Err(error) if has_session && status(&error) == Some(400) => Err(WebError::SessionExpired),
+        posted => posted,
+    }
+}
+
+/// Returns the status of a response that is no answer.
+pub(super) fn status(error: &WebError) -> Option<u16> {
+    match error {
+        WebError::HttpStatus(error) => Some(error.status),
+        WebError::UnexpectedServerResponse(text) => text.strip_prefix("HTTP ")?.get(..3)?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Returns the failure of a request over HTTP that a transport reports.
+pub(super) fn failure(error: &DynamicTransportError) -> Option<&WebError> {
+    error.error.downcast_ref()
+}
+
+/// Describes the failure of a transport, with its causes.
+pub(super) fn describe(error: &DynamicTransportError) -> String {
+    match failure(error) {
+        Some(WebError::Client(error)) => causes(error),
+        Some(WebError::Auth(error)) => causes(error),
+        Some(WebError::UnexpectedServerResponse(text)) => crate::error::quoted(text.trim_end_matches([':', ' '])),
+        Some(error) => causes(error),
+        None => causes(&*error.error),
+    }
+}
+
+/// Returns whether the server got nothing to work on: no connection was made, or no token was to be had.
+pub(super) fn is_unsent(error: &DynamicTransportError) -> bool {
+    match failure(error) {
+        Some(WebError::Client(error)) => error.is_connect(),
+        Some(WebError::Auth(_) | WebError::SessionExpired) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::ErrorData;
+    use rmcp::transport::streamable_http_client::HttpStatusError;
+
+    fn refused(id: Option<RequestId>) -> Result<StreamableHttpPostResponse, WebError> {
+        let error = ErrorData::invalid_request("Bad Request: No valid session ID provided", None);
+        Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::error(error, id), None))
+    }
+
+    #[test]
+    fn error_without_an_id_is_the_answer_or_the_end_of_the_session() {
+        let own = RequestId::Number(7);
+        let answered = |answer| match answer {
+            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)) => error.id,
+            _ => panic!("expected an error of the server"),
+        };
+        for id in [None, Some(RequestId::Number(1)), Some(RequestId::String("server-error".into()))] {
+            assert!(matches!(read(refused(id.clone()), own.clone(), true), Err(WebError::SessionExpired)), "{id:?}");
+            assert_eq!(answered(read(refused(id), own.clone(), false)), Some(own.clone()));
+        }
+        for id in [own.clone(), RequestId::String("7".into())] {
+            assert_eq!(answered(read(refused(Some(id.clone())), own.clone(), true)), Some(id));
+        }
+    }
+
+    #[test]
+    fn only_the_status_400_ends_a_session() {
+        let response = |text: &'static str| Err(WebError::UnexpectedServerResponse(text.into()));
+        let own = || RequestId::Number(7);
+        assert!(matches!(read(response("HTTP 400 Bad Request: x"), own(), true), Err(WebError::SessionExpired)));
+        assert!(matches!(
+            read(response("HTTP 400 Bad Request: x"), own(), false),
+            Err(WebError::UnexpectedServerResponse(_))
+        ));
+        assert!(matches!(
+            read(response("HTTP 409 Conflict: "), own(), true),
+            Err(WebError::UnexpectedServerResponse(_))
+        ));
+        assert_eq!(status(&WebError::HttpStatus(HttpStatusError::new(503, None))), Some(503));
+        for text in ["HTTP", "HTTP é", "HTTP 4", "could not parse"] {
+            assert_eq!(status(&WebError::UnexpectedServerResponse(text.into())), None, "{text}");
+        }
+    }
+}
