@@ -62,6 +62,7 @@ pub mod serve;
 mod server;
 mod servers;
 
+pub use catalogue::contact::{Contact, Outcome};
 pub use connection::{OnProgress, Progress};
 pub use error::McpError;
 pub use http::{ChooseProxy, ChosenProxy, HttpSettings};

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue::contact::Contact;
 use crate::config::{ServerConfig, ToolFilter};
 use crate::error::McpError;
 use crate::http::Http;
@@ -85,6 +86,12 @@ impl Servers {
     #[must_use]
     pub fn list(&self) -> Vec<ServerInfo> {
         self.all().iter().map(|server| server.info()).collect()
+    }
+
+    /// Returns the last contact with a server, also of an earlier process. Reads a file.
+    #[must_use]
+    pub fn contact(&self, server: &str) -> Option<Contact> {
+        self.all().iter().find(|known| known.config.name == server)?.contact()
     }
 
     /// Returns a text that changes when the servers would offer something else, also from one process to the next. Reads no

@@ -40,8 +40,13 @@ struct StoredEntry {
 }
 
 fn path(directory: &Path, identity: &str) -> Option<PathBuf> {
+    file(directory, identity, "json")
+}
+
+/// Returns the file of a server with this extension.
+pub(super) fn file(directory: &Path, identity: &str, extension: &str) -> Option<PathBuf> {
     let is_digest = identity.len() == 64 && identity.bytes().all(|c| c.is_ascii_hexdigit());
-    is_digest.then(|| directory.join(format!("{identity}.json")))
+    is_digest.then(|| directory.join(format!("{identity}.{extension}")))
 }
 
 /// Returns a text that changes when the file of a server's catalogue is replaced, for one `stat`.
@@ -68,7 +73,8 @@ pub(crate) fn read(directory: &Path, identity: &str) -> Option<Catalogue> {
     }
 }
 
-fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
+/// Reads a regular file of at most `limit` bytes.
+pub(crate) fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -78,10 +84,15 @@ fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
         return Err(io::Error::other("it is not a file"));
     }
     let mut text = String::new();
-    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
-        return Err(io::Error::other("it is too large"));
+    file.take(limit + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > limit {
+        true => Err(io::Error::other("it is too large")),
+        false => Ok(text),
     }
+}
+
+fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
+    let text = read_text(path, MAX_FILE)?;
     let stored: Stored = serde_json::from_str(&text)?;
     if stored.version != VERSION || stored.identity != identity {
         return Err(io::Error::other("it is of another version or server"));
@@ -131,19 +142,20 @@ pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> 
         tools: entries(&catalogue.tools)?,
         prompts: entries(&catalogue.prompts)?,
     };
-    create(directory)?;
-    let mut file = tempfile::Builder::new().prefix(".catalogue").tempfile_in(directory)?;
-    file.write_all(&serde_json::to_vec(&stored)?)?;
-    file.persist(&path).map_err(|error| error.error)?;
-    Ok(())
+    replace(directory, &path, &serde_json::to_vec(&stored)?)
 }
 
-fn create(directory: &Path) -> io::Result<()> {
+/// Replaces a file of the directory, which is created if it is missing.
+pub(crate) fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
+    builder.create(directory)?;
+    let mut file = tempfile::Builder::new().prefix(".new").tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The catalogue of a server: its tools, prompts and instructions, checked and bounded.
 
 pub(crate) mod cache;
+pub(crate) mod contact;
 
 use std::collections::HashSet;
 use std::sync::Arc;

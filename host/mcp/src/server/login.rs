@@ -3,6 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::{Server, ServerState, Slot};
+use crate::catalogue::contact::Outcome;
 use crate::connection::OpenError;
 use crate::error::{McpError, without_query};
 use crate::limits::MAX_STEP_UPS;
@@ -23,6 +24,7 @@ impl Server {
             inner.challenge = challenge;
         }
         drop(inner);
+        self.note(Outcome::LoginRequired, None);
         self.notify();
         McpError::LoginRequired { server: self.config.name.clone() }
     }

@@ -16,7 +16,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::catalogue::{Catalogue, cache};
+use crate::catalogue::contact::{Contact, Outcome};
+use crate::catalogue::{Catalogue, cache, contact};
 use crate::config::{ServerConfig, ToolFilter, Transport};
 use crate::connection::{Connection, Failure};
 use crate::error::McpError;
@@ -139,6 +140,18 @@ impl Server {
             }
         }
         inner.catalogue.clone()
+    }
+
+    /// Returns the last contact with the server, which may be that of an earlier process.
+    pub(crate) fn contact(&self) -> Option<Contact> {
+        contact::read(self.cache(), &self.identity)
+    }
+
+    /// Keeps the outcome of a contact for lists of servers.
+    fn note(&self, outcome: Outcome, problem: Option<&str>) {
+        if let Err(error) = contact::write(self.cache(), &self.identity, outcome, problem) {
+            tracing::debug!("cannot note the state of MCP server `{}`: {error}", self.config.name);
+        }
     }
 
     /// Returns a text that changes when the server would offer something else. Reads no catalogue.
@@ -407,6 +420,7 @@ impl Server {
             }
         }
         drop(inner);
+        end.into_iter().for_each(|end| self.note(Outcome::Failed, Some(&end)));
         self.notify();
     }
 

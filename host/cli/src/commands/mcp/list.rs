@@ -6,16 +6,16 @@ use crate::failure::Result;
 use crate::mcp::files::what;
 use crate::mcp::lazy::{FileProblem, McpConfig};
 use crate::mcp::servers::tokens_of;
-use crate::output::{Text, count, left, print, result, short, text, written};
-use pinion_mcp::ServerInfo;
+use crate::output::{Text, age, count, left, print, result, short, text, written};
 use pinion_mcp::config::{Scope, ServerConfig, Transport};
+use pinion_mcp::{Contact, Outcome, ServerInfo};
 use serde_json::{Value, json};
 
 pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
     let (config, infos) = (base.mcp_config(), base.mcp_servers().list());
     let info = |server: &ServerConfig| infos.iter().find(|info| info.name == server.name);
     if as_json {
-        let values = config.servers.iter().map(|server| as_value(&config, server, info(server)));
+        let values = config.servers.iter().map(|server| as_value(base, &config, server, info(server)));
         let servers: Vec<Value> = values.chain(config.problems.iter().map(broken)).collect();
         return written(result(&json!({ "servers": servers, "notices": config.notices })));
     }
@@ -26,7 +26,12 @@ pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
         let offers = offers(info(server));
         text.line(text!("{} {} {} {}", left(&server.name, 20), left(state, 10), left(scope, 8), offers));
         text.line(text!("  {}", shown(&config, server)));
-        if let Some(problem) = info(server).and_then(|info| info.problem.as_deref()) {
+        if let Some(contact) = base.mcp_servers().contact(&server.name).filter(|_| server.enabled) {
+            let mark = if contact.outcome == Outcome::Ready { " " } else { "!" };
+            text.line(text!("  {} {}", mark, described(&contact, &server.name)));
+        }
+        // Tools that were left out, and the like.
+        if let Some(problem) = info(server).filter(|info| info.is_known).and_then(|info| info.problem.as_deref()) {
             text.line(text!("  ! {}", problem));
         }
     }
@@ -49,12 +54,15 @@ pub(super) fn get(base: &Base, name: &str, as_json: bool) -> Result<()> {
     let infos = base.mcp_servers().list();
     let info = infos.iter().find(|info| info.name == name);
     if as_json {
-        return written(result(&as_value(&config, server, info)));
+        return written(result(&as_value(base, &config, server, info)));
     }
     let mut text = Text::default();
     let mut row = |key: &'static str, value: String| text.line(text!("{} {}", left(key, 12), value));
     row("name", server.name.clone());
     row("state", if server.enabled { "enabled" } else { "disabled" }.to_owned());
+    if let Some(contact) = base.mcp_servers().contact(name) {
+        row("contact", described(&contact, name));
+    }
     row("offers", offers(info));
     row("file", format!("{} ({})", server.source.path.display(), scope(server.source.scope)));
     match &server.transport {
@@ -96,6 +104,16 @@ pub(super) fn get(base: &Base, name: &str, as_json: bool) -> Result<()> {
     print(&text)
 }
 
+/// Describes the last contact with a server.
+fn described(contact: &Contact, name: &str) -> String {
+    let when = age(jiff::Timestamp::now().as_second().saturating_sub_unsigned(contact.at));
+    match (contact.outcome, contact.problem.as_deref()) {
+        (Outcome::Ready, _) => format!("connected {when}"),
+        (Outcome::LoginRequired, _) => format!("wanted a login {when} (`pinion mcp login {name}`)"),
+        (Outcome::Failed, problem) => format!("failed {when}: {}", problem.unwrap_or("the reason is not known")),
+    }
+}
+
 /// Describes what a server said last that it offers.
 fn offers(info: Option<&ServerInfo>) -> String {
     match info.filter(|info| info.is_known) {
@@ -120,7 +138,7 @@ fn scope(scope: Scope) -> &'static str {
 }
 
 /// Describes a server for programs. Values of variables and headers are left out, because they can be secrets.
-fn as_value(config: &McpConfig, server: &ServerConfig, info: Option<&ServerInfo>) -> Value {
+fn as_value(base: &Base, config: &McpConfig, server: &ServerConfig, info: Option<&ServerInfo>) -> Value {
     let known_as = config.as_written(&server.name);
     let transport = match known_as.map(|written| &written.transport) {
         Some(Transport::Stdio { command, args, env, cwd }) => json!({
@@ -139,6 +157,7 @@ fn as_value(config: &McpConfig, server: &ServerConfig, info: Option<&ServerInfo>
         "tools": known.map(|info| info.tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()),
         "tokens": known.map(tokens_of),
         "state": if server.enabled { "enabled" } else { "disabled" },
+        "last_contact": base.mcp_servers().contact(&server.name),
         "scope": scope(server.source.scope),
         "file": server.source.path,
         "transport": transport,

@@ -44,8 +44,13 @@ enum McpCommand {
         #[arg(long)]
         force: bool,
     },
-    /// List servers and their state, without starting any
+    /// List servers, what they offer, and how the last contact with each ended
+    ///
+    /// Starts no server, unless --check is given.
     List {
+        /// Connect to each server that is enabled; exit with 1 if one does not connect
+        #[arg(long)]
+        check: bool,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -170,7 +175,11 @@ impl Mcp {
         match self.command {
             McpCommand::Add(add) => add.run(base),
             McpCommand::AddJson { name, entry, scope, force } => add::json(base, &name, &entry, scope.into(), force),
-            McpCommand::List { json } => list::list(base, json),
+            McpCommand::List { check, json } => {
+                let failed = if check { talk::check(base).await } else { 0 };
+                list::list(base, json)?;
+                talk::checked(failed)
+            }
             McpCommand::Get { name, json } => list::get(base, &name, json),
             McpCommand::Remove { name, scope } => add::remove(base, &name, scope.map(Scope::from)),
             McpCommand::Enable { name, tool } => add::switch(base, &name, tool.as_deref(), true),

@@ -6,11 +6,13 @@ use crate::failure::{Failure, Result};
 use crate::mcp::servers::tokens_of;
 use crate::output::{Text, count, json, left, note, print, short, text, written};
 use crate::process::signals::interruptible_by;
+use futures_util::future::join_all;
 use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{CallContext, LoginMethod, McpError, Progress, Request, ServerInfo, Servers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// Least time for a server to start, because the first start may download it.
 const FIRST_START: Duration = Duration::from_secs(120);
@@ -67,6 +69,30 @@ async fn connect(base: &Base, name: &str) -> Result<(ServerInfo, Duration)> {
     let time = began.elapsed();
     let info = servers.list().into_iter().find(|info| info.name == name);
     Ok((info.ok_or_else(|| unknown(base, name))?, time))
+}
+
+/// Connects to all servers that are switched on, at the same time. Returns how many do not connect.
+pub(super) async fn check(base: &Base) -> usize {
+    base.mcp.be_patient(FIRST_START);
+    let servers = base.mcp_servers();
+    let config = base.mcp_config();
+    let token = CancellationToken::new();
+    let connecting = config.servers.iter().filter(|server| server.enabled).map(|server| {
+        let within = CallContext::within(server.startup_timeout.max(FIRST_START));
+        servers.request(&server.name, Request::Connect, CallContext { cancel: token.clone(), ..within })
+    });
+    let stop = token.clone();
+    let connected = interruptible_by(move || stop.cancel(), join_all(connecting)).await.0;
+    base.end_mcp_servers().await;
+    connected.iter().filter(|result| result.is_err()).count()
+}
+
+/// Fails if servers did not connect.
+pub(super) fn checked(failed: usize) -> Result<()> {
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("{} did not connect", count(failed as u64, "MCP server")))),
+    }
 }
 
 pub(super) async fn test(base: &Base, name: &str, as_json: bool) -> Result<()> {
@@ -179,7 +205,7 @@ pub(super) async fn login(base: &Base, name: &str, method: LoginMethod) -> Resul
     if matches!(config.transport, Transport::Stdio { .. }) {
         return Err(Failure::usage(format!("MCP server `{name}` is a program and needs no login")));
     }
-    let token = tokio_util::sync::CancellationToken::new();
+    let token = CancellationToken::new();
     let stop = token.clone();
     let done = interruptible_by(move || stop.cancel(), servers.login(name, method, token)).await.0;
     done.map_err(|error| failure(error, &config))?;
