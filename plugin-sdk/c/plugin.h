@@ -763,7 +763,8 @@ typedef struct pinion_plugin_mcp_server_t {
   plugin_string_t   digest;
   // False until the server has said what it offers for the first time.
   bool   is_known;
-  // A JSON object with further facts; ignore unknown members.
+  // A JSON object with further facts; ignore unknown members. `tasks` lists calls that the server still works on, or whose
+  // results wait there: objects with `id`, `tool` and `created`, in seconds since 1970.
   pinion_plugin_mcp_option_json_t   extra;
 } pinion_plugin_mcp_server_t;
 
@@ -1567,7 +1568,8 @@ extern void pinion_plugin_mcp_servers(pinion_plugin_mcp_list_server_t *ret);
 // Starts or reaches a server, and waits until it has said what it offers.
 extern bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_error_t *err);
 // Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
-// not know are ignored. Progress of the server is shown as that of the call.
+// not know are ignored. With the member `task`, the id of one of the server's tasks, it waits for the result of that task
+// instead, and with `cancel: true` besides, it cancels the task. Progress of the server is shown as that of the call.
 extern bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 // Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
 extern bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);

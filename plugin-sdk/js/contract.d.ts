@@ -444,7 +444,8 @@ declare module 'pinion:plugin/mcp@0.1.0' {
   export function connect(server: string): void;
   /**
    * Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
-   * not know are ignored. Progress of the server is shown as that of the call.
+   * not know are ignored. With the member `task`, the id of one of the server's tasks, it waits for the result of that task
+   * instead, and with `cancel: true` besides, it cancels the task. Progress of the server is shown as that of the call.
    */
   export function callTool(server: string, name: string, arguments: Json, extra: Json | undefined): Json;
   /**
@@ -564,7 +565,8 @@ declare module 'pinion:plugin/mcp@0.1.0' {
      */
     isKnown: boolean,
     /**
-     * A JSON object with further facts; ignore unknown members.
+     * A JSON object with further facts; ignore unknown members. `tasks` lists calls that the server still works on, or whose
+     * results wait there: objects with `id`, `tool` and `created`, in seconds since 1970.
      */
     extra?: Json,
   }

@@ -25,7 +25,7 @@ pub use crate::bindings::imports::pinion::plugin::mcp::{
 
 use crate::Error;
 use crate::bindings::imports::pinion::plugin::mcp as host;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Calls a tool with an object of arguments, and returns the result as the protocol has it.
 ///
@@ -39,8 +39,24 @@ pub fn call_tool(server: &str, name: &str, arguments: &Value) -> Result<Value, M
 ///
 /// # Errors
 /// Like [`call_tool`], and if the text is not an object.
-pub fn call_tool_with_text(server: &str, name: &str, arguments: &str) -> Result<Value, McpError> {
-    parsed(host::call_tool(server, name, arguments, None))
+pub fn call_tool_with_text(server: &str, name: &str, arguments: &str) -> Result<String, McpError> {
+    host::call_tool(server, name, arguments, None)
+}
+
+/// Waits for the result of one of a server's tasks, as [`call_tool`] returns it. The tasks are in [`Server::extra`].
+///
+/// # Errors
+/// There is no such task, the server cannot be reached, or it returned an error.
+pub fn follow_task(server: &str, task: &str) -> Result<Value, McpError> {
+    parsed(&host::call_tool(server, "", "{}", Some(&json!({ "task": task }).to_string()))?)
+}
+
+/// Cancels one of a server's tasks.
+///
+/// # Errors
+/// Like [`follow_task`].
+pub fn cancel_task(server: &str, task: &str) -> Result<(), McpError> {
+    host::call_tool(server, "", "{}", Some(&json!({ "task": task, "cancel": true }).to_string())).map(drop)
 }
 
 /// Gets the messages of a prompt, with an object of arguments, all of which are strings.

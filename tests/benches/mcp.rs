@@ -67,6 +67,7 @@ async fn compare(command: &[String]) {
         launcher: Arc::new(Programs),
         http: HttpSettings::default(),
         cache: cache.path().join("mcp"),
+        tasks: cache.path().join("tasks"),
         tokens: Arc::new(MemoryTokens::default()),
         person: Arc::new(NoPerson),
         client_metadata: None,
@@ -253,6 +254,7 @@ impl McpServers for Port {
             protocol: info.protocol,
             tools: info.tools.into_iter().map(tool).collect(),
             prompts: Vec::new(),
+            tasks: Vec::new(),
             has_resources: info.has_resources,
             is_known: info.is_known,
         };

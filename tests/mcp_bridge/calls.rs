@@ -2,7 +2,7 @@
 
 use super::*;
 use pinion_agent::tool::ToolError;
-use pinion_plugin_runtime::{Action, McpPrompt};
+use pinion_plugin_runtime::{Action, McpPrompt, McpTask};
 use pinion_tests::Progress;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -132,6 +132,25 @@ async fn resources_are_listed_and_read() {
     assert_eq!(list, "a://b: B\n[there are more: continue with the cursor \"2\"]\n");
     let read = json!({ "server": "files", "action": "read", "uri": "a://b" });
     assert_eq!(sandbox.text("mcp_resources", read).await, "[resource a://b]\ncontent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_earlier_calls_are_fetched_and_cancelled() {
+    let task = McpTask { id: "t\n1".into(), tool: "build".into(), created: 0 };
+    let with = McpServer { tasks: vec![task], ..server("ci", Vec::new()) };
+    let servers = Servers::new(vec![with], |request| match request {
+        McpRequest::FollowTask { id } => Ok(text(&format!("result of {id:?}"))),
+        McpRequest::CancelTask { .. } => Ok("{}".to_owned()),
+        other => panic!("{other:?}"),
+    });
+    let sandbox = bridge(&servers).await;
+    assert_eq!(names(&sandbox), ["mcp_tasks"]);
+    let offered = sandbox.tool("mcp_tasks");
+    assert!(offered.description.ends_with("\n- \"t\\n1\" of `build` at `ci`"), "{}", offered.description);
+    assert!(offered.authority.executes && offered.authority.network);
+    let ask = |action: &str| json!({ "server": "ci", "action": action, "task": "t\n1" });
+    assert_eq!(sandbox.text("mcp_tasks", ask("get")).await, "result of \"t\\n1\"");
+    assert_eq!(sandbox.text("mcp_tasks", ask("cancel")).await, "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -113,6 +113,7 @@ async fn markers_stay_in_their_place_in_lists() {
         let tools = vec![defined("x", definition)];
         McpServer {
             instructions: Some((*marker).to_owned()),
+            tasks: Vec::new(),
             has_resources: true,
             ..server(&format!("evil{number}"), tools)
         }

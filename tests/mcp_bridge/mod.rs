@@ -150,6 +150,7 @@ fn server(name: &str, tools: Vec<McpTool>) -> McpServer {
         protocol: None,
         tools,
         prompts: Vec::new(),
+        tasks: Vec::new(),
         has_resources: false,
         is_known: true,
     }

@@ -159,6 +159,7 @@ async fn run(scenario: &str, url: Url, context: &Value) -> Result<(), Box<dyn Er
         launcher: Arc::new(NoLauncher),
         http: HttpSettings::default(),
         cache: cache.path().to_owned(),
+        tasks: cache.path().join("tasks"),
         tokens: Arc::new(MemoryTokens::default()),
         person: Arc::new(Agreeable),
         client_metadata: Some(Url::parse("https://conformance-test.local/client-metadata.json")?),

@@ -37,6 +37,7 @@
 //!     launcher: Arc::new(NoPrograms),
 //!     http: HttpSettings::default(),
 //!     cache: std::env::temp_dir().join("mcp-example"),
+//!     tasks: std::env::temp_dir().join("mcp-example-tasks"),
 //!     tokens: Arc::new(MemoryTokens::default()),
 //!     person: Arc::new(NoPerson),
 //!     client_metadata: None,
@@ -61,6 +62,7 @@ mod request;
 pub mod serve;
 mod server;
 mod servers;
+mod tasks;
 
 pub use catalogue::contact::{Contact, Outcome};
 pub use connection::{OnProgress, Progress};
@@ -74,3 +76,4 @@ pub use ports::{
 pub use request::{CallContext, Request};
 pub use server::{PromptInfo, ServerInfo, ServerState, ToolInfo};
 pub use servers::Servers;
+pub use tasks::TaskHandle;

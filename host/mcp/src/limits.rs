@@ -48,8 +48,12 @@ pub(crate) const HEALTHY: Duration = Duration::from_secs(30);
 pub(crate) const COALESCE: Duration = Duration::from_millis(100);
 /// Shortest time between two fetches of a changed list.
 pub(crate) const REFETCH_GAP: Duration = Duration::from_secs(1);
-/// Times that a subscription which the server ended is opened again.
-pub(crate) const MAX_LISTENS: u32 = 5;
+/// Shortest time for which a list is good, whatever the server says.
+pub(crate) const REFETCH_LIFETIME: Duration = Duration::from_secs(60);
+/// Longest wait before a subscription that ended is opened again.
+pub(crate) const LISTEN_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Connections that may be lost while one request waits for a task.
+pub(crate) const MAX_TASK_LOSSES: u32 = 5;
 /// Times in a row that a server may ask for more scopes than those of the first login.
 pub(crate) const MAX_STEP_UPS: u32 = 2;
 /// Maximum characters of a server's text within one of our messages.

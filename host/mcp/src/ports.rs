@@ -23,6 +23,8 @@ pub struct Ports {
     pub http: HttpSettings,
     /// Directory of cached catalogues; created with mode 0700.
     pub cache: PathBuf,
+    /// Directory of handles of tasks that have not ended; created with mode 0700.
+    pub tasks: PathBuf,
     /// Keeps OAuth tokens.
     pub tokens: Arc<dyn TokenStore>,
     /// Answers servers' questions.

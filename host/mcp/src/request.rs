@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, GetPromptRequest,
-    GetPromptRequestParams, InputResponses, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest,
-    PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest, CompleteRequest,
+    CompleteRequestParams, GetPromptRequest, GetPromptRequestParams, GetTaskParams, GetTaskRequest, InputResponses,
+    JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest,
+    ReadResourceRequestParams, ServerResult,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -48,6 +49,16 @@ pub enum Request {
     ReadResource {
         /// Address of the resource.
         uri: String,
+    },
+    /// Waits for the end of a task of an earlier call, and returns the result of that call.
+    FollowTask {
+        /// The server's id of the task.
+        id: String,
+    },
+    /// Cancels a task of an earlier call.
+    CancelTask {
+        /// The server's id of the task.
+        id: String,
     },
     /// Completes an argument of a prompt or resource template.
     Complete {
@@ -112,6 +123,8 @@ impl Request {
             Self::ListResources { .. } => "resources/list",
             Self::ListResourceTemplates { .. } => "resources/templates/list",
             Self::ReadResource { .. } => "resources/read",
+            Self::FollowTask { .. } => "tasks/get",
+            Self::CancelTask { .. } => "tasks/cancel",
             Self::Complete { .. } => "completion/complete",
         }
     }
@@ -131,6 +144,8 @@ impl Request {
             |cursor: &Option<String>| cursor.clone().map(|c| PaginatedRequestParams::default().with_cursor(Some(c)));
         Ok(Some(match self {
             Self::Connect => return Ok(None),
+            Self::FollowTask { id } => GetTaskRequest::new(GetTaskParams::new(id.clone())).into(),
+            Self::CancelTask { id } => CancelTaskRequest::new(CancelTaskParams::new(id.clone())).into(),
             Self::CallTool { name, arguments } => {
                 let mut params = CallToolRequestParams::new(name.clone());
                 // Servers of some SDKs reject calls without arguments.
@@ -185,6 +200,7 @@ impl Request {
             (Self::ListResourceTemplates { .. }, R::ListResourceTemplatesResult(_)) => true,
             (Self::ReadResource { .. }, R::ReadResourceResult(_)) => true,
             (Self::Complete { .. }, R::CompleteResult(_)) => true,
+            (Self::CancelTask { .. }, R::EmptyResult(_) | R::TaskAckResult(_)) => true,
             _ => false,
         }
     }

@@ -15,6 +15,7 @@ use crate::limits::EXIT_WAIT;
 use crate::ports::{LoginMethod, Ports};
 use crate::request::{CallContext, Request};
 use crate::server::{Server, ServerInfo};
+use crate::tasks::Tasks;
 
 /// Wait for all servers to end, before their processes are killed.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(5);
@@ -24,6 +25,7 @@ pub struct Servers {
     servers: RwLock<Vec<Arc<Server>>>,
     ports: Arc<Ports>,
     http: Arc<Http>,
+    tasks: Arc<Tasks>,
     changed: watch::Sender<u64>,
 }
 
@@ -33,7 +35,8 @@ impl Servers {
     pub fn new(configs: Vec<ServerConfig>, ports: Ports) -> Arc<Self> {
         let ports = Arc::new(ports);
         let http = Arc::new(Http::new(ports.http.clone()));
-        let servers = Self { servers: RwLock::default(), ports, http, changed: watch::Sender::new(0) };
+        let tasks = Tasks::new(ports.tasks.clone());
+        let servers = Self { servers: RwLock::default(), ports, http, tasks, changed: watch::Sender::new(0) };
         servers.replace(configs);
         Arc::new(servers)
     }
@@ -56,8 +59,8 @@ impl Servers {
                 }
                 None => {
                     changed.push(config.name.clone());
-                    let (ports, http) = (self.ports.clone(), self.http.clone());
-                    servers.push(Arc::new(Server::new(config, ports, http, self.changed.clone())));
+                    let (ports, http, tasks) = (self.ports.clone(), self.http.clone(), self.tasks.clone());
+                    servers.push(Arc::new(Server::new(config, ports, http, tasks, self.changed.clone())));
                 }
             }
         }

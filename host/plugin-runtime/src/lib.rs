@@ -60,9 +60,10 @@ mod shared;
 pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
     Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, McpCall, McpFailure, McpGrant,
-    McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTool, ModelEntry, ModelGrant, NoSecrets, PluginStorage,
-    ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant, SessionAccess,
-    StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms, shell_word,
+    McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool, ModelEntry, ModelGrant, NoSecrets,
+    PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant,
+    SessionAccess, StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms,
+    shell_word,
 };
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};

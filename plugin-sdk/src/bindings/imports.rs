@@ -3883,7 +3883,8 @@ pub mod pinion {
         pub digest: _rt::String,
         /// False until the server has said what it offers for the first time.
         pub is_known: bool,
-        /// A JSON object with further facts; ignore unknown members.
+        /// A JSON object with further facts; ignore unknown members. `tasks` lists calls that the server still works on, or whose
+        /// results wait there: objects with `id`, `tool` and `created`, in seconds since 1970.
         pub extra: Option<Json>,
       }
       impl ::core::fmt::Debug for Server {
@@ -4348,7 +4349,8 @@ pub mod pinion {
       }
       #[allow(unused_unsafe, clippy::all)]
       /// Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
-      /// not know are ignored. Progress of the server is shown as that of the call.
+      /// not know are ignored. With the member `task`, the id of one of the server's tasks, it waits for the result of that task
+      /// instead, and with `cancel: true` besides, it cancels the task. Progress of the server is shown as that of the call.
       #[allow(async_fn_in_trait)]
       pub fn call_tool(server: &str,name: &str,arguments: &str,extra: Option<&str>,) -> Result<Json,McpError>{
         unsafe {

@@ -12,6 +12,7 @@ pub(crate) const SEARCH: &str = "mcp_search";
 pub(crate) const CALL: &str = "mcp_call";
 pub(crate) const CONNECT: &str = "mcp_connect";
 pub(crate) const RESOURCES: &str = "mcp_resources";
+pub(crate) const TASKS: &str = "mcp_tasks";
 /// The command that lists prompts.
 pub(crate) const PROMPTS: &str = "mcp_prompts";
 
@@ -95,7 +96,7 @@ pub(crate) fn about(server: &Server, tool: &ServerTool) -> Option<About> {
 /// The names that the tools of servers must not take.
 pub(crate) fn tool_names() -> Names {
     let mut names = Names::default();
-    for name in [SEARCH, CALL, CONNECT, RESOURCES] {
+    for name in [SEARCH, CALL, CONNECT, RESOURCES, TASKS] {
         names.reserve(name);
     }
     names

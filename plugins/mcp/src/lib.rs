@@ -15,6 +15,7 @@ mod result;
 mod schema;
 mod search;
 mod settings;
+mod tasks;
 
 use pinion_plugin_sdk::mcp::{self, McpError};
 use pinion_plugin_sdk::prelude::*;

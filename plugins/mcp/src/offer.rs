@@ -3,7 +3,7 @@
 use crate::catalog::{self, CALL, Listed, SEARCH};
 use crate::clean;
 use crate::settings::Settings;
-use crate::{prompts, resources, search};
+use crate::{prompts, resources, search, tasks};
 use pinion_plugin_sdk::mcp::{Server, ServerState};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::{Offer, log};
@@ -79,6 +79,9 @@ pub(crate) fn offer(servers: &[Server], settings: Settings) -> Offer {
     }
     if catalog::usable(servers).any(|server| server.has_resources) {
         tools.push(resources::tool().bound_to(commands(servers)));
+    }
+    if catalog::usable(servers).any(tasks::has_any) {
+        tools.push(tasks::tool(servers).bound_to(commands(servers)));
     }
     let instructions = instructions(servers, is_searched);
     Offer { tools, commands: prompts::commands(servers), instructions }

@@ -1,6 +1,6 @@
 //! Tools that find, call and start what is not listed.
 
-use crate::catalog::{self, CALL, CONNECT, Listed, RESOURCES, SEARCH};
+use crate::catalog::{self, CALL, CONNECT, Listed, RESOURCES, SEARCH, TASKS};
 use crate::clean;
 use crate::offer::trouble;
 use crate::schema::Fitted;
@@ -194,6 +194,7 @@ pub(crate) fn own(name: &str) -> Option<Tool> {
         CALL => Some(call_tool()),
         CONNECT => Some(connect_tool()),
         RESOURCES => Some(crate::resources::tool()),
+        TASKS => Some(crate::tasks::tool(&[])),
         _ => None,
     }
 }

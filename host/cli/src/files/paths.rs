@@ -70,6 +70,11 @@ impl Paths {
         self.cache.join("mcp")
     }
 
+    /// Directory of handles of tasks at MCP servers that have not ended.
+    pub(crate) fn mcp_tasks(&self) -> PathBuf {
+        self.data.join("mcp-tasks")
+    }
+
     /// Directories of MCP servers, each of which sees its own as `/tmp`.
     pub(crate) fn mcp_directories(&self) -> PathBuf {
         self.cache.join("mcp-servers")

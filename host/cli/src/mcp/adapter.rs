@@ -2,8 +2,10 @@
 
 use crate::mcp::sampling::RunningCalls;
 use pinion_agent::futures_util::future::BoxFuture;
-use pinion_mcp::{CallContext, McpError, Progress, Request, ServerInfo, ServerState, Servers};
-use pinion_plugin_runtime::{McpCall, McpFailure, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTool};
+use pinion_mcp::{CallContext, McpError, Progress, Request, ServerInfo, ServerState, Servers, TaskHandle};
+use pinion_plugin_runtime::{
+    McpCall, McpFailure, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool,
+};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -75,15 +77,23 @@ fn server(info: ServerInfo) -> McpServer {
         protocol: info.protocol,
         tools: info.tools.into_iter().map(tool).collect(),
         prompts: info.prompts.into_iter().map(prompt).collect(),
+        tasks: info.tasks.into_iter().map(task).collect(),
         has_resources: info.has_resources,
         is_known: info.is_known,
     }
+}
+
+fn task(task: TaskHandle) -> McpTask {
+    let TaskHandle { id, tool, created } = task;
+    McpTask { id, tool, created }
 }
 
 fn converted(request: McpRequest) -> Request {
     match request {
         McpRequest::Connect => Request::Connect,
         McpRequest::CallTool { name, arguments } => Request::CallTool { name, arguments },
+        McpRequest::FollowTask { id } => Request::FollowTask { id },
+        McpRequest::CancelTask { id } => Request::CancelTask { id },
         McpRequest::GetPrompt { name, arguments } => Request::GetPrompt { name, arguments },
         McpRequest::ListResources { cursor } => Request::ListResources { cursor },
         McpRequest::ListResourceTemplates { cursor } => Request::ListResourceTemplates { cursor },

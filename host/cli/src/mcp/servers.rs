@@ -49,6 +49,7 @@ impl Base {
                 launcher: Arc::new(ServerLauncher::new(self)),
                 http: self.mcp_http(),
                 cache: self.paths.mcp_catalogues(),
+                tasks: self.paths.mcp_tasks(),
                 tokens: Arc::new(TokenFile::new(self.paths.mcp_tokens_file(), self.secrets.clone())),
                 person: self.mcp.user.clone(),
                 client_metadata: None,

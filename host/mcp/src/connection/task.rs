@@ -4,71 +4,96 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rmcp::model::{
-    CancelTaskParams, CancelTaskRequest, ClientRequest, CreateTaskResult, GetTaskParams, GetTaskRequest, InputRequests,
-    JsonObject, ServerResult, Task, TaskPayload, UpdateTaskParams, UpdateTaskRequest,
+    CancelTaskParams, CancelTaskRequest, ClientRequest, GetTaskParams, GetTaskRequest, InputRequests, JsonObject,
+    ServerResult, Task, TaskPayload, UpdateTaskParams, UpdateTaskRequest,
 };
-use rmcp::service::{Peer, RoleClient};
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::handler::Progress;
 use super::{CANCEL_WAIT, Connection, Failure};
 use crate::error::{McpError, quoted};
 use crate::limits::{MAX_INPUT_ROUNDS, MAX_QUESTIONS};
 use crate::questions::Questions;
-use crate::request::CallContext;
+use crate::request::{CallContext, Request};
+use crate::tasks::Followed;
 
 /// Bounds of the time between two looks at a task, and the time if the server names none.
 const POLL_MIN: Duration = Duration::from_millis(100);
 const POLL_MAX: Duration = Duration::from_secs(10);
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Cancels a task that is dropped before its end.
-struct Running<'a> {
-    peer: &'a Peer<RoleClient>,
-    id: Option<String>,
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let peer = self.peer.clone();
-            runtime.spawn(async move {
-                let request = CancelTaskRequest::new(CancelTaskParams::new(id));
-                let _ = timeout(CANCEL_WAIT, peer.send_request(request.into())).await;
-            });
-        }
-    }
-}
-
 impl Connection {
-    /// Waits for the end of a task and returns its result as JSON. The caller's deadline limits the wait.
-    pub(super) async fn follow(
+    /// Keeps a task that the server has begun for a call, and waits for its end.
+    pub(super) async fn begin_task(
         &self,
-        created: CreateTaskResult,
+        request: &Request,
+        task: Task,
         call: &CallContext,
         limit: Duration,
         questions: &Questions,
     ) -> Result<String, Failure> {
-        let mut task = created.task;
-        let id = task.task_id.clone();
-        let mut running = Running { peer: self.peer(), id: Some(id.clone()) };
+        let tool = if let Request::CallTool { name, .. } = request { name } else { "" };
+        let followed = self.tasks.begin(&self.identity, &task.task_id, tool);
+        self.follow(followed, pause(&task), call, limit, questions).await
+    }
+
+    /// Looks at a task again, over this connection, and waits for its end.
+    pub(crate) async fn resume_task(
+        &self,
+        followed: Followed,
+        call: &CallContext,
+        limit: Duration,
+        questions: &Questions,
+    ) -> Result<String, Failure> {
+        let _in_flight = self.begin();
+        self.follow(followed, Duration::ZERO, call, limit, questions).await
+    }
+
+    /// Waits for the end of a task and returns its result as JSON. The task goes on at the server if the caller's time is
+    /// over, if it stops waiting, or if the connection is lost; it is cancelled if the call is.
+    async fn follow(
+        &self,
+        followed: Followed,
+        first: Duration,
+        call: &CallContext,
+        limit: Duration,
+        questions: &Questions,
+    ) -> Result<String, Failure> {
+        let id = followed.id.clone();
         let mut answered = BTreeSet::new();
         let mut rounds = 0;
+        let mut wait = first;
         loop {
             tokio::select! {
                 biased;
-                () = call.cancel.cancelled() => return Err(McpError::Cancelled { request_sent: true }.into()),
-                () = sleep_until(call.deadline) => return Err(self.late("tasks/get", true).into()),
-                () = sleep(pause(&task)) => {}
+                () = call.cancel.cancelled() => {
+                    self.cancel_task(followed);
+                    return Err(McpError::Cancelled { request_sent: true }.into());
+                }
+                () = sleep_until(call.deadline) => return Err(self.still_working().into()),
+                () = sleep(wait) => {}
             }
             let message = GetTaskRequest::new(GetTaskParams::new(id.clone())).into();
-            let found = match self.send(message, call, limit, "tasks/get").await? {
-                ServerResult::GetTaskResult(found) => found.task,
-                _ => return Err(McpError::sent(&self.server, "answered `tasks/get` with another result").into()),
+            let found = match self.send(message, call, limit, "tasks/get").await {
+                Ok(ServerResult::GetTaskResult(found)) => found.task,
+                Ok(_) => {
+                    self.cancel_task(followed);
+                    return Err(McpError::sent(&self.server, "answered `tasks/get` with another result").into());
+                }
+                Err(Failure::Lost(error)) => return Err(Failure::Task(followed, error)),
+                Err(Failure::Error(McpError::Cancelled { .. })) => continue,
+                Err(Failure::Error(McpError::TimedOut { .. })) if call.deadline <= Instant::now() => {
+                    return Err(self.still_working().into());
+                }
+                // The server knows no such task any more.
+                Err(Failure::Error(error @ McpError::Server { .. })) => {
+                    followed.end();
+                    return Err(error.into());
+                }
+                Err(failure) => return Err(failure),
             };
-            task = found.task;
+            wait = pause(&found.task);
+            let task = found.task;
             match found.payload {
                 TaskPayload::Working => {
                     if let (Some(on_progress), Some(text)) = (call.progress(), &task.status_message) {
@@ -83,24 +108,44 @@ impl Connection {
                         continue;
                     }
                     if rounds == MAX_INPUT_ROUNDS || asked.len() > MAX_QUESTIONS {
+                        self.cancel_task(followed);
                         return Err(McpError::sent(&self.server, "asked for input too often during a task").into());
                     }
                     rounds += 1;
                     answered.extend(asked.keys().cloned());
-                    let message = tokio::select! {
-                        biased;
-                        () = call.cancel.cancelled() => return Err(McpError::Cancelled { request_sent: true }.into()),
-                        () = sleep_until(call.deadline) => return Err(self.late("tasks/update", true).into()),
-                        message = self.update(&id, asked, questions) => message?,
+                    let update = async {
+                        let message = self.during(call, self.update(&id, asked, questions)).await?;
+                        self.send(message, call, limit, "tasks/update").await
                     };
-                    self.send(message, call, limit, "tasks/update").await?;
+                    match update.await {
+                        Ok(_) => {}
+                        Err(Failure::Lost(error)) => return Err(Failure::Task(followed, error)),
+                        // The task is cancelled at the beginning of the loop.
+                        Err(Failure::Error(McpError::Cancelled { .. })) => {}
+                        Err(failure) => return Err(failure),
+                    }
                 }
                 payload => {
-                    running.id = None;
+                    followed.end();
                     return self.end_of_task(payload).map_err(Failure::from);
                 }
             }
         }
+    }
+
+    /// Cancels a task at the server, without waiting for that, and forgets it.
+    fn cancel_task(&self, followed: Followed) {
+        let (peer, request) = (self.peer.clone(), CancelTaskRequest::new(CancelTaskParams::new(followed.id.clone())));
+        followed.end();
+        tokio::spawn(async move { timeout(CANCEL_WAIT, peer.send_request(request.into())).await });
+    }
+
+    fn still_working(&self) -> McpError {
+        let message = format!(
+            "MCP server `{}` still works on the task when the time of the call is over; its result can be fetched later",
+            self.server
+        );
+        McpError::TimedOut { message, request_sent: true }
     }
 
     async fn update(&self, id: &str, asked: InputRequests, questions: &Questions) -> Result<ClientRequest, McpError> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::tasks::TaskHandle;
+
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
@@ -60,6 +62,8 @@ pub struct ServerInfo {
     pub tools: Vec<ToolInfo>,
     /// Prompts, in the server's order.
     pub prompts: Vec<PromptInfo>,
+    /// Tasks of earlier calls for which no request waits.
+    pub tasks: Vec<TaskHandle>,
     /// The server has resources.
     pub has_resources: bool,
     /// The catalogue is known, from this connection or an earlier one.

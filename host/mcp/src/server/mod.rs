@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Duration, Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use crate::catalogue::contact::{Contact, Outcome};
@@ -27,7 +27,7 @@ use crate::oauth::OAuth;
 use crate::ports::Ports;
 use crate::questions::Questions;
 use crate::request::{CallContext, Request};
-use fetch::fetch;
+use crate::tasks::{Followed, Tasks};
 pub use info::{PromptInfo, ServerInfo, ServerState, ToolInfo};
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Connection>, McpError>>>;
@@ -67,6 +67,7 @@ pub(crate) struct Server {
     http: Arc<Http>,
     oauth: Option<OAuth>,
     questions: Questions,
+    tasks: Arc<Tasks>,
     changed: watch::Sender<u64>,
     inner: Mutex<Inner>,
     /// Connections that are not closed to the end.
@@ -74,7 +75,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(config: ServerConfig, ports: Arc<Ports>, http: Arc<Http>, changed: watch::Sender<u64>) -> Self {
+    pub(crate) fn new(
+        config: ServerConfig,
+        ports: Arc<Ports>,
+        http: Arc<Http>,
+        tasks: Arc<Tasks>,
+        changed: watch::Sender<u64>,
+    ) -> Self {
         let identity = config.identity();
         let oauth = match &config.transport {
             Transport::Http { url, .. } => Some(OAuth::new(
@@ -112,6 +119,7 @@ impl Server {
             http,
             oauth,
             questions,
+            tasks,
             changed,
             inner: Mutex::new(inner),
             keepers: TaskTracker::new(),
@@ -157,8 +165,9 @@ impl Server {
     /// Returns a text that changes when the server would offer something else. Reads no catalogue.
     pub(crate) fn fingerprint(&self) -> String {
         let file = cache::state(self.cache(), &self.identity);
+        let tasks = self.tasks.unattended(&self.identity);
         let inner = self.lock();
-        format!("{:?} {} {} {:?} {file}\n", self.config.name, self.identity, inner.enabled, inner.tools)
+        format!("{:?} {} {} {:?} {file} {tasks:?}\n", self.config.name, self.identity, inner.enabled, inner.tools)
     }
 
     pub(crate) fn info(&self) -> ServerInfo {
@@ -187,11 +196,22 @@ impl Server {
             tools: catalogue.map(|c| c.tools.iter().map(tool).collect()).unwrap_or_default(),
             prompts: catalogue.map(|c| c.prompts.iter().map(prompt).collect()).unwrap_or_default(),
             has_resources: catalogue.is_some_and(|c| c.has_resources),
+            tasks: self.tasks.unattended(&self.identity),
             is_known: catalogue.is_some(),
         }
     }
 
     pub(crate) async fn request(self: &Arc<Self>, request: &Request, call: &CallContext) -> Result<String, McpError> {
+        let tasks = self.tasks.unattended(&self.identity);
+        let result = self.send(request, call).await;
+        // What can be fetched is part of what the server offers.
+        if self.tasks.unattended(&self.identity) != tasks {
+            self.notify();
+        }
+        result
+    }
+
+    async fn send(self: &Arc<Self>, request: &Request, call: &CallContext) -> Result<String, McpError> {
         if let Request::CallTool { name, .. } = request
             && !self.lock().tools.allows(name)
         {
@@ -203,11 +223,21 @@ impl Server {
         if call.only_connected {
             return self.request_connected(request, call).await;
         }
-        let mut has_retried = false;
+        let mut following = match request {
+            Request::FollowTask { id } | Request::CancelTask { id } => Some(self.task(id)?),
+            _ => None,
+        };
+        let limit = self.config.call_timeout;
+        let (mut has_retried, mut losses) = (false, 0);
         loop {
-            let connection = self.connection(call).await?;
-            match connection.perform(request, call, self.config.call_timeout, &self.questions).await {
+            let connection = self.live_connection(call).await?;
+            let done = match following.take_if(|_| !matches!(request, Request::CancelTask { .. })) {
+                Some(task) => connection.resume_task(task, call, limit, &self.questions).await,
+                None => connection.perform(request, call, limit, &self.questions).await,
+            };
+            match done {
                 Ok(result) => {
+                    following.into_iter().for_each(Followed::end);
                     // Only an answer shows health: some servers start and then fail at their first request.
                     if *request != Request::Connect {
                         let mut inner = self.lock();
@@ -225,7 +255,21 @@ impl Server {
                         return Err(error);
                     }
                     has_retried = true;
-                    self.forget(&connection);
+                    self.forget_if_closed(&connection);
+                }
+                Err(Failure::Task(task, error)) => {
+                    if losses == MAX_TASK_LOSSES {
+                        return Err(error);
+                    }
+                    self.forget_if_closed(&connection);
+                    let wait = Instant::now() + Duration::from_secs(1 << losses);
+                    tokio::select! {
+                        biased;
+                        () = call.cancel.cancelled() => {}
+                        () = sleep_until(wait.min(call.deadline)) => {}
+                    }
+                    losses += 1;
+                    following = Some(task);
                 }
                 Err(Failure::Error(error)) => return Err(error),
                 Err(Failure::Login(challenge)) => {
@@ -240,135 +284,17 @@ impl Server {
         }
     }
 
-    /// Returns the open connection, or opens one.
-    async fn connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
-        let attempt = self.attempt()?;
-        let late = || McpError::TimedOut {
-            message: format!("MCP server `{}` was not ready in time", self.config.name),
-            request_sent: false,
-        };
-        tokio::select! {
-            biased;
-            () = call.cancel.cancelled() => Err(McpError::Cancelled { request_sent: false }),
-            () = sleep_until(call.deadline) => Err(late()),
-            result = attempt => result,
-        }
+    /// Returns a task of an earlier call for which no request waits.
+    fn task(&self, id: &str) -> Result<Followed, McpError> {
+        let task = self.tasks.resume(&self.identity, id);
+        let unknown = || format!("has no task `{}` that waits to be fetched", crate::error::quoted(id));
+        task.ok_or_else(|| McpError::unsent(&self.config.name, unknown()))
     }
 
-    /// Joins or starts an attempt to connect. All requests that wait share it, and it outlives them.
-    fn attempt(self: &Arc<Self>) -> Result<Attempt, McpError> {
-        let mut inner = self.lock();
-        let name = &self.config.name;
-        if inner.is_shut_down {
-            return Err(McpError::unsent(name, "is shut down"));
+    fn forget_if_closed(&self, connection: &Arc<Connection>) {
+        if connection.is_closed() {
+            self.forget(connection);
         }
-        if !inner.enabled {
-            return Err(McpError::Disabled { server: name.clone() });
-        }
-        match &inner.slot {
-            Slot::Open(connection) if !connection.is_closed() => {
-                return Ok(std::future::ready(Ok(connection.clone())).boxed().shared());
-            }
-            Slot::Connecting(attempt, _) => return Ok(attempt.clone()),
-            _ => {}
-        }
-        let now = Instant::now();
-        let wait = inner.retry_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        if wait > BACKOFF_SAT_OUT {
-            let problem = inner.problem.clone().unwrap_or_else(|| "failed".to_owned());
-            let seconds = wait.as_secs() + 1;
-            let text = format!("{problem} ({} failures in a row, next attempt in {seconds} s)", inner.failures);
-            return Err(McpError::unsent(name, text));
-        }
-        let server = self.clone();
-        let task = tokio::spawn(async move {
-            sleep_until(now + wait).await;
-            server.connect().await
-        });
-        let abort = task.abort_handle();
-        let name = name.clone();
-        let attempt =
-            async move { task.await.unwrap_or_else(|_| Err(McpError::unsent(&name, "was stopped while it started"))) };
-        let attempt = attempt.boxed().shared();
-        inner.slot = Slot::Connecting(attempt.clone(), abort);
-        inner.state = ServerState::Starting;
-        drop(inner);
-        self.notify();
-        Ok(attempt)
-    }
-
-    /// Connects, fetches the catalogue, and leaves the connection in the slot.
-    async fn connect(self: Arc<Self>) -> Result<Arc<Connection>, McpError> {
-        let limit = self.config.startup_timeout;
-        let result = timeout(limit, self.open()).await;
-        let result = result
-            .unwrap_or_else(|_| Err(OpenError::Failed(format!("was not ready within {} s", limit.as_secs_f32()))));
-        let mut inner = self.lock();
-        let result = match result {
-            Ok((connection, catalogue)) => {
-                inner.state = ServerState::Ready;
-                inner.problem = None;
-                inner.slot = Slot::Open(connection.clone());
-                inner.catalogue = Some(catalogue);
-                Ok(connection)
-            }
-            Err(OpenError::Login(challenge)) => {
-                inner.slot = Slot::Empty;
-                inner.state = ServerState::LoginRequired;
-                inner.problem = Some("requires a login".to_owned());
-                inner.challenge = challenge.or(inner.challenge.take());
-                Err(McpError::LoginRequired { server: self.config.name.clone() })
-            }
-            Err(OpenError::Failed(problem)) => {
-                let problem = without_query(problem, self.config.url());
-                inner.slot = Slot::Empty;
-                inner.state = ServerState::Failed;
-                back_off(&mut inner);
-                inner.problem = Some(problem.clone());
-                Err(McpError::unsent(&self.config.name, problem))
-            }
-        };
-        drop(inner);
-        self.notify();
-        result
-    }
-
-    async fn open(self: &Arc<Self>) -> Result<(Arc<Connection>, Arc<Catalogue>), OpenError> {
-        let is_deaf = self.catalogue().is_some_and(|catalogue| catalogue.is_deaf);
-        let changes = Arc::new(Notify::new());
-        let handler = Handler {
-            questions: self.questions.clone(),
-            routes: Routes::default(),
-            changes: changes.clone(),
-            watched: Watched::default(),
-        };
-        let opener = Opener {
-            config: &self.config,
-            launcher: &*self.ports.launcher,
-            http: &self.http,
-            oauth: self.oauth.as_ref(),
-            handler,
-            is_deaf,
-        };
-        let opened = match opener.open().await {
-            Err(OpenError::Login(challenge)) => {
-                self.log_in_alone(challenge).await?;
-                opener.open().await?
-            }
-            opened => opened?,
-        };
-        let connection = Arc::new(Connection::new(&self.config, &opened));
-        // From here on the keeper ends the connection, also if this future is dropped.
-        let guard = connection.stop.clone().drop_guard();
-        let keeper = keeper::keep(Arc::downgrade(self), opened, connection.clone(), changes, self.config.idle_timeout);
-        self.keepers.spawn(keeper);
-        let catalogue = fetch(&connection, self.config.startup_timeout).await.map_err(|failure| match failure {
-            Failure::Login(challenge) => OpenError::Login(challenge),
-            Failure::Error(error) => OpenError::Failed(format!("does not list its tools: {error}")),
-        })?;
-        let catalogue = self.store(catalogue);
-        guard.disarm();
-        Ok((connection, catalogue))
     }
 
     /// Keeps a fetched catalogue, in memory and on disk if it differs.

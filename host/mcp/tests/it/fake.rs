@@ -233,6 +233,7 @@ pub(crate) fn ports(launcher: Arc<dyn Launcher>, cache: &Path, person: Arc<dyn P
         launcher,
         http: HttpSettings::default(),
         cache: cache.join("mcp"),
+        tasks: cache.join("tasks"),
         tokens: Arc::new(MemoryTokens::default()),
         person,
         client_metadata: None,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinion_mcp::{CallContext, McpError, NoPerson};
+use pinion_mcp::{CallContext, McpError, NoPerson, Request, Servers};
 use serde_json::{Value, json};
 
-use crate::fake::{Bench, Io, Log, NAME, call, stdio, tools, until};
+use crate::fake::{Bench, Io, Log, NAME, call, ports, stdio, tools, until};
 
 /// A server of protocol 2026-07-28 that makes each call a task, which is at `states` when it is looked at.
 async fn tasking(mut io: Io, states: Vec<Value>, log: Log) {
@@ -61,7 +61,7 @@ async fn result_of_a_task_is_fetched_when_it_is_there() {
 #[tokio::test(start_paused = true)]
 async fn questions_of_a_task_are_answered_once() {
     let question = json!({"method": "elicitation/create", "params": {
-        "mode": "form", "message": "Who?", "requestedSchema": {"type": "object", "properties": {}},
+        "mode": "form", "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
     }});
     let asking = json!({"status": "input_required", "inputRequests": {"q": question}});
     let (bench, log) = bench(vec![asking.clone(), asking, done()]);
@@ -78,12 +78,58 @@ async fn failed_task_is_an_error_of_the_server() {
     assert_eq!((code, message.as_str()), (-32000, "no␛pe"));
 }
 
+async fn ask(servers: &Servers, request: Request) -> Result<String, McpError> {
+    servers.request(NAME, request, CallContext::within(Duration::from_secs(300))).await
+}
+
 #[tokio::test(start_paused = true)]
-async fn endless_task_ends_with_the_deadline_and_is_cancelled() {
+async fn task_that_outlives_its_call_is_fetched_later() {
+    let mut states = vec![json!({"status": "working"}); 150];
+    states.push(done());
+    let (bench, log) = bench(states);
+    let mut changed = bench.servers.changed();
+    let error = bench.call_within("echo", Duration::from_secs(300)).await.unwrap_err();
+    assert!(matches!(error, McpError::TimedOut { request_sent: true, .. }), "{error:?}");
+    assert!(error.to_string().ends_with("its result can be fetched later"), "{error}");
+    assert!(changed.has_changed().unwrap());
+    let task = bench.servers.list()[0].tasks[0].clone();
+    assert_eq!((task.id.as_str(), task.tool.as_str(), log.count("tasks/cancel")), ("t1", "echo", 0));
+    // A later process knows it, too.
+    let next = Servers::new(vec![stdio()], ports(bench.fakes.clone(), bench.cache.path(), Arc::new(NoPerson)));
+    assert_eq!(next.list()[0].tasks, [task]);
+    changed.mark_unchanged();
+    let follow = Request::FollowTask { id: "t1".into() };
+    assert!(ask(&bench.servers, follow.clone()).await.unwrap().contains("done"));
+    assert!(bench.servers.list()[0].tasks.is_empty() && changed.has_changed().unwrap());
+    let error = ask(&bench.servers, follow).await.unwrap_err().to_string();
+    assert_eq!(error, "MCP server `fake` has no task `t1` that waits to be fetched");
+    assert_eq!(log.count("tools/call"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_of_an_earlier_call_is_cancelled_on_request() {
     let (bench, log) = bench(vec![]);
-    let result = bench.call_within("echo", Duration::from_secs(300)).await;
-    assert!(matches!(result, Err(McpError::TimedOut { request_sent: true, .. })));
-    until(|| log.count("tasks/cancel") == 1).await;
+    assert!(bench.call_within("echo", Duration::from_secs(30)).await.is_err());
+    ask(&bench.servers, Request::CancelTask { id: "t1".into() }).await.unwrap();
+    assert_eq!((log.count("tasks/cancel"), bench.servers.list()[0].tasks.len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_is_followed_over_the_next_connection() {
+    let log = Log::default();
+    let noted = log.clone();
+    let bench = Bench::with(stdio(), Arc::new(NoPerson), move |number, io| {
+        let log = noted.clone();
+        async move {
+            match number {
+                // It ends while it works on the task.
+                0 => drop(tokio::time::timeout(Duration::from_secs(3), tasking(io, vec![], log)).await),
+                _ => tasking(io, vec![done()], log).await,
+            }
+        }
+    });
+    assert!(bench.call("echo").await.unwrap().contains("done"));
+    assert_eq!((log.count("tools/call"), bench.launches()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,7 @@ impl McpServers for Immediate {
             protocol: None,
             tools: ["echo".to_owned()].into_iter().chain(others).map(tool).collect(),
             prompts: Vec::new(),
+            tasks: Vec::new(),
             has_resources: false,
             is_known: true,
         }]

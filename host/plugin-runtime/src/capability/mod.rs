@@ -21,7 +21,9 @@ pub use self::files::access::Access;
 pub use self::files::shell_word;
 pub use self::http::HttpAsk;
 pub use self::invoke::InvokeGrant;
-pub use self::mcp::{McpCall, McpFailure, McpGrant, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTool};
+pub use self::mcp::{
+    McpCall, McpFailure, McpGrant, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool,
+};
 pub use self::model::{ModelEntry, ModelGrant};
 pub use self::process::ProcessGrant;
 pub use self::secrets::{NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant};

@@ -1,10 +1,12 @@
 //! Bounds on what servers and guests send through the import `mcp`.
 
-use super::port::{McpFailure, McpServer, McpState};
+use super::port::{McpFailure, McpRequest, McpServer, McpState, McpTask};
 use crate::bindings::pinion::plugin::mcp::{
     self as wit, Failure, McpError, ServerError, ServerPrompt, ServerState, ServerTool,
 };
 use crate::convert::clip;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 /// Bytes of a result, which the contract names.
 pub(super) const MAX_RESULT: u32 = 4 << 20;
@@ -19,6 +21,8 @@ const MAX_SERVERS: usize = 1024;
 /// Tools and prompts of a server in a list, which the contract names.
 const MAX_TOOLS: usize = 4096;
 const MAX_PROMPTS: usize = 1024;
+/// Tasks of a server in a list.
+const MAX_TASKS: usize = 64;
 /// Bytes of all definitions in a list, which the contract names.
 const MAX_DEFINITIONS: usize = 16 << 20;
 /// Bytes of the instructions of a server, which the contract names.
@@ -63,10 +67,44 @@ pub(super) fn servers(servers: Vec<McpServer>) -> Vec<wit::Server> {
             has_resources: server.has_resources,
             digest,
             is_known: server.is_known,
-            extra: None,
+            extra: extra(server.tasks),
         }
     };
     servers.into_iter().take(MAX_SERVERS).map(server).collect()
+}
+
+/// Returns further facts about a server: its tasks.
+fn extra(tasks: Vec<McpTask>) -> Option<String> {
+    let task = |McpTask { id, tool, created }: McpTask| json!({ "id": id, "tool": tool, "created": created });
+    let tasks: Vec<Value> =
+        tasks.into_iter().filter(|task| task.id.len() <= MAX_NAME).take(MAX_TASKS).map(task).collect();
+    (!tasks.is_empty()).then(|| json!({ "tasks": tasks }).to_string())
+}
+
+/// Reads the settings of a call: its tool, or a task of an earlier one.
+///
+/// # Errors
+/// They are no JSON object, or name a task in another form.
+pub(super) fn called(name: String, arguments: String, extra: Option<&str>) -> Result<McpRequest, McpError> {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Extra {
+        task: Option<String>,
+        cancel: bool,
+    }
+    let extra: Extra = match extra {
+        Some(text) if text.len() > MAX_NAME => {
+            return Err(McpError::Invalid("settings of a call that are too long".to_owned()));
+        }
+        Some(text) => serde_json::from_str(text)
+            .map_err(|problem| McpError::Invalid(format!("settings of a call that cannot be read: {problem}")))?,
+        None => Extra::default(),
+    };
+    Ok(match extra {
+        Extra { task: Some(id), cancel: true } => McpRequest::CancelTask { id },
+        Extra { task: Some(id), cancel: false } => McpRequest::FollowTask { id },
+        Extra { task: None, .. } => McpRequest::CallTool { name, arguments },
+    })
 }
 
 /// Hashes a server and the tools that are switched on.
@@ -172,8 +210,21 @@ mod tests {
             protocol: None,
             tools,
             prompts: vec![McpPrompt { name: "p".into(), definition: "{}".into() }; 2_000],
+            tasks: vec![McpTask { id: "t".into(), tool: "build".into(), created: 7 }; 100],
             has_resources: false,
             is_known: true,
+        }
+    }
+
+    #[test]
+    fn call_may_be_about_a_task_of_an_earlier_one() {
+        let read = |extra: Option<&str>| called("build".into(), "{}".into(), extra).ok();
+        let call = || Some(McpRequest::CallTool { name: "build".into(), arguments: "{}".into() });
+        assert_eq!((read(None), read(Some("{\"later\":1}"))), (call(), call()));
+        assert_eq!(read(Some(r#"{"task":"t"}"#)), Some(McpRequest::FollowTask { id: "t".into() }));
+        assert_eq!(read(Some(r#"{"task":"t","cancel":true}"#)), Some(McpRequest::CancelTask { id: "t".into() }));
+        for bad in ["", "[1]", r#"{"task":1}"#, &format!(r#"{{"task":"{}"}}"#, "x".repeat(20_000))] {
+            assert_eq!(read(Some(bad)), None, "{bad}");
         }
     }
 
@@ -187,6 +238,9 @@ mod tests {
         assert_eq!(listed[0].prompts.len(), MAX_PROMPTS);
         assert_eq!(listed[0].instructions.as_ref().unwrap().len(), MAX_INSTRUCTIONS);
         assert!(listed[0].problem.as_ref().unwrap().len() <= MAX_MESSAGE);
+        let extra: Value = serde_json::from_str(listed[0].extra.as_deref().unwrap()).unwrap();
+        assert_eq!(extra["tasks"].as_array().unwrap().len(), MAX_TASKS);
+        assert_eq!(extra["tasks"][0], json!({ "id": "t", "tool": "build", "created": 7 }));
         assert_eq!(listed[0].tools[1].digest, blake3::hash(b"{}").to_hex().to_string());
     }
 

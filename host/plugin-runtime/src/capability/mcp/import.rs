@@ -40,10 +40,13 @@ impl mcp::Host for State {
         server: String,
         name: String,
         arguments: String,
-        _extra: Option<String>,
+        extra: Option<String>,
     ) -> wasmtime::Result<Result<String, McpError>> {
         let checked = checked::names(&[&server, &name]).and_then(|()| checked::arguments(&arguments));
-        self.request(server, checked, McpRequest::CallTool { name, arguments }).await
+        match checked::called(name, arguments, extra.as_deref()) {
+            Ok(request) => self.request(server, checked, request).await,
+            Err(invalid) => self.request(server, checked.and(Err(invalid)), McpRequest::Connect).await,
+        }
     }
 
     async fn get_prompt(

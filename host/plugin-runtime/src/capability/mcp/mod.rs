@@ -5,9 +5,10 @@
 
 mod checked;
 pub(crate) mod import;
+mod long;
 pub(crate) mod port;
 
-pub use self::port::{McpCall, McpFailure, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTool};
+pub use self::port::{McpCall, McpFailure, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool};
 
 use super::definition::{Capability, GrantContext, Switch};
 use crate::errors::fault::Exceeded;

@@ -60,6 +60,8 @@ pub struct McpServer {
     pub tools: Vec<McpTool>,
     /// Its prompts.
     pub prompts: Vec<McpPrompt>,
+    /// Tasks of earlier calls, whose results can be fetched.
+    pub tasks: Vec<McpTask>,
     /// True if it has resources.
     pub has_resources: bool,
     /// True once it has said what it offers, here or in an earlier process.
@@ -103,6 +105,17 @@ pub struct McpPrompt {
     pub definition: Arc<str>,
 }
 
+/// A task at a server: a call that goes on after its request has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpTask {
+    /// The server's id of the task.
+    pub id: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// Time of the call, in seconds since the epoch.
+    pub created: u64,
+}
+
 /// A request to a server. Arguments are JSON texts, checked to be objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpRequest {
@@ -114,6 +127,16 @@ pub enum McpRequest {
         name: String,
         /// The arguments.
         arguments: String,
+    },
+    /// Wait for the result of a task.
+    FollowTask {
+        /// The server's id of the task.
+        id: String,
+    },
+    /// Cancel a task.
+    CancelTask {
+        /// The server's id of the task.
+        id: String,
     },
     /// Get the messages of a prompt.
     GetPrompt {

@@ -69,7 +69,8 @@ HasResources bool
 Digest string
 // False until the server has said what it offers for the first time.
 IsKnown bool
-// A JSON object with further facts; ignore unknown members.
+// A JSON object with further facts; ignore unknown members. `tasks` lists calls that the server still works on, or whose
+// results wait there: objects with `id`, `tool` and `created`, in seconds since 1970.
 Extra witTypes.Option[string]
 }
 
