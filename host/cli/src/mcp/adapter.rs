@@ -41,9 +41,9 @@ impl McpServers for Adapter {
         Box::pin(async move {
             let McpCall { cancel, deadline, progress, services, only_connected, .. } = call;
             let _running = services.map(|services| self.calls.begin(server, services));
-            let on_progress = move |Progress { message, .. }: Progress| {
-                if let Some(message) = message {
-                    progress.report(message);
+            let on_progress = move |step: Progress| {
+                if let Some(line) = step.line() {
+                    progress.report(line);
                 }
             };
             let on_progress = Some(Arc::new(on_progress) as _);

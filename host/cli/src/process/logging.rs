@@ -9,8 +9,9 @@ use tracing_subscriber::fmt::time::Uptime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The warnings that people need by default: those of plugins, and that something is not cached or not saved.
-const DEFAULT: &str = "error,plugin=warn,pinion_cli=warn,pinion_plugin_runtime=warn,pinion_session_store=warn";
+/// The warnings that people need by default: those of plugins, and that something is not cached or not saved. Those of `rmcp`
+/// are about its own parts; failures of MCP servers are reported where they matter.
+const DEFAULT: &str = "error,rmcp=off,plugin=warn,pinion_cli=warn,pinion_plugin_runtime=warn,pinion_session_store=warn";
 
 /// Starts the log, in which secrets are redacted.
 ///
@@ -19,9 +20,9 @@ const DEFAULT: &str = "error,plugin=warn,pinion_cli=warn,pinion_plugin_runtime=w
 /// filter in the syntax of `tracing`, for entries in the same form.
 pub(crate) fn start(verbose: u8, quiet: bool) {
     let default = match (quiet, verbose) {
-        (true, _) => "error",
+        (true, _) => "error,rmcp=off",
         (_, 0) => DEFAULT,
-        (_, 1) => "warn,plugin=info",
+        (_, 1) => "warn,rmcp=off,plugin=info",
         _ => "warn,plugin=trace,pinion_agent=debug,pinion_cli=debug,pinion_plugin_runtime=debug,pinion_providers=debug",
     };
     let filter = std::env::var("PINION_LOG").ok().and_then(|said| said.parse::<EnvFilter>().ok());

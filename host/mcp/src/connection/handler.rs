@@ -29,6 +29,15 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
+impl Progress {
+    /// Returns the progress as a line: the server's words, or the part that is done.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let percent = || self.fraction.map(|part| format!("{:.0} %", part * 100.0));
+        self.message.clone().or_else(percent)
+    }
+}
+
 /// Receives the progress of a request. It must not block.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
@@ -129,5 +138,23 @@ impl ClientHandler for Handler {
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changes.notify_one();
+    }
+}
+
+/// The answer to a question outside of requests, or about one that has ended.
+fn out_of_place<T>() -> Result<T, ErrorData> {
+    Err(ErrorData::invalid_request("questions are answered only while a request is open", None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_without_words_is_shown_in_percent() {
+        let line = |fraction, message: Option<&str>| Progress { fraction, message: message.map(str::to_owned) }.line();
+        assert_eq!(line(Some(0.25), None).as_deref(), Some("25 %"));
+        assert_eq!(line(Some(0.5), Some("halfway")).as_deref(), Some("halfway"));
+        assert_eq!(line(None, None), None);
     }
 }

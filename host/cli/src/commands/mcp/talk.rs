@@ -34,8 +34,8 @@ fn server<'a>(base: &'a Base, name: &str) -> Result<(&'a Arc<Servers>, ServerCon
 async fn request(servers: &Servers, config: &ServerConfig, request: Request) -> Result<String> {
     let mut context = CallContext::within(config.startup_timeout.max(FIRST_START) + config.call_timeout + MARGIN);
     context.on_progress = Some(Arc::new(|progress: Progress| {
-        if let Some(message) = progress.message {
-            note(&text!("… {}", message));
+        if let Some(line) = progress.line() {
+            note(&text!("… {}", line));
         }
     }));
     let token = context.cancel.clone();
