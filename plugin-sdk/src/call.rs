@@ -2,7 +2,8 @@
 
 use crate::bindings::imports::pinion::plugin::types;
 use crate::{Error, Output, Result};
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// One call of a tool or command.
@@ -50,10 +51,15 @@ impl Call {
         Ok(path.into())
     }
 
-    /// Returns the value that the tool was offered with, see [`Tool::route`](crate::Tool::route).
-    pub fn route(&self) -> Option<Value> {
-        let extra: Value = serde_json::from_str(self.context.extra.as_deref()?).ok()?;
-        extra.get("route").cloned()
+    /// Returns the value that the tool was offered with, see [`Tool::route`](crate::Tool::route). None without one, or if it
+    /// is of another type.
+    pub fn route<T: DeserializeOwned>(&self) -> Option<T> {
+        #[derive(Deserialize)]
+        struct Extra<T> {
+            route: T,
+        }
+        let extra: Extra<T> = serde_json::from_str(self.context.extra.as_deref()?).ok()?;
+        Some(extra.route)
     }
 
     /// Returns the call's time limit in milliseconds, counted from its start.

@@ -32,10 +32,10 @@ use serde_json::{Value, json};
 /// # Errors
 /// The server cannot be reached, or returned an error. A tool that failed is a result with `isError`.
 pub fn call_tool(server: &str, name: &str, arguments: &Value) -> Result<Value, McpError> {
-    call_tool_with_text(server, name, &arguments.to_string())
+    parsed(&call_tool_with_text(server, name, &arguments.to_string())?)
 }
 
-/// Calls a tool like [`call_tool`], with the JSON text of an object.
+/// Calls a tool like [`call_tool`], with the JSON text of an object, and returns the JSON text of the result.
 ///
 /// # Errors
 /// Like [`call_tool`], and if the text is not an object.
@@ -64,7 +64,7 @@ pub fn cancel_task(server: &str, task: &str) -> Result<(), McpError> {
 /// # Errors
 /// The server cannot be reached, or returned an error.
 pub fn get_prompt(server: &str, name: &str, arguments: &Value) -> Result<Value, McpError> {
-    parsed(host::get_prompt(server, name, &arguments.to_string()))
+    parsed(&host::get_prompt(server, name, &arguments.to_string())?)
 }
 
 /// Lists the resources of a server: the first page, or the one at `cursor`.
@@ -72,7 +72,7 @@ pub fn get_prompt(server: &str, name: &str, arguments: &Value) -> Result<Value, 
 /// # Errors
 /// The server cannot be reached, or returned an error.
 pub fn list_resources(server: &str, cursor: Option<&str>) -> Result<Value, McpError> {
-    parsed(host::list_resources(server, cursor))
+    parsed(&host::list_resources(server, cursor)?)
 }
 
 /// Lists the templates of a server's resources: the first page, or the one at `cursor`.
@@ -80,7 +80,7 @@ pub fn list_resources(server: &str, cursor: Option<&str>) -> Result<Value, McpEr
 /// # Errors
 /// The server cannot be reached, or returned an error.
 pub fn list_resource_templates(server: &str, cursor: Option<&str>) -> Result<Value, McpError> {
-    parsed(host::list_resource_templates(server, cursor))
+    parsed(&host::list_resource_templates(server, cursor)?)
 }
 
 /// Reads a resource.
@@ -88,7 +88,7 @@ pub fn list_resource_templates(server: &str, cursor: Option<&str>) -> Result<Val
 /// # Errors
 /// The server cannot be reached, or returned an error.
 pub fn read_resource(server: &str, uri: &str) -> Result<Value, McpError> {
-    parsed(host::read_resource(server, uri))
+    parsed(&host::read_resource(server, uri)?)
 }
 
 /// Completes an argument of a prompt or of a template; `reference` and `argument` as the protocol has them.
@@ -96,12 +96,15 @@ pub fn read_resource(server: &str, uri: &str) -> Result<Value, McpError> {
 /// # Errors
 /// The server cannot be reached, or returned an error.
 pub fn complete(server: &str, reference: &Value, argument: &Value) -> Result<Value, McpError> {
-    parsed(host::complete(server, &reference.to_string(), &argument.to_string()))
+    parsed(&host::complete(server, &reference.to_string(), &argument.to_string())?)
 }
 
-/// Parses a result. A server may nest it deeper than a parser follows.
-fn parsed(result: Result<String, McpError>) -> Result<Value, McpError> {
-    serde_json::from_str(&result?).map_err(|problem| {
+/// Parses the JSON text of a result.
+///
+/// # Errors
+/// A server may nest it deeper than a parser follows.
+pub fn parsed(result: &str) -> Result<Value, McpError> {
+    serde_json::from_str(result).map_err(|problem| {
         let message = format!("the result of the server cannot be read: {problem}");
         McpError::Failed(Failure { message, request_sent: true })
     })
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn result_that_nests_too_deep_is_an_error() {
         let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
-        assert!(matches!(parsed(Ok(deep)), Err(McpError::Failed(failure)) if failure.request_sent));
-        assert_eq!(parsed(Ok("{}".to_owned())).unwrap(), serde_json::json!({}));
+        assert!(matches!(parsed(&deep), Err(McpError::Failed(failure)) if failure.request_sent));
+        assert_eq!(parsed("{}").unwrap(), serde_json::json!({}));
     }
 }

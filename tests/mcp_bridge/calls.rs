@@ -66,9 +66,14 @@ async fn failures_say_what_the_user_can_do() {
     let sandbox = bridge(&servers).await;
     let error = sandbox.error("a__one", json!({})).await;
     assert!(error.contains("requires a login") && error.contains("`pinion mcp login a`"), "{error}");
-    let big = Servers::new(vec![server("a", vec![tool("one")])], |_| Ok(text(&"x".repeat(5 << 20))));
-    let error = bridge(&big).await.error("a__one", json!({})).await;
-    assert!(error.contains("MCP server `a`: the result of the server exceeds 4194304 bytes"), "{error}");
+    let said = McpFailure::Server { code: -32000, message: "no such city".into(), data: None };
+    let refusing = Servers::new(vec![server("a", vec![tool("one")])], move |_| Err(said.clone()));
+    let error = bridge(&refusing).await.error("a__one", json!({})).await;
+    assert_eq!(error, "`a__one`: MCP server `a`: the server returned the error -32000: no such city");
+    let late = McpFailure::TimedOut { message: "MCP server `a` did not answer in time".into(), request_sent: true };
+    let slow = Servers::new(vec![server("a", vec![tool("one")])], move |_| Err(late.clone()));
+    let error = bridge(&slow).await.error("a__one", json!({})).await;
+    assert_eq!(error.matches("MCP server").count(), 1, "{error}");
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep = Servers::new(vec![server("a", vec![tool("one")])], move |_| Ok(deep.clone()));
     let error = bridge(&deep).await.error("a__one", json!({})).await;
@@ -91,6 +96,25 @@ async fn long_result_is_kept_in_a_file() {
     assert!(shown.len() < 50_000 && std::path::Path::new(path).starts_with(sandbox.outside().join("spill")), "{path}");
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(kept, long["structuredContent"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn result_that_exceeds_the_contract_is_kept_in_a_file() {
+    let line = "0123456789abcde\n".repeat((5 << 20) / 16);
+    let (long, kept) = (text(&line), line.clone());
+    let servers = Servers::new(vec![server("a", vec![tool("one")])], move |_| Ok(long.clone()));
+    let sandbox = bridge(&servers).await;
+    let shown = sandbox.text("a__one", json!({})).await;
+    let path = shown.split("All of it is in `").nth(1).unwrap().split('`').next().unwrap();
+    assert!(shown.starts_with("[the result has 5242880 bytes") && shown.len() < 500, "{shown}");
+    assert!(std::fs::read_to_string(path).unwrap() == kept);
+    // A list has no use as a file.
+    let lists = McpServer { has_resources: true, ..server("b", Vec::new()) };
+    let long = json!({ "resources": [{ "uri": "x".repeat(5 << 20), "name": "B" }] }).to_string();
+    let servers = Servers::new(vec![lists], move |_| Ok(long.clone()));
+    let list = json!({ "server": "b", "action": "list" });
+    let error = bridge(&servers).await.error("mcp_resources", list).await;
+    assert!(error.contains("MCP server `b`: the result of the server exceeds 4194304 bytes"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

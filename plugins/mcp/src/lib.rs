@@ -39,7 +39,7 @@ impl Plugin for Mcp {
         if let Some(tool) = search::own(name) {
             return Some(tool);
         }
-        let route: Route = serde_json::from_value(call.route()?).ok()?;
+        let route: Route = call.route()?;
         Some(Tool::with_text(name, "", "{}", move |input, _: &Call| route.call(input)))
     }
 
@@ -93,7 +93,12 @@ impl Route {
 /// Calls a tool of a server with arguments as JSON text.
 fn call_server(server: &str, tool: &str, input: &str) -> Result<Output> {
     let result = mcp::call_tool_with_text(server, tool, input).map_err(|error| failed(server, error))?;
-    Ok(result::of_tool(&result, &|text| mcp::keep(text)))
+    let keep: result::Keep<'_> = &|text| mcp::keep(text);
+    if let Some(output) = result::of_texts(&result, keep) {
+        return Ok(output);
+    }
+    let result = mcp::parsed(&result).map_err(|error| failed(server, error))?;
+    Ok(result::of_tool(&result, keep))
 }
 
 /// Starts a server, and says what it has.
@@ -111,7 +116,7 @@ fn connect(server: &str) -> Result<String> {
 fn failed(server: &str, error: McpError) -> Error {
     let is_known_by_text = matches!(error, McpError::NotFound(_) | McpError::LoginRequired(_) | McpError::Denied(_));
     let name = clean::line(server, 64);
-    let text = |text: String| match is_known_by_text {
+    let text = |text: String| match is_known_by_text || text.starts_with("MCP server `") {
         true => clean::text(&text, MAX_ERROR),
         false => format!("MCP server `{name}`: {}", clean::text(&text, MAX_ERROR)),
     };

@@ -6,6 +6,8 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json;
+use serde::de::IgnoredAny;
+use std::borrow::Cow;
 
 /// Bytes of text that a result has; the rest is in a file.
 const PAGE: usize = 48 * 1024;
@@ -33,6 +35,33 @@ struct Parts {
     texts: Vec<String>,
     pictures: Vec<(&'static str, Vec<u8>)>,
     picture_bytes: usize,
+}
+
+/// Converts the result of a tool that is nothing but texts, as most are, without building the values of its JSON. None for
+/// any other, of which [`of_tool`] makes the same of the texts.
+pub(crate) fn of_texts(result: &str, keep: Keep<'_>) -> Option<Output> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Texts<'a> {
+        #[serde(borrow)]
+        content: Vec<Part<'a>>,
+        structured_content: Option<IgnoredAny>,
+        is_error: Option<bool>,
+    }
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        text: Cow<'a, str>,
+    }
+    let Texts { content, structured_content: None, is_error } = serde_json::from_str(result).ok()? else { return None };
+    if content.is_empty() || content.len() > MAX_PARTS || content.iter().any(|part| part.kind != "text") {
+        return None;
+    }
+    let texts = content.iter().map(|part| clean::result(&part.text)).collect();
+    let output = Parts { texts, ..Parts::default() }.output(keep);
+    Some(if is_error == Some(true) { output.failed() } else { output })
 }
 
 /// Converts the result of a tool.
@@ -205,8 +234,36 @@ mod tests {
 
     const PNG: &str = "iVBORw0KGgo=";
 
+    /// Converts a result, if it is nothing but texts in both ways.
     fn reply(result: &Value) -> Reply {
-        of_tool(result, &|_| Ok("/kept.txt".to_owned())).into()
+        let keep: Keep<'_> = &|_| Ok("/kept.txt".to_owned());
+        let reply: Reply = of_tool(result, keep).into();
+        if let Some(quick) = of_texts(&result.to_string(), keep) {
+            let quick: Reply = quick.into();
+            assert_eq!((&quick.text, quick.is_error), (&reply.text, reply.is_error), "{result}");
+            assert!(quick.images.is_empty() && quick.details.is_null() && reply.details.is_null());
+        }
+        reply
+    }
+
+    #[test]
+    fn results_of_texts_alone_take_the_short_way() {
+        let keep: Keep<'_> = &|_| Ok("/kept.txt".to_owned());
+        let is_short = |result: Value| of_texts(&result.to_string(), keep).is_some();
+        let text = json!({ "type": "text", "text": "a\"b\u{7}", "annotations": { "audience": ["user"] } });
+        assert!(is_short(json!({ "content": [text], "isError": false, "_meta": {}, "structuredContent": null })));
+        for other in [
+            json!({}),
+            json!({ "content": [] }),
+            json!({ "content": [text, { "type": "image", "data": PNG }] }),
+            json!({ "content": [{ "type": "resource", "text": "a" }] }),
+            json!({ "content": [text], "structuredContent": {} }),
+            json!({ "content": vec![text.clone(); MAX_PARTS + 1] }),
+            json!([text]),
+        ] {
+            assert!(!is_short(other.clone()), "{other}");
+            reply(&other);
+        }
     }
 
     #[test]
@@ -276,6 +333,7 @@ mod tests {
         #[test]
         fn any_result_is_bounded_and_plain(texts in prop::collection::vec("[\\s\\S]{0,200}", 0..300), data in "[A-Za-z0-9+/=]{0,60}") {
             let mut content: Vec<Value> = texts.iter().map(|text| json!({ "type": "text", "text": text })).collect();
+            reply(&json!({ "content": content, "isError": texts.len() % 2 == 0 }));
             content.push(json!({ "type": "image", "data": data }));
             let reply = reply(&json!({ "content": content }));
             prop_assert!(reply.text.len() <= PAGE + 400);

@@ -9,9 +9,6 @@ use pinion_plugin_runtime::{
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Bytes of a result that the runtime passes on.
-const MAX_RESULT: usize = 4 << 20;
-
 /// Passes requests of plugins on to the servers.
 pub(super) struct Adapter {
     pub(super) servers: Arc<Servers>,
@@ -48,11 +45,7 @@ impl McpServers for Adapter {
             };
             let on_progress = Some(Arc::new(on_progress) as _);
             let context = CallContext { cancel, deadline, on_progress, only_connected };
-            let result = self.servers.request(server, converted(request), context).await.map_err(failure)?;
-            match result.len() > MAX_RESULT {
-                true => Err(McpFailure::TooLarge(u32::try_from(MAX_RESULT).unwrap_or(u32::MAX))),
-                false => Ok(result),
-            }
+            self.servers.request(server, converted(request), context).await.map_err(failure)
         })
     }
 }
@@ -110,7 +103,7 @@ fn failure(error: McpError) -> McpFailure {
         McpError::LoginRequired { server } => McpFailure::LoginRequired { server },
         McpError::TimedOut { message, request_sent } => McpFailure::TimedOut { message, request_sent },
         McpError::Cancelled { request_sent } => McpFailure::Cancelled { request_sent },
-        McpError::Server { code, data, .. } => McpFailure::Server { code, message: text, data },
+        McpError::Server { code, message, data, .. } => McpFailure::Server { code, message, data },
         McpError::Failed { message, request_sent } => McpFailure::Failed { message, request_sent },
         other => McpFailure::Failed { message: text, request_sent: other.request_sent() },
     }

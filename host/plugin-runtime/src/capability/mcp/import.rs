@@ -1,6 +1,7 @@
 //! The import `mcp`.
 
 use super::checked::{self, MAX_RESULT};
+use super::long;
 use super::port::{McpCall, McpFailure, McpRequest};
 use super::{Mcp, McpGrant};
 use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
@@ -156,11 +157,24 @@ impl State {
             result = sending => result,
             () = given_up => Err(McpFailure::Cancelled { request_sent: true }),
         };
-        let result = result.and_then(|json| match json.len() > MAX_RESULT as usize {
-            true => Err(McpFailure::TooLarge(MAX_RESULT)),
-            false => Ok(json),
+        match result {
+            Ok(json) if json.len() > MAX_RESULT as usize => self.oversized(json).await,
+            result => Ok(result.map_err(checked::error)),
+        }
+    }
+
+    /// Keeps a result that is too long in a file, and returns a short one that names it.
+    async fn oversized(&mut self, json: String) -> wasmtime::Result<Result<String, McpError>> {
+        let too_large = || McpError::TooLarge(MAX_RESULT);
+        let Ok(McpGrant { output, .. }) = self.call.authority.check::<Mcp>() else { return Ok(Err(too_large())) };
+        let (directory, written) = (output.clone(), self.account.capabilities.files.written.clone());
+        let kept = tokio::task::spawn_blocking(move || {
+            let long = long::LongResult::read(&json)?;
+            let mut spill = Spill::new(&directory, written);
+            spill.take(long.text.as_bytes(), true);
+            Some(long.short(&spill.finish()?))
         });
-        Ok(result.map_err(checked::error))
+        Ok(kept.await.ok().flatten().ok_or_else(too_large))
     }
 }
 
