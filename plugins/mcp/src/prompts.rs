@@ -2,13 +2,19 @@
 
 use crate::catalog::{self, Argument, PROMPTS, Prompt};
 use crate::completion::Completer;
-use crate::{clean, failed};
+use crate::{clean, failed, result};
+use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands::OtherAction;
 use pinion_plugin_sdk::mcp::{self, Server, ServerState};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json::Map;
 
 /// Bytes of a prompt that is sent.
 const MAX_PROMPT: usize = 256 * 1024;
+/// Pictures of a prompt, and their bytes in base64.
+const MAX_PICTURES: usize = 16;
+const MAX_PICTURE_BYTES: usize = 6 * 1024 * 1024;
+/// The action that sends a message with pictures, which the contract leaves to `other`.
+const SUBMIT_CONTENT: &str = "submit-content";
 
 /// The commands for the prompts of all servers.
 pub(crate) fn commands(servers: &[Server]) -> Vec<Command> {
@@ -65,7 +71,7 @@ fn run(server: &str, name: &str, arguments: &[Argument], typed: &str) -> Result<
         Error::InvalidInput(text) | Error::NotFound(text) | Error::Denied(text) => text,
         Error::Failed { message, .. } => message,
     })?;
-    message(server, name, &result).map(|text| vec![Action::Submit(text)])
+    message(server, name, &result).map(|message| vec![message.action()])
 }
 
 /// Reads what was typed, and checks that nothing is missing.
@@ -133,17 +139,57 @@ pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// A message for the model.
+struct Message {
+    text: String,
+    pictures: Vec<Picture>,
+}
+
+impl Message {
+    fn action(self) -> Action {
+        let Self { text, pictures } = self;
+        if pictures.is_empty() {
+            return Action::Submit(text);
+        }
+        let picture = |Picture { kind, data }: Picture| json!({ "media_type": kind, "data": data });
+        let images: Vec<Value> = pictures.into_iter().map(picture).collect();
+        let argument = Some(json!({ "text": text, "images": images }).to_string());
+        Action::Other(OtherAction { name: SUBMIT_CONTENT.to_owned(), argument })
+    }
+}
+
+/// A picture, in base64.
+struct Picture {
+    kind: &'static str,
+    data: String,
+}
+
+/// Returns the picture of a content, if models take its kind.
+fn picture(content: &Value) -> Option<Picture> {
+    let data = match content.get("type").and_then(Value::as_str)? {
+        "image" => content.get("data")?.as_str()?,
+        "resource" => content.get("resource")?.get("blob")?.as_str()?,
+        _ => return None,
+    };
+    result::picture(data).map(|(kind, bytes)| Picture { kind, data: result::in_base64(&bytes) })
+}
+
 /// Returns the message for the model, which says where it comes from.
-fn message(server: &str, name: &str, result: &Value) -> Result<String, String> {
+fn message(server: &str, name: &str, result: &Value) -> Result<Message, String> {
     let (server, name) = (clean::line(server, 64), clean::line(name, 80));
     let messages = result.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut parts = Vec::new();
+    let mut pictures: Vec<Picture> = Vec::new();
     for message in messages {
         let content = message.get("content");
         let text = content.and_then(|content| content.get("text")).or_else(|| content?.get("resource")?.get("text"));
-        let text = match text.and_then(Value::as_str) {
-            Some(text) => clean::result(text),
-            None => "[content that is not text]".to_owned(),
+        let text = match (text.and_then(Value::as_str), content.and_then(picture)) {
+            (Some(text), _) => clean::result(text),
+            (None, Some(picture)) if has_room(&pictures, &picture) => {
+                pictures.push(picture);
+                format!("[picture {}]", pictures.len())
+            }
+            (None, _) => "[content that is not text]".to_owned(),
         };
         let is_reply = message.get("role").and_then(Value::as_str) == Some("assistant");
         parts.push(if is_reply { format!("[as the assistant]\n{text}") } else { text });
@@ -155,14 +201,21 @@ fn message(server: &str, name: &str, result: &Value) -> Result<String, String> {
     if text.len() > MAX_PROMPT {
         return Err(format!("the prompt has {} bytes, of at most {MAX_PROMPT}", text.len()));
     }
-    Ok(format!(
+    let text = format!(
         "[The user chose the prompt `{name}` of the MCP server `{server}`, which wrote the following.]\n\n{text}"
-    ))
+    );
+    Ok(Message { text, pictures })
+}
+
+fn has_room(pictures: &[Picture], next: &Picture) -> bool {
+    let bytes: usize = pictures.iter().map(|picture| picture.data.len()).sum();
+    pictures.len() < MAX_PICTURES && bytes + next.data.len() <= MAX_PICTURE_BYTES
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinion_plugin_sdk::serde_json;
 
     fn arguments(names: &[(&str, bool)]) -> Vec<Argument> {
         names.iter().map(|(name, required)| Argument { name: (*name).to_owned(), required: *required }).collect()
@@ -192,9 +245,29 @@ mod tests {
             { "role": "assistant", "content": { "type": "text", "text": "Yes." } },
             { "role": "user", "content": { "type": "image", "data": "" } },
         ] });
-        let text = message("docs", "review", &result).unwrap();
+        let Action::Submit(text) = message("docs", "review", &result).unwrap().action() else { panic!() };
         assert!(text.starts_with("[The user chose the prompt `review` of the MCP server `docs`"), "{text}");
         assert!(text.ends_with("Review�[2J this.\n\n[as the assistant]\nYes.\n\n[content that is not text]"), "{text}");
-        assert!(message("docs", "review", &json!({})).unwrap_err().contains("is empty"));
+        assert!(message("docs", "review", &json!({})).err().unwrap().contains("is empty"));
+    }
+
+    #[test]
+    fn pictures_are_sent_with_the_text() {
+        let png = "iVBORw0KGgo=";
+        let result = json!({ "messages": [
+            { "role": "user", "content": { "type": "text", "text": "What is this?" } },
+            { "role": "user", "content": { "type": "image", "data": png, "mimeType": "image/tiff" } },
+            { "role": "user", "content": { "type": "resource", "resource": { "uri": "a://b", "blob": png } } },
+            { "role": "user", "content": { "type": "image", "data": "AAAA", "mimeType": "image/png" } },
+        ] });
+        let Action::Other(OtherAction { name, argument }) = message("s", "p", &result).unwrap().action() else {
+            panic!()
+        };
+        let argument: Value = serde_json::from_str(&argument.unwrap()).unwrap();
+        assert_eq!(name, "submit-content");
+        let text = argument["text"].as_str().unwrap();
+        assert!(text.ends_with("What is this?\n\n[picture 1]\n\n[picture 2]\n\n[content that is not text]"), "{text}");
+        let image = json!({ "media_type": "image/png", "data": png });
+        assert_eq!(argument["images"], json!([image, image]));
     }
 }

@@ -160,8 +160,7 @@ impl Parts {
     /// Adds a picture if its bytes are of a kind that models take, whatever the server calls it.
     fn add_picture(&mut self, data: &str, media_type: Option<&str>) {
         let is_small = self.picture_bytes + data.len() <= MAX_PICTURES;
-        let bytes = is_small.then(|| BASE64.decode(data).ok()).flatten();
-        match bytes.and_then(|bytes| Some((kind_of(&bytes)?, bytes))) {
+        match is_small.then(|| picture(data)).flatten() {
             Some((kind, bytes)) => {
                 self.picture_bytes += data.len();
                 self.pictures.push((kind, bytes));
@@ -185,6 +184,17 @@ impl Parts {
         }
         output.unwrap_or_else(|| Output::text(""))
     }
+}
+
+/// Decodes a picture of a kind that models take, whatever the server calls it.
+pub(crate) fn picture(data: &str) -> Option<(&'static str, Vec<u8>)> {
+    let bytes = BASE64.decode(data).ok()?;
+    Some((kind_of(&bytes)?, bytes))
+}
+
+/// Encodes bytes as the contract has them in JSON.
+pub(crate) fn in_base64(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
 }
 
 /// Returns the kind of a picture by its first bytes.

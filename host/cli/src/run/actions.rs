@@ -6,6 +6,7 @@ use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::prompt::context::Context as ContextFiles;
 use crate::run::chat::Chat;
+use crate::run::images::Prompt;
 use crate::run::session::{OpenSession, fork};
 use crate::run::{aside, own_commands};
 use pinion_agent::Context;
@@ -14,11 +15,14 @@ use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
+/// The action that sends a message with pictures.
+const SUBMIT_CONTENT: &str = "submit-content";
+
 /// Continuation of the conversation after a line of the user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Next {
     /// Messages to send to the model.
-    pub(crate) submit: Vec<String>,
+    pub(crate) submit: Vec<Prompt>,
     /// Text to put into the line that the user edits.
     pub(crate) insert: Option<String>,
     /// End the conversation.
@@ -56,7 +60,7 @@ impl Chat<'_> {
 
     async fn perform_one(&mut self, action: Action, next: &mut Next) -> Result<()> {
         match action {
-            Action::Submit(text) => next.submit.push(text),
+            Action::Submit(text) => next.submit.push(text.into()),
             Action::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
             Action::Quit => next.quit = true,
             Action::Print(markdown) => self.page(&markdown),
@@ -66,6 +70,12 @@ impl Chat<'_> {
             Action::Resume(id) => self.resume(id.as_deref())?,
             Action::ReloadPlugins => self.reload().await,
             Action::Fork => self.fork()?,
+            Action::Unknown { name, argument: Some(argument) } if name == SUBMIT_CONTENT => {
+                let prompt = serde_json::from_str::<Prompt>(&argument).map_err(|problem| problem.to_string());
+                let prompt = prompt.and_then(Prompt::checked);
+                next.submit
+                    .push(prompt.map_err(|problem| Failure::failed(format!("cannot send `{name}`: {problem}")))?);
+            }
             // Content for MCP clients.
             Action::Unknown { name, .. } if name == OWN_CONTENT => {}
             Action::Unknown { name, .. } => self.say(&text!("! this version of pinion knows no action `{}`", name)),

@@ -14,7 +14,7 @@ use crate::output::{self, Stdout, Text, count, indented, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
-use crate::run::images::with_images;
+use crate::run::images::{Prompt, with_images};
 use crate::run::line_editor::{Input, LineEditor};
 use crate::run::loops::Loops;
 use crate::run::mcp_command;
@@ -126,10 +126,11 @@ impl Chat<'_> {
             self.work(None, notices).await?;
         }
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
-        let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
+        let first = Some(first).filter(|text| !text.trim().is_empty()).map(Prompt::from);
+        let mut waiting: VecDeque<Prompt> = first.into_iter().collect();
         if let Some(prompt) = waiting.front() {
             // As if it had been typed here.
-            self.say(&text!("› {}", Text::block(prompt)));
+            self.say(&text!("› {}", Text::block(&prompt.text)));
         }
         let mut insert = String::new();
         let signals = signals::waiting(remark_on_interrupt);
@@ -141,8 +142,8 @@ impl Chat<'_> {
             }
             self.ready.check_built_ins()?;
             notices.take().iter().for_each(|notice| self.say(&style.dim(notice)));
-            if let Some(text) = waiting.pop_front() {
-                self.work(Some(text), notices).await?;
+            if let Some(prompt) = waiting.pop_front() {
+                self.work(Some(prompt), notices).await?;
                 continue;
             }
             match editor.read(std::mem::take(&mut insert), notices, style).await? {
@@ -176,7 +177,7 @@ impl Chat<'_> {
         let of_hash = pinion_tui::of_hash(line);
         let line = of_hash.as_deref().unwrap_or(line);
         let Some((name, arguments)) = own_commands::split(line) else {
-            let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
+            let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).map(Prompt::from).into_iter().collect();
             return Next { submit, ..Next::default() };
         };
         if let Some(next) = self.own_command(name, arguments).await {
@@ -210,8 +211,8 @@ impl Chat<'_> {
     }
 
     /// Runs the agent on one message, or continues the last run without one.
-    async fn work(&mut self, text: Option<String>, notices: &Arc<Notices>) -> Result<()> {
-        let (agent, prompts) = (self.ready.agent.clone(), self.prompts(text).await);
+    async fn work(&mut self, prompt: Option<Prompt>, notices: &Arc<Notices>) -> Result<()> {
+        let (agent, prompts) = (self.ready.agent.clone(), self.prompts(prompt).await);
         let events = agent.subscribe(CHANNEL);
         let (style, detail) = match self.voice {
             Voice::Lines { style, detail } => (style, detail),
@@ -227,12 +228,12 @@ impl Chat<'_> {
     }
 
     /// Returns the messages to send for a prompt of the user; none without one.
-    pub(crate) async fn prompts(&mut self, text: Option<String>) -> Vec<Message> {
+    pub(crate) async fn prompts(&mut self, prompt: Option<Prompt>) -> Vec<Message> {
         let changed = self.base.refresh_offers(self.args, &self.ready.runtime).await;
         let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, self.args));
         changed.for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
-        let Some(text) = text else { return Vec::new() };
-        let (message, problems) = with_images(self.base, &self.ready.info.model(), text);
+        let Some(prompt) = prompt else { return Vec::new() };
+        let (message, problems) = with_images(self.base, &self.ready.info.model(), prompt);
         problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));
         self.pending.drain(..).chain([message]).collect()
     }

@@ -2,9 +2,11 @@
 
 use crate::base::Base;
 use crate::files::private::open_file;
+use crate::output::count;
 use pinion_agent::content::Image;
 use pinion_agent::{Content, Message};
 use pinion_exclusions::FileId;
+use serde::Deserialize;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -14,19 +16,55 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Maximum number of pictures of a message.
 const MAX_IMAGES: usize = 16;
 
+const BLIND: &str = "the model accepts no pictures";
+
 /// Extensions of pictures with their media types.
 const TYPES: [(&str, &str); 5] =
     [("png", "image/png"), ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
 
-/// Returns a message with the pictures that its text names, and the reasons why some are missing. A model that is known
-/// not to accept pictures gets none, because the vendor would reject this request and all that follow.
-pub(crate) fn with_images(base: &Base, model: &str, text: String) -> (Message, Vec<String>) {
-    let (mut images, mut problems) = (Vec::new(), Vec::new());
+/// A message for the model.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Prompt {
+    pub(crate) text: String,
+    /// Pictures besides those that the text names.
+    #[serde(default)]
+    images: Vec<Image>,
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self { text, images: Vec::new() }
+    }
+}
+
+impl Prompt {
+    /// Checks the pictures.
+    ///
+    /// # Errors
+    /// There are too many, or one is of no kind that models take.
+    pub(crate) fn checked(self) -> Result<Self, String> {
+        if self.images.len() > MAX_IMAGES {
+            return Err(format!("{} pictures, of at most {MAX_IMAGES}", self.images.len()));
+        }
+        self.images.iter().try_for_each(|image| image.check_format().map_err(|problem| problem.to_string()))?;
+        Ok(self)
+    }
+}
+
+/// Returns a message with its pictures and those that its text names, and the reasons why some are missing. A model that is
+/// known not to accept pictures gets none, because the vendor would reject this request and all that follow.
+pub(crate) fn with_images(base: &Base, model: &str, prompt: Prompt) -> (Message, Vec<String>) {
+    let Prompt { text, images } = prompt;
+    let mut problems = Vec::new();
     let is_blind =
         |known: &pinion_providers::Model| format!("{}/{}", known.provider, known.id) == model && !known.images;
     let is_blind = base.models().is_ok_and(|models| models.iter().any(|known| is_blind(known)));
+    if is_blind && !images.is_empty() {
+        problems.push(format!("{} not attached: {BLIND}", count(images.len() as u64, "picture")));
+    }
+    let mut images: Vec<Content> = images.into_iter().filter(|_| !is_blind).map(Content::Image).collect();
     for name in names(&text).into_iter().take(MAX_IMAGES) {
-        let image = if is_blind { Err("the model accepts no pictures".to_owned()) } else { read(base, name) };
+        let image = if is_blind { Err(BLIND.to_owned()) } else { read(base, name) };
         match image {
             Ok(image) => images.push(Content::Image(image)),
             Err(problem) => problems.push(format!("`{name}` is not attached: {problem}")),
@@ -101,6 +139,18 @@ mod tests {
         let text = "compare @a.png with @\"my shot.JPG\", not x@b.png, @c.rs or @\"open.png";
         assert_eq!(names(text), ["a.png", "my shot.JPG"]);
         assert_eq!(names("@/tmp/a.webp"), ["/tmp/a.webp"]);
+    }
+
+    #[test]
+    fn pictures_of_a_command_are_checked() {
+        let prompt = |images: &str| serde_json::from_str::<Prompt>(&format!(r#"{{"text":"t","images":{images}}}"#));
+        let png = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAAD";
+        let image = format!(r#"{{"media_type":"image/png","data":"{png}"}}"#);
+        assert_eq!(prompt(&format!("[{image}]")).unwrap().checked().unwrap().images.len(), 1);
+        let many = vec![image.as_str(); MAX_IMAGES + 1].join(",");
+        assert!(prompt(&format!("[{many}]")).unwrap().checked().unwrap_err().contains("17 pictures"));
+        let other = r#"[{"media_type":"image/png","data":"AAAA"}]"#;
+        assert!(prompt(other).unwrap().checked().is_err() && prompt(r#"[{"data":"AAAA"}]"#).is_err());
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{of_screen, settings};
 use crate::run::full::ui::{Connections, Ui, Work};
+use crate::run::images::Prompt;
 use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use crate::run::voice::Voice;
@@ -133,7 +134,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
 }
 
 /// Runs the agent on one message, or continues the last run without one.
-async fn work(chat: &mut Chat<'_>, ui: &mut Ui, message: Option<String>) -> Result<()> {
+async fn work(chat: &mut Chat<'_>, ui: &mut Ui, message: Option<Prompt>) -> Result<()> {
     let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(message).await);
     ui.said();
     let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(prompts))).await?;

@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Lets the agent write a plan, which replaces the one in `file` if that is named. Reports a failure.
 pub(super) async fn plan(chat: &mut Chat<'_>, ui: &mut Ui, task: String, file: Option<&str>) -> Result<()> {
-    let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(Some(task)).await);
+    let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(Some(task.into())).await);
     let (answer, _) = ui.during(interruptible(&agent, make_plan(&agent, prompts))).await?;
     match answer {
         Ok(answer) => match save(chat, file, &answer.value.to_markdown()) {
