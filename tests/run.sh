@@ -108,3 +108,12 @@ if ! run_tests | tee "$results"; then
   done
   printf '\nwarning: passed alone after a failure beside others, which is a defect to find: %s\n' "${failed[*]}"
 fi
+
+step 'conformance of MCP'
+status=0
+tests/conformance.sh || status=$?
+if [ $status = 3 ]; then
+  echo 'note: the conformance suite was not run: needs npm and its registry' >&2
+elif [ $status != 0 ]; then
+  exit $status
+fi
