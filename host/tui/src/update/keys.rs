@@ -2,7 +2,7 @@
 
 use crate::commands::of_hash;
 use crate::composer::Motion;
-use crate::dialog::picker::{Choice, Pick};
+use crate::dialog::picker::Pick;
 use crate::input::Request;
 use crate::keys::Action;
 use crate::transcript::Look;
@@ -217,24 +217,6 @@ impl App {
         }
     }
 
-    /// Unfolds the selected block, or sends the first queued message at once.
-    fn send_nothing(&mut self) {
-        if self.transcript.selected().is_some() {
-            return self.transcript.toggle();
-        }
-        let is_message = self.queue.front().is_some_and(|text| !text.starts_with('/'));
-        if let Some(text) = self.queue.pop_front_if(|_| is_message) {
-            self.requests.push(Request::Steer(text));
-        }
-    }
-
-    /// Puts the last queued message back into the editor.
-    fn unqueue(&mut self) {
-        if let Some(text) = self.queue.pop_back() {
-            self.composer.set(&text);
-        }
-    }
-
     fn interrupt(&mut self) {
         if self.close_popup() || self.transcript.unselect() || self.end_view() {
             return;
@@ -242,13 +224,6 @@ impl App {
         if self.status.is_busy() {
             self.stop();
         }
-    }
-
-    /// Interrupts the work. Queued messages return to the editor, so that none is sent unseen.
-    fn stop(&mut self) {
-        self.requests.push(Request::Interrupt);
-        let queued = self.queue.drain(..).collect();
-        self.put_back(queued);
     }
 
     fn cancel(&mut self, now: Duration) {
@@ -261,22 +236,6 @@ impl App {
             return self.stop();
         }
         self.hint("press ctrl+c again to exit", now);
-    }
-
-    fn history(&mut self, now: Duration) {
-        let choice = |text: &str| Choice { value: text.to_owned(), label: text.to_owned(), detail: String::new() };
-        let choices = self.composer.past().map(choice).collect();
-        self.offer(Pick::History, choices, now);
-    }
-
-    fn palette(&mut self, now: Duration) {
-        let choices = self.commands.iter().map(|command| Choice {
-            value: command.name.clone(),
-            label: format!("/{} {}", command.name, command.hint).trim_end().to_owned(),
-            detail: command.description.clone(),
-        });
-        let choices = choices.collect();
-        self.offer(Pick::Palette, choices, now);
     }
 
     fn search_key(&mut self, key: KeyEvent, now: Duration) {

@@ -6,9 +6,11 @@
 mod commands;
 mod completion;
 mod keys;
+mod lists;
 mod modes;
 mod mouse;
 mod plan;
+mod queue;
 mod vi;
 
 pub(crate) use self::completion::Popup;
@@ -17,7 +19,7 @@ use self::modes::{Planning, Vi};
 
 use crate::composer::Composer;
 use crate::dialog::approval::{Answer, Approval};
-use crate::dialog::picker::{Choice, Pick, Picked, Picker};
+use crate::dialog::picker::Picker;
 use crate::dialog::plugin::{PluginDialog, Reply};
 use crate::highlight::Job;
 use crate::input::{Facts, Input, Request, SlashCommand};
@@ -273,13 +275,6 @@ impl App {
         }
     }
 
-    /// Submits the message that waits longest, unless a plan waits for a decision. Returns whether there is one.
-    pub(super) fn submit_next(&mut self, now: Duration) -> bool {
-        let is_deciding = self.picker.as_ref().is_some_and(|picker| picker.pick == Pick::Plan);
-        let next = if is_deciding || self.status.is_busy() { None } else { self.queue.pop_front() };
-        next.map(|next| self.submit(next, now)).is_some()
-    }
-
     fn notify_end(&mut self, took: Option<Duration>) {
         if let Some(took) = took.filter(|took| self.settings.notify_after.is_some_and(|after| *took >= after)) {
             self.notify(&format!("finished after {}", time(took)));
@@ -290,21 +285,6 @@ impl App {
         if self.settings.notify_after.is_some() && !self.is_focused {
             self.requests.push(Request::Notify(text.to_owned()));
         }
-    }
-
-    /// Submits a message or a command, or queues it while another one is worked on.
-    fn submit(&mut self, text: String, now: Duration) {
-        if self.status.is_busy() {
-            self.queue.push_back(text);
-            return;
-        }
-        self.transcript.follow();
-        self.status.begin(now);
-        if let Some(command) = text.strip_prefix('/').and_then(|command| command.split_whitespace().next()) {
-            self.status.command(command);
-        }
-        let request = self.request_for(text);
-        self.requests.push(request);
     }
 
     fn hint(&mut self, text: impl Into<String>, now: Duration) {
@@ -345,72 +325,6 @@ impl App {
                 None => self.composer.paste(text),
             },
         }
-    }
-
-    fn offer(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
-        match choices.is_empty() {
-            true => self.hint("nothing to choose from", now),
-            false => self.picker = Some(Picker::new(pick, choices)),
-        }
-    }
-
-    fn picked(&mut self, picked: Picked, now: Duration) {
-        let choice = match picked {
-            Picked::Nothing => return,
-            Picked::Closed => {
-                self.picker = None;
-                self.submit_next(now);
-                return;
-            }
-            Picked::Choice(choice) => choice,
-            other => return self.session_picked(other, now),
-        };
-        match self.picker.take().map(|picker| picker.pick) {
-            Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
-            Some(Pick::Session) if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
-            Some(Pick::Session) => {
-                self.status.begin(now);
-                self.requests.push(Request::Resume(choice.value));
-            }
-            Some(Pick::Theme) => self.requests.push(Request::Theme(choice.value)),
-            Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
-            Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
-            Some(Pick::History) => self.composer.set(&choice.value),
-            Some(Pick::Provider) | None => {}
-        }
-    }
-
-    fn session_picked(&mut self, picked: Picked, now: Duration) {
-        match picked {
-            Picked::Delete(id) => self.requests.push(Request::DeleteSession(id)),
-            Picked::Rename(id, name) => self.requests.push(Request::RenameSession { id, name }),
-            Picked::Fork(_) if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
-            Picked::Fork(id) => {
-                self.picker = None;
-                self.status.begin(now);
-                self.requests.push(Request::Fork(id));
-            }
-            Picked::Nothing | Picked::Closed | Picked::Choice(_) => {}
-        }
-    }
-
-    /// Requests the preview that the list lacks, once.
-    fn watch_preview(&mut self) {
-        let lacking = self.picker.as_ref().and_then(Picker::lacks_preview);
-        if lacking != self.previewed.as_deref() {
-            self.previewed = lacking.map(str::to_owned);
-            self.requests.extend(self.previewed.clone().map(Request::Preview));
-        }
-    }
-
-    /// Puts messages that were not sent before the one in the editor.
-    fn put_back(&mut self, messages: Vec<String>) {
-        if messages.is_empty() {
-            return;
-        }
-        let written = self.composer.message();
-        let all = messages.into_iter().chain(Some(written).filter(|text| !text.is_empty()));
-        self.composer.set(&all.collect::<Vec<_>>().join("\n"));
     }
 
     /// Adds a note of the UI itself.
