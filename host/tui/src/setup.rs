@@ -4,6 +4,7 @@
 //! into a buffer; the application stores the key and lists the models.
 
 use crate::dialog::picker::{Choice, Pick, Picked, Picker};
+use crate::keys::KeyMap;
 use crate::links::Links;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
@@ -72,6 +73,7 @@ enum Step {
 #[derive(Debug)]
 pub struct Setup {
     theme: Theme,
+    keys: KeyMap,
     providers: Vec<Choice>,
     /// Providers to which the user can log in with a browser.
     with_login: Vec<String>,
@@ -88,7 +90,16 @@ impl Setup {
     pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
         let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
         let why = "No provider has a key yet. Choose one whose key you have.".to_owned();
-        Self { theme, providers, with_login: Vec::new(), step, place: place.into(), why, note: None }
+        Self {
+            theme,
+            keys: KeyMap::default(),
+            providers,
+            with_login: Vec::new(),
+            step,
+            place: place.into(),
+            why,
+            note: None,
+        }
     }
 
     /// Offers a login with a browser for these providers.
@@ -155,20 +166,21 @@ impl Setup {
     }
 
     fn key(&mut self, pressed: KeyEvent) -> Option<SetupRequest> {
+        let action = self.keys.action(pressed);
         let is_control = pressed.modifiers.contains(KeyModifiers::CONTROL);
         let is_command = pressed.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
         match &mut self.step {
             Step::Key { is_storing: true, .. } => None,
             _ if is_control && matches!(pressed.code, KeyCode::Char('c' | 'd')) => Some(SetupRequest::Leave),
             Step::Provider(picker) => {
-                match picker.key(pressed, Duration::ZERO) {
+                match picker.key(pressed, action, Duration::ZERO) {
                     Picked::Choice(choice) => self.choose(choice.value),
                     Picked::Closed => return Some(SetupRequest::Leave),
                     _ => {}
                 }
                 None
             }
-            Step::Model(picker) => match picker.key(pressed, Duration::ZERO) {
+            Step::Model(picker) => match picker.key(pressed, action, Duration::ZERO) {
                 Picked::Choice(choice) => Some(SetupRequest::Begin(Some(choice.value))),
                 Picked::Closed => Some(SetupRequest::Begin(None)),
                 _ => None,

@@ -85,7 +85,7 @@ impl App {
         let area = *buffer.area();
         let selected = self.transcript.selected();
         let (mark, matched) = (self.settings.theme.selected, self.settings.theme.matched);
-        let query = self.search.as_deref().unwrap_or_default().to_lowercase();
+        let query = self.search.as_ref().map(|search| search.text().to_lowercase()).unwrap_or_default();
         for (at, (item, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
             draw_row(buffer, at, &row, area, &mut self.links);
             let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
@@ -186,9 +186,11 @@ impl App {
         let theme = &self.settings.theme;
         if let Some(query) = &self.search {
             let label = Piece::new("search: ", theme.accent);
-            let query = Piece::line(query, columns.saturating_sub(10), theme.text);
-            let row = Row::of([label, query]);
-            bottom.cursor = Some((bottom.rows.len(), row.width()));
+            let mut row = Row::of([label]);
+            let left = row.width();
+            let drawn = query.rows(columns.saturating_sub(left), 1, theme.text);
+            drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
+            bottom.cursor = Some((bottom.rows.len(), left + drawn.cursor.1));
             bottom.rows.push(row);
             return;
         }

@@ -11,7 +11,9 @@ use self::buffer::Buffer;
 use self::chips::{Chips, MAX_OPEN, plain};
 use self::history::History;
 use self::layout::Layout;
+use crate::keys::Action;
 use crate::rows::{Piece, Row};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui_core::style::Style;
 
 /// A message that is being edited, with the history of earlier ones.
@@ -187,6 +189,46 @@ impl Composer {
         self.change(Buffer::redo);
     }
 
+    /// Changes the text or moves in it. Returns whether the action does that.
+    pub(crate) fn act(&mut self, action: Action) -> bool {
+        match action {
+            Action::Newline => self.insert("\n"),
+            Action::Undo => self.undo(),
+            Action::Redo => self.redo(),
+            Action::Yank => self.yank(),
+            Action::YankEarlier => self.yank_earlier(),
+            Action::KillLine => self.kill(Motion::LineEnd),
+            Action::KillBefore => self.kill(Motion::LineStart),
+            Action::KillWord => self.kill(Motion::WordLeft),
+            Action::KillWordAfter => self.kill(Motion::WordRight),
+            Action::Backspace => self.delete(Motion::Left),
+            Action::Delete => self.delete(Motion::Right),
+            Action::Left => self.go(Motion::Left),
+            Action::Right => self.go(Motion::Right),
+            Action::WordLeft => self.go(Motion::WordLeft),
+            Action::WordRight => self.go(Motion::WordRight),
+            Action::LineStart => self.go(Motion::LineStart),
+            Action::LineEnd => self.go(Motion::LineEnd),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Applies a key, and its action in the editor, to a text of a single line.
+    pub(crate) fn line_key(&mut self, key: KeyEvent, action: Option<Action>) {
+        match key.code {
+            KeyCode::Char(c) if is_plain(key) => self.insert(c.encode_utf8(&mut [0; 4])),
+            _ => {
+                let _ = action.is_some_and(|action| action != Action::Newline && self.act(action));
+            }
+        }
+    }
+
+    /// Inserts the first line of a pasted text into a text of a single line.
+    pub(crate) fn line_paste(&mut self, text: &str) {
+        self.insert(text.lines().next().unwrap_or_default());
+    }
+
     fn change(&mut self, change: impl FnOnce(&mut Buffer)) {
         change(&mut self.buffer);
         self.changed();
@@ -237,6 +279,11 @@ impl Composer {
     /// Lays the text out in rows of at most `columns`, and returns at most `height` of them around the cursor.
     pub(crate) fn draw(&mut self, columns: usize, height: usize, style: Style) -> Drawn {
         self.columns = columns;
+        self.rows(columns, height, style)
+    }
+
+    /// Lays the text out like [`Self::draw`], for a text whose rows no key moves between.
+    pub(crate) fn rows(&self, columns: usize, height: usize, style: Style) -> Drawn {
         let layout = Layout::new(self.buffer.text(), &self.chips, columns.max(2));
         let (row, column) = layout.place(self.buffer.cursor());
         let above = (row + 1).saturating_sub(height.max(1));
@@ -244,6 +291,11 @@ impl Composer {
             (above..layout.rows.len()).take(height.max(1)).map(|at| Row::of([Piece::new(&layout.row(at), style)]));
         Drawn { rows: rows.collect(), cursor: (row - above, column.min(columns.saturating_sub(1))), above }
     }
+}
+
+/// Returns whether a key types its character.
+pub(crate) fn is_plain(key: KeyEvent) -> bool {
+    !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! counts only after all of it was on the screen, and only by a single key pressed after the question has been visible
 //! for a quiet moment. Neither time nor focus answers.
 
-use crate::composer::Composer;
+use crate::composer::{Composer, is_plain};
+use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -154,12 +155,12 @@ impl Approval {
     }
 
     /// Takes a key. Returns the answer if there is one.
-    pub(crate) fn key(&mut self, key: KeyEvent, now: Duration) -> Option<Answer> {
+    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<Answer> {
         if key.modifiers == KeyModifiers::CONTROL && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return Some(Answer::Interrupt);
         }
         if self.words.is_some() {
-            return self.write(key);
+            return self.write(key, action);
         }
         if !self.is_quiet {
             self.since = Some(now);
@@ -221,7 +222,7 @@ impl Approval {
     }
 
     /// Writes the user's words for the model.
-    fn write(&mut self, key: KeyEvent) -> Option<Answer> {
+    fn write(&mut self, key: KeyEvent, action: Option<Action>) -> Option<Answer> {
         let words = self.words.as_mut()?;
         match key.code {
             KeyCode::Enter => {
@@ -229,11 +230,7 @@ impl Approval {
                 return Some(Answer::No(Some(text).filter(|text| !text.trim().is_empty())));
             }
             KeyCode::Esc => self.words = None,
-            KeyCode::Backspace => words.delete(crate::composer::Motion::Left),
-            KeyCode::Left => words.go(crate::composer::Motion::Left),
-            KeyCode::Right => words.go(crate::composer::Motion::Right),
-            KeyCode::Char(c) if is_plain(key) => words.insert(c.encode_utf8(&mut [0; 4])),
-            _ => {}
+            _ => words.line_key(key, action),
         }
         None
     }
@@ -309,10 +306,6 @@ impl Approval {
         rows.push(Row::of([Piece::new(keys, theme.strong)]));
         rows
     }
-}
-
-pub(super) fn is_plain(key: KeyEvent) -> bool {
-    !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER)
 }
 
 /// Returns the meaning of a key. Enter has none, because people press it without looking.

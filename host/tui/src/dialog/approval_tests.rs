@@ -24,7 +24,7 @@ fn ms(n: u64) -> Duration {
 }
 
 fn press(approval: &mut Approval, c: char, at: u64) -> Option<Answer> {
-    let answer = approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(at));
+    let answer = approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), None, ms(at));
     answer.or_else(|| approval.tick(ms(at + 50)))
 }
 
@@ -49,7 +49,7 @@ fn keys_in_a_burst_answer_nothing() {
     shown(&mut approval, 20, 0);
     approval.tick(ms(400));
     for c in "yes".chars() {
-        assert_eq!(approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(500)), None);
+        assert_eq!(approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), None, ms(500)), None);
     }
     assert_eq!(approval.tick(ms(600)), None);
     assert!(shown(&mut approval, 20, 600).contains("press a single one"));
@@ -79,7 +79,7 @@ fn refusal_carries_the_words_of_the_user() {
     "no y".chars().for_each(|c| drop(press(&mut approval, c, 600)));
     assert!(shown(&mut approval, 20, 700).contains("› no y"));
     let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
-    assert_eq!(approval.key(enter, ms(700)), Some(Answer::No(Some("no y".into()))));
+    assert_eq!(approval.key(enter, None, ms(700)), Some(Answer::No(Some("no y".into()))));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! A list that appears by itself, such as the ways to continue with a plan, takes keys only after a quiet moment, like the
 //! question about a call: what was typed for the editor picks nothing.
 
+use crate::composer::Composer;
 use crate::dialog::approval::QUIET;
 use crate::fuzzy::filter;
+use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -66,11 +68,11 @@ impl Pick {
 pub(crate) struct Picker {
     pub(crate) pick: Pick,
     choices: Vec<Choice>,
-    query: String,
+    query: Composer,
     matches: Vec<usize>,
     selected: usize,
     /// The new name of the selected session, while it is written.
-    name: Option<String>,
+    name: Option<Composer>,
     /// The key that deletes was pressed once.
     is_deleting: bool,
     /// Value of a choice, and text about it.
@@ -96,7 +98,7 @@ impl Picker {
         let mut picker = Self {
             pick,
             choices,
-            query: String::new(),
+            query: Composer::default(),
             matches: Vec::new(),
             selected: 0,
             name: None,
@@ -130,7 +132,7 @@ impl Picker {
     }
 
     fn search(&mut self) {
-        self.matches = filter(&self.query, self.choices.iter().map(|choice| choice.label.as_str()), MAX_MATCHES);
+        self.matches = filter(self.query.text(), self.choices.iter().map(|choice| choice.label.as_str()), MAX_MATCHES);
         self.selected = 0;
     }
 
@@ -138,11 +140,10 @@ impl Picker {
         if self.is_early(now) {
             return;
         }
-        let line = text.lines().next().unwrap_or_default();
         if let Some(name) = &mut self.name {
-            return name.push_str(line);
+            return name.line_paste(text);
         }
-        self.query.push_str(line);
+        self.query.line_paste(text);
         self.search();
     }
 
@@ -163,16 +164,13 @@ impl Picker {
     }
 
     /// Applies a key that acts on the selected session.
-    fn session_key(&mut self, key: KeyEvent) -> Option<Picked> {
+    fn session_key(&mut self, key: KeyEvent, action: Option<Action>) -> Option<Picked> {
         let (id, label) = self.choice().map(|choice| (choice.value.clone(), choice.label.clone()))?;
         if let Some(name) = &mut self.name {
             match key.code {
                 KeyCode::Esc => self.name = None,
-                KeyCode::Enter => return self.name.take().map(|name| Picked::Rename(id, name)),
-                KeyCode::Backspace => drop(name.pop()),
-                KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => name.clear(),
-                KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => name.push(c),
-                _ => {}
+                KeyCode::Enter => return self.name.take().map(|name| Picked::Rename(id, name.message())),
+                _ => name.line_key(key, action),
             }
             return Some(Picked::Nothing);
         }
@@ -180,7 +178,9 @@ impl Picker {
         match (key.code, key.modifiers) {
             (KeyCode::Char('r'), KeyModifiers::CONTROL) => {
                 let name = label.trim_start();
-                self.name = Some(name.strip_prefix(NESTED).unwrap_or(name).to_owned());
+                let mut line = Composer::default();
+                line.insert(name.strip_prefix(NESTED).unwrap_or(name));
+                self.name = Some(line);
             }
             (KeyCode::Char('f'), KeyModifiers::CONTROL) => return Some(Picked::Fork(id)),
             (KeyCode::Char('x'), KeyModifiers::CONTROL) if was_deleting => return Some(Picked::Delete(id)),
@@ -190,11 +190,13 @@ impl Picker {
         Some(Picked::Nothing)
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent, now: Duration) -> Picked {
+    /// Applies a key, and its action in the editor.
+    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Picked {
         if self.is_early(now) {
             return Picked::Nothing;
         }
-        if let Some(picked) = Some(key).filter(|_| self.pick == Pick::Session).and_then(|key| self.session_key(key)) {
+        let of_session = if self.pick == Pick::Session { self.session_key(key, action) } else { None };
+        if let Some(picked) = of_session {
             return picked;
         }
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -210,19 +212,13 @@ impl Picker {
             KeyCode::Char('n') if is_control => self.select(1),
             KeyCode::PageDown => self.select(10),
             KeyCode::PageUp => self.selected = self.selected.saturating_sub(10),
-            KeyCode::Backspace => {
-                self.query.pop();
-                self.search();
+            _ => {
+                let before = self.query.version();
+                self.query.line_key(key, action);
+                if self.query.version() != before {
+                    self.search();
+                }
             }
-            KeyCode::Char('u') if is_control => {
-                self.query.clear();
-                self.search();
-            }
-            KeyCode::Char(c) if !is_control => {
-                self.query.push(c);
-                self.search();
-            }
-            _ => {}
         }
         Picked::Nothing
     }
@@ -241,9 +237,10 @@ impl Picker {
             Some(name) => ("name: ", name, "enter renames, esc returns"),
             None => ("› ", &self.query, count.as_str()),
         };
-        let typed = Piece::line(typed, columns.saturating_sub(mark.chars().count() + 2), theme.text);
-        let mut head = Row::of([Piece::new(mark, theme.user), typed]);
-        let cursor = head.width();
+        let drawn = typed.rows(columns.saturating_sub(mark.chars().count()), 1, theme.text);
+        let mut head = Row::of([Piece::new(mark, theme.user)]);
+        let cursor = head.width() + drawn.cursor.1;
+        drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| head.push(piece.clone()));
         let left = columns.saturating_sub(head.width() + 3);
         head.push(Piece::new("  ", theme.text));
         head.push(Piece::line(about, left, theme.dim));
@@ -312,10 +309,10 @@ mod tests {
         let choice = |label: &str| Choice { value: label.into(), label: label.into(), detail: "x".into() };
         let mut picker = Picker::new(Pick::Model, ["gpt-5", "claude-sonnet", "claude-opus"].map(choice).into());
         let key = |code| KeyEvent::new(code, KeyModifiers::NONE);
-        "clop".chars().for_each(|c| drop(picker.key(key(KeyCode::Char(c)), Duration::ZERO)));
+        "clop".chars().for_each(|c| drop(picker.key(key(KeyCode::Char(c)), None, Duration::ZERO)));
         let (rows, _) = picker.draw(40, 5, &Theme::plain());
         assert_eq!(rows.iter().map(Row::plain).collect::<Vec<_>>(), ["› clop  models 1 of 3", "❯ claude-opus  x"]);
-        assert_eq!(picker.key(key(KeyCode::Enter), Duration::ZERO), Picked::Choice(choice("claude-opus")));
-        assert_eq!(picker.key(key(KeyCode::Esc), Duration::ZERO), Picked::Closed);
+        assert_eq!(picker.key(key(KeyCode::Enter), None, Duration::ZERO), Picked::Choice(choice("claude-opus")));
+        assert_eq!(picker.key(key(KeyCode::Esc), None, Duration::ZERO), Picked::Closed);
     }
 }

@@ -4,9 +4,10 @@
 //! counts only after all of the question was on the screen, and only by keys pressed after it has been visible for a quiet
 //! moment. Neither time nor focus answers.
 
-use crate::composer::{Composer, Motion};
-use crate::dialog::approval::{BURST, QUIET, guest, is_plain};
+use crate::composer::{Composer, is_plain};
+use crate::dialog::approval::{BURST, QUIET, guest};
 use crate::dialog::picker::{Choice, list};
+use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -85,7 +86,7 @@ impl PluginDialog {
     }
 
     /// Takes a key. Only keys that close the dialog answer at once.
-    pub(crate) fn key(&mut self, key: KeyEvent, now: Duration) -> Option<Reply> {
+    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<Reply> {
         let is_control = key.modifiers == KeyModifiers::CONTROL;
         if !self.is_quiet {
             self.since = Some(now);
@@ -108,14 +109,14 @@ impl PluginDialog {
                 }
                 _ => self.hint = Some("read to the end before answering"),
             },
-            code => self.answering(code, key, is_burst, now),
+            _ => self.answering(key, action, is_burst, now),
         }
         None
     }
 
-    fn answering(&mut self, code: KeyCode, key: KeyEvent, is_burst: bool, now: Duration) {
+    fn answering(&mut self, key: KeyEvent, action: Option<Action>, is_burst: bool, now: Duration) {
         self.hint = None;
-        match (&self.dialog.kind, code) {
+        match (&self.dialog.kind, key.code) {
             (DialogKind::Confirm, KeyCode::Char('y' | 'Y')) if is_plain(key) => {
                 self.press(Ok(DialogAnswer::Confirmed(true)), now);
             }
@@ -134,13 +135,7 @@ impl PluginDialog {
             (DialogKind::Input(_), KeyCode::Enter) => {
                 self.press(Ok(DialogAnswer::Entered(self.line.message())), now);
             }
-            (DialogKind::Input(_), KeyCode::Backspace) => self.line.delete(Motion::Left),
-            (DialogKind::Input(_), KeyCode::Left) => self.line.go(Motion::Left),
-            (DialogKind::Input(_), KeyCode::Right) => self.line.go(Motion::Right),
-            (DialogKind::Input(_), KeyCode::Char(c)) if is_plain(key) => {
-                self.line.insert(c.encode_utf8(&mut [0; 4]));
-            }
-            (DialogKind::Input(_), _) => {}
+            (DialogKind::Input(_), _) => self.line.line_key(key, action),
         }
     }
 
@@ -152,7 +147,7 @@ impl PluginDialog {
     pub(crate) fn paste(&mut self, text: &str, now: Duration) {
         match self.dialog.kind {
             DialogKind::Input(_) if self.is_quiet => {
-                self.line.insert(text.lines().next().unwrap_or_default());
+                self.line.line_paste(text);
                 self.last = Some(now);
             }
             _ => self.burst(now),
@@ -268,7 +263,7 @@ mod tests {
     }
 
     fn press(dialog: &mut PluginDialog, code: KeyCode, at: u64) -> Option<Reply> {
-        let answer = dialog.key(KeyEvent::new(code, KeyModifiers::NONE), ms(at));
+        let answer = dialog.key(KeyEvent::new(code, KeyModifiers::NONE), None, ms(at));
         answer.or_else(|| dialog.tick(ms(at + 50)))
     }
 
@@ -277,7 +272,7 @@ mod tests {
         let mut asked = dialog(DialogKind::Confirm, "go on?");
         assert_eq!(press(&mut asked, KeyCode::Char('y'), 100), None);
         asked.tick(ms(500));
-        "yes".chars().for_each(|c| drop(asked.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(600))));
+        "yes".chars().for_each(|c| drop(asked.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), None, ms(600))));
         assert_eq!(asked.tick(ms(700)), None);
         asked.tick(ms(1_200));
         assert_eq!(press(&mut asked, KeyCode::Char('y'), 1_300), Some(Ok(DialogAnswer::Confirmed(true))));
@@ -323,7 +318,7 @@ mod tests {
         let mut asked = dialog(DialogKind::Confirm, "go on?");
         asked.tick(ms(500));
         assert_eq!(press(&mut asked, KeyCode::Esc, 600), Some(Err(DialogError::Dismissed)));
-        asked.key(KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL), ms(700));
+        asked.key(KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL), None, ms(700));
         assert_eq!(asked.tick(ms(800)), Some(Err(DialogError::Muted)));
     }
 }

@@ -1,7 +1,7 @@
 //! The effects of keys.
 
 use crate::commands::of_hash;
-use crate::composer::Motion;
+use crate::composer::{Composer, Motion, is_plain};
 use crate::dialog::picker::Pick;
 use crate::input::Request;
 use crate::keys::Action;
@@ -29,7 +29,7 @@ impl App {
             return;
         }
         if let Some(approval) = &mut self.approval {
-            if let Some(answer) = approval.key(key, now) {
+            if let Some(answer) = approval.key(key, action, now) {
                 if answer == crate::dialog::approval::Answer::Interrupt {
                     self.quitting = (action == Some(Action::Cancel)).then_some(now);
                     self.requests.push(Request::Interrupt);
@@ -44,17 +44,17 @@ impl App {
             return self.reply(Err(DialogError::Dismissed));
         }
         if let Some(dialog) = &mut self.dialog {
-            if let Some(reply) = dialog.key(key, now) {
+            if let Some(reply) = dialog.key(key, action, now) {
                 self.reply(reply);
             }
             return;
         }
         if let Some(picker) = &mut self.picker {
-            let picked = picker.key(key, now);
+            let picked = picker.key(key, action, now);
             return self.picked(picked, now);
         }
         if self.search.is_some() {
-            return self.search_key(key, now);
+            return self.search_key(key, action, now);
         }
         if self.vi_key(key) {
             return;
@@ -66,9 +66,8 @@ impl App {
     }
 
     fn typed(&mut self, key: KeyEvent) {
-        let is_command = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
         match key.code {
-            KeyCode::Char(c) if !is_command => {
+            KeyCode::Char(c) if is_plain(key) => {
                 if c == ' ' && self.composer.is_empty() && self.transcript.selected().is_some() {
                     return self.transcript.toggle();
                 }
@@ -79,7 +78,7 @@ impl App {
     }
 
     fn act(&mut self, action: Action, key: KeyEvent, now: Duration) {
-        if self.scroll(Some(action), now) || self.edit(action) {
+        if self.scroll(Some(action), now) || self.composer.act(action) {
             return;
         }
         match action {
@@ -107,7 +106,7 @@ impl App {
             Action::Ledgers => self.change_look(|look| look.has_ledgers = !look.has_ledgers),
             Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
             Action::Search => {
-                self.search = Some(String::new());
+                self.search = Some(Composer::default());
                 self.transcript.begin_search();
                 self.is_viewing = self.settings.is_inline;
             }
@@ -167,32 +166,6 @@ impl App {
         std::mem::take(&mut self.is_viewing)
     }
 
-    /// Changes the message or moves in it. Returns whether the action does that.
-    fn edit(&mut self, action: Action) -> bool {
-        let composer = &mut self.composer;
-        match action {
-            Action::Newline => composer.insert("\n"),
-            Action::Undo => composer.undo(),
-            Action::Redo => composer.redo(),
-            Action::Yank => composer.yank(),
-            Action::YankEarlier => composer.yank_earlier(),
-            Action::KillLine => composer.kill(Motion::LineEnd),
-            Action::KillBefore => composer.kill(Motion::LineStart),
-            Action::KillWord => composer.kill(Motion::WordLeft),
-            Action::KillWordAfter => composer.kill(Motion::WordRight),
-            Action::Backspace => composer.delete(Motion::Left),
-            Action::Delete => composer.delete(Motion::Right),
-            Action::Left => composer.go(Motion::Left),
-            Action::Right => composer.go(Motion::Right),
-            Action::WordLeft => composer.go(Motion::WordLeft),
-            Action::WordRight => composer.go(Motion::WordRight),
-            Action::LineStart => composer.go(Motion::LineStart),
-            Action::LineEnd => composer.go(Motion::LineEnd),
-            _ => return false,
-        }
-        true
-    }
-
     fn send(&mut self, now: Duration) {
         if self.completes_on_enter() && self.accept() {
             return;
@@ -238,7 +211,7 @@ impl App {
         self.hint("press ctrl+c again to exit", now);
     }
 
-    fn search_key(&mut self, key: KeyEvent, now: Duration) {
+    fn search_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) {
         let Some(query) = &mut self.search else { return };
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -248,21 +221,19 @@ impl App {
             KeyCode::Char('s' | 'p' | 'r') if is_control => self.find(false, now),
             KeyCode::Down => self.find(true, now),
             KeyCode::Char('n') if is_control => self.find(true, now),
-            KeyCode::Backspace => {
-                query.pop();
-                self.transcript.begin_search();
+            _ => {
+                let before = query.version();
+                query.line_key(key, action);
+                if query.version() != before {
+                    self.transcript.begin_search();
+                }
             }
-            KeyCode::Char(c) if !is_control => {
-                query.push(c);
-                self.transcript.begin_search();
-            }
-            _ => {}
         }
     }
 
     fn find(&mut self, is_down: bool, now: Duration) {
-        let Some(query) = self.search.clone() else { return };
-        if !self.transcript.find(&query, is_down, now) {
+        let Some(query) = &self.search else { return };
+        if !self.transcript.find(query.text(), is_down, now) {
             self.hint(if is_down { "no match below" } else { "no match above" }, now);
         }
     }

@@ -91,7 +91,7 @@ pub struct App {
     pub(crate) picker: Option<Picker>,
     pub(crate) popup: Option<Popup>,
     /// The words that the transcript is searched for, while they are written.
-    pub(crate) search: Option<String>,
+    pub(crate) search: Option<Composer>,
     /// Messages and commands that wait for the end of the work in progress.
     pub(crate) queue: VecDeque<String>,
     /// A remark below the editor, and the time at which it disappears.
@@ -319,7 +319,7 @@ impl App {
         match (&mut self.approval, &mut self.picker, &mut self.search) {
             (Some(approval), ..) => approval.paste(text, now),
             (_, Some(picker), _) => picker.paste(text, now),
-            (.., Some(search)) => search.push_str(text.lines().next().unwrap_or_default()),
+            (.., Some(search)) => search.line_paste(text),
             _ => match picture(text) {
                 Some(path) => self.composer.insert(&path),
                 None => self.composer.paste(text),

@@ -23,7 +23,7 @@ impl App {
         let is_asking = self.approval.is_some() || self.dialog.is_some();
         if let Some(picker) = self.picker.as_mut().filter(|_| !is_asking) {
             let code = if is_down { KeyCode::Down } else { KeyCode::Up };
-            let picked = picker.key(KeyEvent::new(code, KeyModifiers::NONE), now);
+            let picked = picker.key(KeyEvent::new(code, KeyModifiers::NONE), None, now);
             return self.picked(picked, now);
         }
         if !is_asking && self.select_completion(is_down) {

@@ -3,6 +3,7 @@
 
 mod code;
 mod inline;
+mod lists;
 mod mouse;
 mod plan;
 mod quitting;
