@@ -167,6 +167,11 @@ impl Buffer {
         start..after.find('\n').map_or(self.state.text.len(), |at| self.state.cursor + at + 1)
     }
 
+    /// Returns the texts of the kill ring.
+    pub(crate) fn kills(&self) -> impl Iterator<Item = &str> {
+        self.kills.iter().map(String::as_str)
+    }
+
     /// Adds a text to the kill ring.
     pub(crate) fn keep(&mut self, text: String) {
         self.kills.push_front(text);

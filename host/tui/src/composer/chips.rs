@@ -3,6 +3,8 @@
 //! In the text, a block is one character of a private area, so that the cursor moves over it as a whole, and so that
 //! editing costs the same whatever its size.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// The characters that stand for blocks.
 const FIRST: u32 = 0xf_0000;
 const MAX_CHIPS: u32 = 4_096;
@@ -13,9 +15,9 @@ const CHARACTERS: usize = 1_000;
 /// Bytes of a block that can be opened in place; a larger one opens in the external editor.
 pub(super) const MAX_OPEN: usize = 64 * 1024;
 
-/// Pasted blocks.
+/// Pasted blocks, by the number of their character.
 #[derive(Debug, Default)]
-pub(crate) struct Chips(Vec<Chip>);
+pub(crate) struct Chips(BTreeMap<u32, Chip>);
 
 #[derive(Debug)]
 struct Chip {
@@ -31,17 +33,17 @@ impl Chips {
 
     /// Keeps a block and returns the character that stands for it; `None` when there are too many.
     pub(super) fn add(&mut self, text: String) -> Option<char> {
-        let number = u32::try_from(self.0.len()).ok().filter(|number| *number < MAX_CHIPS)?;
+        let number = (0..MAX_CHIPS).find(|number| !self.0.contains_key(number))?;
         let size = match text.lines().count() {
             0 | 1 => format!("{} characters", text.chars().count()),
             lines => format!("{lines} lines"),
         };
-        self.0.push(Chip { text, label: format!("[pasted {size}]") });
+        self.0.insert(number, Chip { text, label: format!("[pasted {size}]") });
         char::from_u32(FIRST + number)
     }
 
     fn chip(&self, c: char) -> Option<&Chip> {
-        u32::from(c).checked_sub(FIRST).and_then(|number| self.0.get(number as usize))
+        u32::from(c).checked_sub(FIRST).and_then(|number| self.0.get(&number))
     }
 
     /// Returns the label of a block.
@@ -68,8 +70,10 @@ impl Chips {
         whole
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// Forgets the blocks whose character is in none of the texts.
+    pub(super) fn retain<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
+        let used: BTreeSet<u32> = texts.flat_map(str::chars).filter_map(|c| u32::from(c).checked_sub(FIRST)).collect();
+        self.0.retain(|number, _| used.contains(number));
     }
 }
 

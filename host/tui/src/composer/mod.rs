@@ -9,7 +9,7 @@ pub(crate) use self::buffer::Motion;
 
 use self::buffer::Buffer;
 use self::chips::{Chips, MAX_OPEN, plain};
-use self::history::History;
+use self::history::{History, Recalled};
 use self::layout::Layout;
 use crate::keys::Action;
 use crate::rows::{Piece, Row};
@@ -73,14 +73,27 @@ impl Composer {
 
     /// Discards the text, which a yank brings back.
     pub(crate) fn discard(&mut self) {
-        let message = self.message();
+        if !self.is_empty() {
+            self.buffer.keep(self.buffer.text().to_owned());
+        }
         self.clear();
-        self.buffer.keep(plain(&message));
+    }
+
+    /// Keeps a text for a yank.
+    pub(crate) fn keep(&mut self, text: &str) {
+        let text = self.block(plain(text));
+        self.buffer.keep(text);
+    }
+
+    /// Returns the character that stands for a text if that is long, and else the text.
+    fn block(&mut self, text: String) -> String {
+        let chip = Chips::is_block(&text).then(|| self.chips.add(text.clone())).flatten();
+        chip.map_or(text, String::from)
     }
 
     fn clear(&mut self) {
         self.buffer.reset();
-        self.chips.clear();
+        self.chips.retain(self.buffer.kills());
         self.history.leave();
         self.changed();
     }
@@ -98,11 +111,8 @@ impl Composer {
 
     /// Inserts pasted text; a long one becomes a block.
     pub(crate) fn paste(&mut self, text: &str) {
-        let text = plain(text);
-        match Chips::is_block(&text).then(|| self.chips.add(text.clone())).flatten() {
-            Some(chip) => self.buffer.splice(self.buffer.cursor()..self.buffer.cursor(), chip.encode_utf8(&mut [0; 4])),
-            None => self.buffer.splice(self.buffer.cursor()..self.buffer.cursor(), &text),
-        }
+        let text = self.block(plain(text));
+        self.buffer.splice(self.buffer.cursor()..self.buffer.cursor(), &text);
         self.changed();
     }
 
@@ -257,9 +267,14 @@ impl Composer {
 
     /// Shows an earlier or a later message of the history, keeping what was written before.
     fn recall(&mut self, is_earlier: bool) -> bool {
-        let current = self.message();
-        let Some(text) = self.history.step(is_earlier, &current) else { return false };
-        self.set(&text);
+        match self.history.step(is_earlier, self.buffer.text()) {
+            None => return false,
+            Some(Recalled::Message(text)) => self.set(&text),
+            Some(Recalled::Draft(text)) => {
+                self.buffer.set(&text);
+                self.changed();
+            }
+        }
         if is_earlier {
             self.buffer.go(Motion::Start);
         }
@@ -367,7 +382,75 @@ mod tests {
         assert!(composer.down() && composer.down() && composer.text() == "draft");
     }
 
+    #[test]
+    fn block_that_was_cut_is_pasted_again_in_later_messages() {
+        let block = |name: &str| format!("{name}\n").repeat(12);
+        let mut composer = Composer::default();
+        composer.paste(&block("A"));
+        composer.kill(Motion::LineStart);
+        composer.paste(&block("B"));
+        assert_eq!(composer.take(), block("B"));
+        composer.paste(&block("C"));
+        composer.yank();
+        assert_eq!(composer.take(), block("C") + &block("A"));
+        // What was cleared comes back as it was, and not as thousands of rows.
+        composer.paste(&block("D"));
+        composer.discard();
+        composer.yank();
+        assert_eq!(composer.text().chars().count(), 1);
+        assert_eq!(composer.message(), block("D"));
+        let kept: Vec<&str> = composer.buffer.kills().collect();
+        assert_eq!(kept.len(), 2);
+    }
+
+    #[test]
+    fn draft_with_a_block_survives_a_look_at_the_history() {
+        let mut composer = Composer::default();
+        composer.set_history(vec!["earlier".into()]);
+        composer.paste(&"line\n".repeat(12));
+        composer.draw(40, 5, Style::new());
+        assert!(composer.up() && composer.text() == "earlier" && composer.down());
+        assert_eq!((composer.text().chars().count(), composer.message().len()), (1, 60));
+    }
+
     proptest! {
+        #[test]
+        fn yank_inserts_what_was_cut_whatever_happened_meanwhile(steps in prop::collection::vec((0_u8..6, 0_usize..3), 0..30)) {
+            let mut composer = Composer::default();
+            let mut cut: Option<String> = None;
+            for (step, size) in steps {
+                let text = ["word ".to_owned(), "line\n".repeat(8 + size), "x".repeat(MAX_OPEN + 1 + size)][size].clone();
+                match step {
+                    0 => composer.paste(&text),
+                    1 => drop(composer.take()),
+                    2 if !composer.is_empty() => {
+                        cut = Some(composer.message());
+                        composer.discard();
+                    }
+                    3 => {
+                        composer.go(Motion::End);
+                        let (text, message) = (composer.text().to_owned(), composer.message());
+                        composer.kill(Motion::Left);
+                        let left = composer.message();
+                        // Two kills in a row are one text.
+                        composer.go(Motion::End);
+                        cut = if text.is_empty() { cut } else { Some(message[left.len()..].to_owned()) };
+                    }
+                    4 => {
+                        composer.go(Motion::End);
+                        let before = composer.message();
+                        composer.yank();
+                        prop_assert_eq!(composer.message(), before + cut.as_deref().unwrap_or_default());
+                    }
+                    _ => {
+                        composer.keep(&text);
+                        cut = Some(text);
+                    }
+                }
+                prop_assert!(composer.text().len() < 4 * MAX_OPEN);
+            }
+        }
+
         #[test]
         fn cursor_is_always_on_the_screen(
             text in "([a-c \t\n]|\\PC|[世👩\u{200d}\x1b]){0,60}", columns in 1_usize..30, height in 1_usize..6,
