@@ -146,6 +146,32 @@ fn one_key_pressed_after_the_question_answers() {
 }
 
 #[test]
+fn message_and_queue_of_a_killed_conversation_return() {
+    let pinion = Pinion::default();
+    let mut killed = running(&pinion);
+    killed.keys("queued words\r!later\rhalf a thought");
+    killed.wait_for("half a thought");
+    let drafts = || {
+        let files = std::fs::read_dir(pinion.home().join("drafts")).into_iter().flatten().filter_map(Result::ok);
+        files.map(|file| std::fs::read_to_string(file.path()).unwrap_or_default()).collect::<String>()
+    };
+    wait_until("the draft is kept", || drafts().contains("queued words") && drafts().contains("half a thought"));
+    // Another conversation neither gets it nor removes it.
+    let other = conversation(&pinion, &[say("of another")], "");
+    other.wait_for("of another");
+    assert!(!other.exit().1.contains("half a thought"));
+    rustix::process::kill_process(process(&killed), rustix::process::Signal::KILL).unwrap();
+    assert_eq!(killed.end().0, None);
+    let script = pinion.script(&[]);
+    let mut terminal = Terminal::start(&pinion.default_command(["--replay", script.to_str().unwrap()]), SIZE, "");
+    ["not run: !later", "queued words", "half a thought"].iter().for_each(|words| drop(terminal.wait_for(words)));
+    terminal.keys("\x03");
+    terminal.wait_for("cleared");
+    assert_eq!(terminal.exit().0, Some(0));
+    assert_eq!(drafts(), "");
+}
+
+#[test]
 fn escape_interrupts_a_running_program() {
     let pinion = Pinion::default();
     let mut terminal = running(&pinion);

@@ -20,6 +20,20 @@ pub const COMMANDS: &[UiCommand] = &[
     UiCommand { name: "theme", hint: "[name]", description: "Change the colours" },
 ];
 
+/// Splits a line into the name of a slash command and its arguments: `/skill pdf`, or `/skill:pdf`. A line that begins with a
+/// path is not a command.
+pub fn command_of(line: &str) -> Option<(&str, &str)> {
+    let command = line.trim().strip_prefix('/')?;
+    let is_end = |c: char| c.is_whitespace() || c == ':';
+    let (name, arguments) = command.split_once(is_end).unwrap_or((command, ""));
+    (!name.contains('/')).then_some((name, arguments.trim()))
+}
+
+/// Returns whether a text of the user goes to the model: neither a slash command nor one for the shell.
+pub(crate) fn is_message(text: &str) -> bool {
+    !text.trim_start().starts_with('!') && command_of(text).is_none()
+}
+
 /// Returns the slash command that a line with `#approve` means: `on` for the mode `ask`, `off` for `all`, or the name of a mode;
 /// `None` for other lines, such as headings in Markdown.
 pub fn of_hash(line: &str) -> Option<String> {
@@ -35,6 +49,18 @@ pub fn of_hash(line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_and_messages_are_told_apart() {
+        assert_eq!(command_of(" /model  a/b "), Some(("model", "a/b")));
+        assert_eq!(command_of("/skill:pdf x"), Some(("skill", "pdf x")));
+        for text in ["/model", " !ls", "!!ls", "/skill:pdf"] {
+            assert!(!is_message(text), "{text}");
+        }
+        for text in ["", "a /model", "/etc/hosts is empty", "really!", "#approve on"] {
+            assert!(is_message(text), "{text}");
+        }
+    }
 
     #[test]
     fn only_approve_is_a_command_with_a_hash() {

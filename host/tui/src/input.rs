@@ -194,8 +194,13 @@ pub enum Request {
     Theme(String),
     /// Copy a text to the clipboard.
     Copy(String),
-    /// Keep the message that is being written, so that it survives a crash. An empty one removes it.
-    SaveDraft(String),
+    /// Keep the message that is being written and what waits, so that they survive a crash. Empty ones remove the draft.
+    SaveDraft {
+        /// The message.
+        text: String,
+        /// The messages and commands that wait.
+        queue: Vec<String>,
+    },
     /// Add a message to the history on the disk.
     Remember(String),
     /// Notify the user, who may look elsewhere.

@@ -44,6 +44,8 @@ actions! {
     Models "models" ["alt+m"];
     /// Choose a session
     Sessions "sessions" ["alt+s"];
+    /// List what waits, to edit, remove, reorder or send it
+    Queue "queue" ["alt+q"];
     /// Fold or unfold all results
     Unfold "unfold" ["ctrl+o"];
     /// Show or hide reasoning
@@ -174,6 +176,19 @@ impl KeyMap {
         let place = |name: &String| defaults.iter().position(|key| key == name).unwrap_or(defaults.len());
         names.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.cmp(b)));
         names
+    }
+
+    /// Returns the first key of an action as people read it; `None` if it has none.
+    pub(crate) fn shown(&self, action: Action) -> Option<String> {
+        let (.., defaults) = ACTIONS.iter().find(|(known, ..)| *known == action)?;
+        let name = self.names(action, defaults).into_iter().next()?;
+        Some(if name == "up" { "↑".to_owned() } else { name })
+    }
+
+    /// Returns a part of a text that says what the key of an action does, with a separator before it; empty if no key has
+    /// the action.
+    pub(crate) fn says(&self, action: Action, separator: &str, does: &str) -> String {
+        self.shown(action).map(|key| format!("{separator}{key} {does}")).unwrap_or_default()
     }
 
     /// Returns a Markdown table of the keys, with the names that the config has for actions.

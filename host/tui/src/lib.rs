@@ -32,7 +32,7 @@ mod transcript;
 mod update;
 mod view;
 
-pub use commands::{COMMANDS, UiCommand, of_hash};
+pub use commands::{COMMANDS, UiCommand, command_of, of_hash};
 pub use dialog::approval::{Answer, Question};
 pub use dialog::picker::{Choice, NESTED, Pick};
 pub use dialog::plugin::Reply;

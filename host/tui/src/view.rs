@@ -1,6 +1,8 @@
 //! Draws the UI into a buffer of cells.
 
+use crate::commands::is_message;
 use crate::inline::InlineFrame;
+use crate::keys::Action;
 use crate::links::Links;
 use crate::rows::{Piece, Row};
 use crate::status::Now;
@@ -171,15 +173,24 @@ impl App {
 
     fn queue_rows(&self, columns: usize, rows: &mut Vec<Row>) {
         let theme = &self.settings.theme;
-        for (at, text) in self.queue.iter().take(QUEUE_ROWS).enumerate() {
-            let hint = if at == 0 && columns >= 60 { "  (enter sends now, ↑ edits)" } else { "" };
+        for (at, text) in self.queue.texts().take(QUEUE_ROWS).enumerate() {
+            let hint = if at == 0 && columns >= 60 { self.queue_hint(text) } else { String::new() };
             let text = Piece::line(text, columns.saturating_sub(2 + hint.chars().count()), theme.text);
-            rows.push(Row::of([Piece::new("◷ ", theme.accent), text, Piece::new(hint, theme.dim)]));
+            rows.push(Row::of([Piece::new("◷ ", theme.accent), text, Piece::new(&hint, theme.dim)]));
         }
         let more = self.queue.len().saturating_sub(QUEUE_ROWS);
         if more > 0 {
             rows.push(Row::of([Piece::line(&format!("  and {more} more"), columns, theme.dim)]));
         }
+    }
+
+    /// Says behind the first text that waits what keys do with it.
+    fn queue_hint(&self, first: &str) -> String {
+        let keys = &self.settings.keys;
+        let sends = if is_message(first) { keys.says(Action::Send, "", "sends now") } else { String::new() };
+        let (action, does) = if self.queue.len() == 1 { (Action::Up, "edits") } else { (Action::Queue, "lists all") };
+        let hint = keys.says(action, if sends.is_empty() { "" } else { ", " }, does);
+        if sends.is_empty() && hint.is_empty() { String::new() } else { format!("  ({sends}{hint})") }
     }
 
     fn editor(&mut self, columns: usize, height: usize, bottom: &mut Bottom) {

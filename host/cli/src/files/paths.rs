@@ -122,7 +122,7 @@ impl Paths {
         self.data.join("history")
     }
 
-    /// Messages that were not sent yet, one file for each workspace.
+    /// Messages that were not sent yet, one file for each conversation.
     pub(crate) fn drafts(&self) -> PathBuf {
         self.data.join("drafts")
     }

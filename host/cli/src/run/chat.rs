@@ -176,7 +176,7 @@ impl Chat<'_> {
         }
         let of_hash = pinion_tui::of_hash(line);
         let line = of_hash.as_deref().unwrap_or(line);
-        let Some((name, arguments)) = own_commands::split(line) else {
+        let Some((name, arguments)) = pinion_tui::command_of(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).map(Prompt::from).into_iter().collect();
             return Next { submit, ..Next::default() };
         };

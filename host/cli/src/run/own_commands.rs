@@ -30,15 +30,6 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
     HostCommand { name: "undo", hint: "", description: "Undo the last turn: files and conversation" },
 ];
 
-/// Splits a line into the name of a command and its arguments: `/skill pdf`, or `/skill:pdf`. A line that begins with a path is
-/// not a command.
-pub(crate) fn split(line: &str) -> Option<(&str, &str)> {
-    let command = line.strip_prefix('/')?;
-    let is_end = |c: char| c.is_whitespace() || c == ':';
-    let (name, arguments) = command.split_once(is_end).unwrap_or((command, ""));
-    (!name.contains('/')).then_some((name, arguments.trim()))
-}
-
 /// Runs a command of pinion itself and returns the Markdown that it prints; `None` if there is none with this name.
 pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Option<String> {
     match name {

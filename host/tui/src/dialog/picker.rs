@@ -10,6 +10,7 @@ use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Maximum number of matches in a list.
@@ -47,6 +48,8 @@ pub enum Pick {
     Theme,
     /// Providers whose key can be stored.
     Provider,
+    /// Messages and commands that wait.
+    Queue,
 }
 
 impl Pick {
@@ -59,6 +62,7 @@ impl Pick {
             Self::Plan => "plan",
             Self::Theme => "themes",
             Self::Provider => "providers",
+            Self::Queue => "queue",
         }
     }
 }
@@ -75,6 +79,8 @@ pub(crate) struct Picker {
     name: Option<Composer>,
     /// The key that deletes was pressed once.
     is_deleting: bool,
+    /// A remark in place of the keys, until the next key.
+    notice: Option<Cow<'static, str>>,
     /// Value of a choice, and text about it.
     preview: Option<(String, String)>,
     /// Time since which no key arrived, until keys count.
@@ -91,6 +97,18 @@ pub(crate) enum Picked {
     Fork(String),
     Delete(String),
     Rename(String, String),
+    /// Change the queue.
+    Queued(u64, OfQueue),
+}
+
+/// A change of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OfQueue {
+    Remove,
+    /// Send the message at once.
+    Steer,
+    Up,
+    Down,
 }
 
 impl Picker {
@@ -103,11 +121,28 @@ impl Picker {
             selected: 0,
             name: None,
             is_deleting: false,
+            notice: None,
             preview: None,
             quiet_since: None,
         };
         picker.search();
         picker
+    }
+
+    /// Takes other choices over, with the place of the user among them. Returns whether there are any.
+    pub(crate) fn replace(&mut self, choices: Vec<Choice>) -> bool {
+        let (at, value) = (self.selected, self.choice().map(|choice| choice.value.clone()));
+        self.choices = choices;
+        self.search();
+        let is_same = |at: &usize| Some(&self.choices[*at].value) == value.as_ref();
+        let place = self.matches.iter().position(is_same).unwrap_or(at);
+        self.selected = place.min(self.matches.len().saturating_sub(1));
+        !self.choices.is_empty()
+    }
+
+    /// Shows a remark until the next key.
+    pub(crate) fn set_notice(&mut self, text: impl Into<Cow<'static, str>>) {
+        self.notice = Some(text.into());
     }
 
     /// Takes keys only after a quiet moment.
@@ -190,13 +225,30 @@ impl Picker {
         Some(Picked::Nothing)
     }
 
+    /// Applies a key that acts on the selected text of the queue.
+    fn queue_key(&self, key: KeyEvent) -> Option<Picked> {
+        let change = match (key.code, key.modifiers) {
+            (KeyCode::Char('x'), KeyModifiers::CONTROL) => OfQueue::Remove,
+            (KeyCode::Char('s'), KeyModifiers::CONTROL) => OfQueue::Steer,
+            (KeyCode::Up, KeyModifiers::CONTROL) => OfQueue::Up,
+            (KeyCode::Down, KeyModifiers::CONTROL) => OfQueue::Down,
+            _ => return None,
+        };
+        Some(Picked::Queued(self.choice()?.value.parse().ok()?, change))
+    }
+
     /// Applies a key, and its action in the editor.
     pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Picked {
         if self.is_early(now) {
             return Picked::Nothing;
         }
-        let of_session = if self.pick == Pick::Session { self.session_key(key, action) } else { None };
-        if let Some(picked) = of_session {
+        self.notice = None;
+        let of_pick = match self.pick {
+            Pick::Session => self.session_key(key, action),
+            Pick::Queue => self.queue_key(key),
+            _ => None,
+        };
+        if let Some(picked) = of_pick {
             return picked;
         }
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -252,27 +304,39 @@ impl Picker {
         (rows, Some((0, cursor.min(columns.saturating_sub(1)))))
     }
 
-    /// Draws the preview of the selected session and the keys for it, where there is room.
+    /// Draws a remark or the keys for the selected choice, and the preview of a session, where there is room.
     fn foot(&self, columns: usize, height: usize, theme: &Theme) -> Vec<Row> {
-        if self.pick != Pick::Session || height < 6 {
+        let (text, style) = match (&self.notice, self.keys()) {
+            (Some(notice), _) => (notice.as_ref(), theme.warning),
+            (None, Some(_)) if self.is_deleting => {
+                ("ctrl+x again deletes the session and its sub-agents' sessions", theme.warning)
+            }
+            (None, Some(keys)) => (keys, theme.dim),
+            (None, None) => return Vec::new(),
+        };
+        if height < 6 && self.notice.is_none() {
             return Vec::new();
         }
         let mut rows = Vec::new();
+        let lead = Lead::same(vec![Piece::new("  ", theme.text)]);
         let preview =
             self.preview.as_ref().filter(|(value, _)| self.choice().is_some_and(|choice| choice.value == *value));
         if let Some((_, text)) = preview.filter(|_| height >= 12) {
             rows.push(Row::of([Piece::new(&"┄".repeat(columns), theme.dim)]));
-            let lead = Lead::same(vec![Piece::new("  ", theme.text)]);
             wrap(&[Piece::new(text.trim(), theme.dim)], columns, &lead, &mut rows);
             rows.truncate(1 + PREVIEW_ROWS);
         }
-        let keys = match self.is_deleting {
-            true => ("ctrl+x again deletes the session and its sub-agents' sessions", theme.warning),
-            false => ("enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes", theme.dim),
-        };
-        let keys = Piece::line(keys.0, columns.saturating_sub(2), keys.1);
-        rows.push(Row::of([Piece::new("  ", theme.text), keys]));
+        wrap(&[Piece::new(text, style)], columns, &lead, &mut rows);
         rows
+    }
+
+    /// Names the keys that act on the selected choice.
+    fn keys(&self) -> Option<&'static str> {
+        match self.pick {
+            Pick::Session => Some("enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes"),
+            Pick::Queue => Some("enter edits · ctrl+s sends now · ctrl+x removes · ctrl+↑ and ctrl+↓ move"),
+            _ => None,
+        }
     }
 }
 

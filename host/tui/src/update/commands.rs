@@ -1,5 +1,6 @@
 //! Slash commands of the UI itself. They take effect at once, also while the agent works.
 
+use crate::commands::command_of;
 use crate::dialog::picker::Pick;
 use crate::input::Request;
 use crate::update::App;
@@ -8,9 +9,8 @@ use std::time::Duration;
 impl App {
     /// Runs a command of the UI. Returns `false` if the text is none.
     pub(super) fn own_command(&mut self, text: &str, now: Duration) -> bool {
-        let Some(command) = text.trim().strip_prefix('/') else { return false };
-        let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-        match (name, argument.trim()) {
+        let Some((name, argument)) = command_of(text) else { return false };
+        match (name, argument) {
             ("copy", "") => self.copy_answer(1, now),
             ("copy", number) => match number.parse() {
                 Ok(number) if number > 0 => self.copy_answer(number, now),

@@ -21,7 +21,7 @@ impl App {
             self.quitting = None;
         }
         if self.quitting.is_some() {
-            return self.requests.push(Request::Quit);
+            return self.leave();
         }
         // The conversation above a question can be read.
         let is_asking = self.approval.is_some() || self.dialog.is_some();
@@ -85,7 +85,7 @@ impl App {
             Action::Send => self.send(now),
             Action::Interrupt => self.interrupt(),
             Action::Cancel => self.cancel(now),
-            Action::Quit if self.composer.is_empty() => self.requests.push(Request::Quit),
+            Action::Quit if self.composer.is_empty() => self.leave(),
             Action::Quit => self.composer.delete(Motion::Right),
             Action::Complete => {
                 let _ = self.accept() || self.composer.open_block();
@@ -98,6 +98,7 @@ impl App {
             Action::Palette => self.palette(now),
             Action::Models => self.requests.push(Request::List(Pick::Model)),
             Action::Sessions => self.requests.push(Request::List(Pick::Session)),
+            Action::Queue => self.list_queue(now),
             Action::Unfold => {
                 self.transcript.forget_folds();
                 self.change_look(|look| look.is_unfolded = !look.is_unfolded);
@@ -119,7 +120,7 @@ impl App {
             }
             Action::Up if self.select_completion(false) => {}
             Action::Down if self.select_completion(true) => {}
-            Action::Up if self.composer.is_empty() && !self.queue.is_empty() => self.unqueue(),
+            Action::Up if self.composer.is_empty() && !self.queue.is_empty() => self.unqueue(now),
             Action::Up => drop(self.composer.up()),
             Action::Down => drop(self.composer.down()),
             _ => self.typed(key),
@@ -171,7 +172,7 @@ impl App {
             return;
         }
         if self.composer.text().trim().is_empty() {
-            return self.send_nothing();
+            return self.send_nothing(now);
         }
         // A backslash at the end continues the message, for terminals without another key.
         if self.composer.text().ends_with('\\') && self.composer.cursor() == self.composer.text().len() {
@@ -197,6 +198,14 @@ impl App {
         if self.status.is_busy() {
             self.stop();
         }
+    }
+
+    /// Ends the conversation, with the last draft on the disk.
+    fn leave(&mut self) {
+        if self.draft.1.take().is_some() {
+            self.save_draft();
+        }
+        self.requests.push(Request::Quit);
     }
 
     fn cancel(&mut self, now: Duration) {

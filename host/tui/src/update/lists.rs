@@ -38,6 +38,7 @@ impl App {
                 return;
             }
             Picked::Choice(choice) => choice,
+            Picked::Queued(number, change) => return self.change_queue(number, change, now),
             other => return self.session_picked(other, now),
         };
         match self.picker.take().map(|picker| picker.pick) {
@@ -51,6 +52,7 @@ impl App {
             Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
             Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
             Some(Pick::History) => self.composer.set(&choice.value),
+            Some(Pick::Queue) => choice.value.parse().into_iter().for_each(|number| self.edit_queued(number)),
             Some(Pick::Provider) | None => {}
         }
     }
@@ -65,7 +67,7 @@ impl App {
                 self.status.begin(now);
                 self.requests.push(Request::Fork(id));
             }
-            Picked::Nothing | Picked::Closed | Picked::Choice(_) => {}
+            Picked::Nothing | Picked::Closed | Picked::Choice(_) | Picked::Queued(..) => {}
         }
     }
 

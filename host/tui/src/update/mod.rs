@@ -16,6 +16,7 @@ mod vi;
 pub(crate) use self::completion::Popup;
 
 use self::modes::{Planning, Vi};
+use self::queue::Queue;
 
 use crate::composer::Composer;
 use crate::dialog::approval::{Answer, Approval};
@@ -30,13 +31,12 @@ use crate::theme::Theme;
 use crate::transcript::{FRAME, Item, Tone, Transcript};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use pinion_protocol::{Event, EventKind};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for which a hint stays.
 const HINT: Duration = Duration::from_secs(4);
-/// Time after the last key after which the draft is kept.
+/// Maximum time for which a draft is not kept.
 const DRAFT: Duration = Duration::from_secs(1);
 /// Work that took at least this long is worth a notification, by default.
 const LONG_WORK: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ pub struct App {
     /// The words that the transcript is searched for, while they are written.
     pub(crate) search: Option<Composer>,
     /// Messages and commands that wait for the end of the work in progress.
-    pub(crate) queue: VecDeque<String>,
+    pub(crate) queue: Queue,
     /// A remark below the editor, and the time at which it disappears.
     pub(crate) hint: Option<(String, Duration)>,
     /// Rows of the transcript on the screen.
@@ -109,8 +109,8 @@ pub struct App {
     commands: Vec<SlashCommand>,
     files: Arc<Vec<String>>,
     completion: completion::Search,
-    /// The text that was kept last, and the time at which to keep the present one.
-    draft: (u64, Option<Duration>),
+    /// The versions of the message and the queue that were kept last, and the time at which to keep the present ones.
+    draft: ((u64, u64), Option<Duration>),
     /// The first of two keys that quit was pressed at this time.
     quitting: Option<Duration>,
     /// True while the terminal says that the user looks at it.
@@ -135,7 +135,7 @@ impl App {
             picker: None,
             popup: None,
             search: None,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             hint: None,
             height: 1,
             links: Links::default(),
@@ -146,7 +146,7 @@ impl App {
             commands: Vec::new(),
             files: Arc::default(),
             completion: completion::Search::default(),
-            draft: (0, None),
+            draft: ((0, 0), None),
             quitting: None,
             is_focused: false,
             previewed: None,
@@ -245,16 +245,21 @@ impl App {
         }
         self.picker.iter_mut().for_each(|picker| picker.tick(now));
         if self.draft.1.take_if(|at| now >= *at).is_some() {
-            self.requests.push(Request::SaveDraft(self.composer.message()));
+            self.save_draft();
         }
     }
 
-    /// Arranges that a changed message is kept soon.
+    /// Arranges that a changed message or queue is kept soon.
     fn watch_draft(&mut self, now: Duration) {
-        let version = self.composer.version();
+        let version = (self.composer.version(), self.queue.version());
         if self.draft.0 != version {
-            self.draft = (version, Some(now + DRAFT));
+            self.draft = (version, self.draft.1.or(Some(now + DRAFT)));
         }
+    }
+
+    fn save_draft(&mut self) {
+        let queue = self.queue.texts().map(str::to_owned).collect();
+        self.requests.push(Request::SaveDraft { text: self.composer.message(), queue });
     }
 
     fn event(&mut self, event: &Event, now: Duration) {

@@ -1,5 +1,6 @@
 //! Plan mode: messages ask for a plan, which the user edits, approves and has executed.
 
+use crate::commands::is_message;
 use crate::dialog::picker::{Choice, Pick, Picker};
 use crate::input::{Facts, Request};
 use crate::transcript::Item;
@@ -61,7 +62,7 @@ impl App {
 
     /// Returns the request for a text of the user: in plan mode, a message asks for a plan.
     pub(super) fn request_for(&mut self, text: String) -> Request {
-        if !self.planning.is_on || text.starts_with(['/', '!']) {
+        if !self.planning.is_on || !is_message(&text) {
             return Request::Submit(text);
         }
         let file = self.planning.file.take().filter(|_| self.planning.is_revised);

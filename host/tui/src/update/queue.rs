@@ -1,20 +1,85 @@
 //! Sending, and the messages and commands that wait for the end of the work in progress.
 
-use crate::dialog::picker::Pick;
+use crate::commands::{command_of, is_message};
+use crate::dialog::picker::{Choice, OfQueue, Pick, Picker};
 use crate::input::Request;
+use crate::keys::Action;
+use crate::transcript::Tone;
 use crate::update::App;
+use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Characters of a text in the list.
+const LABEL: usize = 300;
+/// The hint for a command that is to be sent at once.
+const WAITS: &str = "commands wait for the end of the work";
+
+/// Messages and commands that wait, each with a number that it keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<(u64, String)>,
+    next: u64,
+    /// Counts changes.
+    version: u64,
+}
+
+impl Queue {
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Returns a number that changes with the content.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns the waiting texts, in order.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.waiting.iter().map(|(_, text)| text.as_str())
+    }
+
+    fn push(&mut self, text: String) {
+        self.waiting.push_back((self.next, text));
+        self.next += 1;
+        self.version += 1;
+    }
+
+    fn pop(&mut self) -> Option<String> {
+        self.version += 1;
+        self.waiting.pop_front().map(|(_, text)| text)
+    }
+
+    /// Removes the text with a number; `None` if it was sent meanwhile.
+    fn take(&mut self, number: u64) -> Option<String> {
+        let at = self.waiting.iter().position(|(other, _)| *other == number)?;
+        self.version += 1;
+        self.waiting.remove(at).map(|(_, text)| text)
+    }
+
+    /// Lets the text with a number change places with its neighbour.
+    fn shift(&mut self, number: u64, is_down: bool) {
+        let at = self.waiting.iter().position(|(other, _)| *other == number);
+        let other = at.and_then(|at| if is_down { at.checked_add(1) } else { at.checked_sub(1) });
+        if let Some((at, other)) = at.zip(other).filter(|(_, other)| *other < self.waiting.len()) {
+            self.version += 1;
+            self.waiting.swap(at, other);
+        }
+    }
+}
 
 impl App {
     /// Submits a message or a command, or queues it while another one is worked on.
     pub(super) fn submit(&mut self, text: String, now: Duration) {
         if self.status.is_busy() {
-            self.queue.push_back(text);
-            return;
+            return self.queue.push(text);
         }
         self.transcript.follow();
         self.status.begin(now);
-        if let Some(command) = text.strip_prefix('/').and_then(|command| command.split_whitespace().next()) {
+        if let Some((command, _)) = command_of(&text) {
             self.status.command(command);
         }
         let request = self.request_for(text);
@@ -24,42 +89,121 @@ impl App {
     /// Submits the message that waits longest, unless a plan waits for a decision. Returns whether there is one.
     pub(super) fn submit_next(&mut self, now: Duration) -> bool {
         let is_deciding = self.picker.as_ref().is_some_and(|picker| picker.pick == Pick::Plan);
-        let next = if is_deciding || self.status.is_busy() { None } else { self.queue.pop_front() };
-        next.map(|next| self.submit(next, now)).is_some()
+        let next = if is_deciding || self.status.is_busy() { None } else { self.queue.pop() };
+        let is_one = next.map(|next| self.submit(next, now)).is_some();
+        self.relist_queue();
+        is_one
     }
 
     /// Unfolds the selected block, or sends the first queued message at once.
-    pub(super) fn send_nothing(&mut self) {
+    pub(super) fn send_nothing(&mut self, now: Duration) {
         if self.transcript.selected().is_some() {
             return self.transcript.toggle();
         }
-        let is_message = self.queue.front().is_some_and(|text| !text.starts_with('/'));
-        if let Some(text) = self.queue.pop_front_if(|_| is_message) {
-            self.requests.push(Request::Steer(text));
+        let is_first_a_message = self.queue.texts().next().map(is_message);
+        match is_first_a_message {
+            Some(true) => self.requests.extend(self.queue.pop().map(Request::Steer)),
+            Some(false) => self.hint(WAITS, now),
+            None => {}
         }
     }
 
-    /// Puts the last queued message back into the editor.
-    pub(super) fn unqueue(&mut self) {
-        if let Some(text) = self.queue.pop_back() {
-            self.composer.set(&text);
+    /// Puts the only queued text back into the editor, or lists several.
+    pub(super) fn unqueue(&mut self, now: Duration) {
+        match self.queue.waiting.back() {
+            Some((number, _)) if self.queue.len() == 1 => self.edit_queued(*number),
+            _ => self.list_queue(now),
+        }
+    }
+
+    /// Lists what waits.
+    pub(super) fn list_queue(&mut self, now: Duration) {
+        match self.queue.is_empty() {
+            true => self.hint("nothing waits", now),
+            false => self.picker = Some(Picker::new(Pick::Queue, self.queued())),
+        }
+    }
+
+    fn queued(&self) -> Vec<Choice> {
+        let choice = |(number, text): &(u64, String)| Choice {
+            value: number.to_string(),
+            label: text.chars().take(LABEL).collect(),
+            detail: String::new(),
+        };
+        self.queue.waiting.iter().map(choice).collect()
+    }
+
+    /// Takes the changes of the queue over into its list, if that is on the screen.
+    fn relist_queue(&mut self) {
+        let queued = self.queued();
+        let is_list = |picker: &mut Picker| picker.pick == Pick::Queue && !picker.replace(queued);
+        drop(self.picker.take_if(is_list));
+    }
+
+    /// Puts a queued text into the editor. What was written there can be brought back if it does not fit with it.
+    pub(super) fn edit_queued(&mut self, number: u64) {
+        let Some(text) = self.queue.take(number) else { return };
+        match is_message(&text) {
+            true => self.put_back(vec![text]),
+            false => {
+                self.composer.discard();
+                self.composer.set(&text);
+            }
+        }
+    }
+
+    /// Changes the queue as its list says.
+    pub(super) fn change_queue(&mut self, number: u64, change: OfQueue, now: Duration) {
+        match change {
+            OfQueue::Remove => self.remove_queued(number, now),
+            OfQueue::Steer => self.steer_queued(number),
+            OfQueue::Up | OfQueue::Down => self.queue.shift(number, change == OfQueue::Down),
+        }
+        self.relist_queue();
+    }
+
+    /// Removes a queued text, which a yank brings back.
+    fn remove_queued(&mut self, number: u64, now: Duration) {
+        if let Some(text) = self.queue.take(number) {
+            self.composer.keep(&text);
+            let removed = self.settings.keys.says(Action::Yank, "removed; ", "in the editor brings it back");
+            match self.picker.as_mut().filter(|_| !self.queue.is_empty()) {
+                Some(picker) => picker.set_notice(removed),
+                None => self.hint(removed, now),
+            }
+        }
+    }
+
+    /// Sends a queued message at once.
+    fn steer_queued(&mut self, number: u64) {
+        match self.queue.waiting.iter().any(|(other, text)| *other == number && is_message(text)) {
+            true => self.requests.extend(self.queue.take(number).map(Request::Steer)),
+            false => self.picker.iter_mut().for_each(|picker| picker.set_notice(WAITS)),
         }
     }
 
     /// Interrupts the work. Queued messages return to the editor, so that none is sent unseen.
     pub(super) fn stop(&mut self) {
         self.requests.push(Request::Interrupt);
-        let queued = self.queue.drain(..).collect();
+        let queued = std::iter::from_fn(|| self.queue.pop()).collect();
         self.put_back(queued);
     }
 
-    /// Puts messages that were not sent before the one in the editor.
-    pub(super) fn put_back(&mut self, messages: Vec<String>) {
+    /// Puts messages that were not sent before the one in the editor. Commands would become a part of it, or it a part of
+    /// them, so that they are only named.
+    pub(super) fn put_back(&mut self, texts: Vec<String>) {
+        let (messages, commands): (Vec<_>, Vec<_>) = texts.into_iter().partition(|text| is_message(text));
+        for command in commands {
+            self.transcript.note(Tone::Warning, format!("not run: {command}"));
+        }
         if messages.is_empty() {
             return;
         }
         let written = self.composer.message();
-        let all = messages.into_iter().chain(Some(written).filter(|text| !text.is_empty()));
-        self.composer.set(&all.collect::<Vec<_>>().join("\n"));
+        if !is_message(&written) {
+            self.composer.discard();
+        }
+        let all = messages.into_iter().chain(Some(written).filter(|text| !text.is_empty() && is_message(text)));
+        self.composer.set(&all.collect::<Vec<_>>().join("\n\n"));
     }
 }

@@ -6,6 +6,7 @@ mod inline;
 mod lists;
 mod mouse;
 mod plan;
+mod queue;
 mod quitting;
 mod random;
 mod screens;

@@ -6,8 +6,9 @@
 mod approver;
 mod canvas;
 mod clipboard;
+mod drafts;
 mod editor;
-mod keep;
+mod history;
 mod keyboard;
 mod light;
 mod lists;
@@ -31,6 +32,7 @@ use crate::process::signals::{self, interruptible};
 use crate::run::actions::Next;
 use crate::run::chat::Chat;
 use crate::run::full::approver::UiApprover;
+use crate::run::full::drafts::Drafts;
 use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{of_screen, settings};
@@ -70,9 +72,10 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     }
     let events = chat.ready.agent.subscribe(CHANNEL);
     let (agent, runtime, info) = (chat.ready.agent.clone(), chat.ready.runtime.clone(), chat.ready.info.clone());
-    let connections = Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices };
+    let (drafts, draft) = Drafts::open(base, &chat.ready.session.id, args.continues());
+    let connections = Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices, drafts };
     let opening = opening.map_or_else(|| Opening::new(base, settings), Ok)?;
-    let mut ui = Ui::open(connections, opening);
+    let mut ui = Ui::open(connections, opening, draft);
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;
     ui.close().await;
     chat.ready.runtime.deliver_events().await;

@@ -11,6 +11,7 @@ use crate::run::aside;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
 use crate::run::full::canvas::Canvas;
+use crate::run::full::drafts::{Draft, Drafts};
 use crate::run::full::editor::Editing;
 use crate::run::full::keyboard::{Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
@@ -18,7 +19,7 @@ use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::themes::Look;
-use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
+use crate::run::full::{clipboard, editor, history, lists, sessions, themes};
 use crate::run::notices::Notices;
 use crate::run::own_commands;
 use pinion_agent::channel::EventReceiver;
@@ -71,6 +72,7 @@ pub(super) struct Connections {
     pub(super) asked: mpsc::Receiver<Asked>,
     pub(super) said: Arc<Said>,
     pub(super) notices: Arc<Notices>,
+    pub(super) drafts: Drafts,
 }
 
 /// The UI on the terminal.
@@ -99,7 +101,7 @@ pub(super) struct Ui {
 
 impl Ui {
     /// Connects the UI with its conversation.
-    pub(super) fn open(to: Connections, opening: Opening) -> Self {
+    pub(super) fn open(to: Connections, opening: Opening, draft: Draft) -> Self {
         let (light, look) = (Light::new(to.said.clone()), Look::configured(&to.base));
         let Opening { app, canvas, batches, started } = opening;
         let mut ui = Self {
@@ -119,12 +121,13 @@ impl Ui {
             look,
             next_frame: started,
         };
-        ui.input(Input::History(keep::history(&ui.to.base)));
-        ui.input(Input::Insert(keep::draft(&ui.to.base)));
+        ui.input(Input::History(history::read(&ui.to.base)));
         ui.refresh();
         ui.ask();
         // The first frame shows the session, not an empty screen.
         ui.said();
+        ui.input(Input::Insert(draft.text));
+        ui.input(Input::Returned(draft.queue));
         ui
     }
 
@@ -398,8 +401,8 @@ impl Ui {
                 let sequence = terminal::copy(&text, multiplexer());
                 self.canvas.write(&sequence);
             }
-            Request::SaveDraft(text) => keep::save_draft(&self.to.base, &text),
-            Request::Remember(text) => keep::remember(&self.to.base, &text),
+            Request::SaveDraft { text, queue } => self.to.drafts.save(&self.session(), text, queue),
+            Request::Remember(text) => history::remember(&self.to.base, &text),
             Request::Notify(text) => {
                 self.canvas.write(&terminal::notification(notification(&self.to.base), &text, multiplexer()));
             }
@@ -471,6 +474,11 @@ impl Ui {
         }
     }
 
+    /// Returns the ID of the session.
+    fn session(&self) -> String {
+        self.to.agent.config().policy.options.session_id.unwrap_or_default()
+    }
+
     /// Updates the status line and the commands.
     fn refresh(&mut self) {
         let (estimate, totals) = (self.to.agent.context_estimate(), self.to.agent.totals());
@@ -487,7 +495,7 @@ impl Ui {
             directory: lists::directory(&self.to.base),
             input: totals.spend.usage.context(),
             cached: totals.spend.usage.cache_read,
-            session: short_id(&self.to.agent.config().policy.options.session_id.unwrap_or_default()).to_owned(),
+            session: short_id(&self.session()).to_owned(),
         }));
         self.input(Input::Commands(lists::commands(&self.to.runtime, &self.to.info)));
     }

@@ -1,0 +1,202 @@
+//! Messages and commands that wait for the end of the work, and the draft that keeps them.
+
+use crate::ui::{Ui, done};
+use crossterm::event::{KeyCode, KeyModifiers};
+use pinion_protocol::RunEnd;
+use pinion_tui::{Input, Request};
+
+fn submits(requests: &[Request]) -> Vec<&str> {
+    requests.iter().filter_map(|r| if let Request::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
+}
+
+#[test]
+fn messages_typed_while_working_wait_and_are_sent_in_order() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(submits(&ui.send("one")), ["one"]);
+    assert_eq!(submits(&ui.send("two")), [""; 0]);
+    ui.send("three");
+    assert!(ui.screen().contains("◷ two") && ui.screen().contains("◷ three"));
+    assert_eq!(submits(&ui.end(done())), ["two"]);
+    assert_eq!(submits(&ui.end(done())), ["three"]);
+}
+
+#[test]
+fn enter_on_an_empty_line_steers_with_the_first_queued_message() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.send("look at b.rs instead");
+    assert!(ui.screen().contains("◷ look at b.rs instead  (enter sends now, ↑ edits)"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("look at b.rs instead".into())]);
+    assert!(!ui.screen().contains('◷'));
+}
+
+#[test]
+fn commands_never_reach_the_model_as_messages() {
+    for command in ["/cost", "!!cat ~/.secret", "!ls"] {
+        let mut ui = Ui::new(80, 24);
+        ui.start("one");
+        ui.send(command);
+        assert!(ui.screen().contains(&format!("◷ {command}  (↑ edits)")), "{}", ui.screen());
+        assert_eq!(ui.key(KeyCode::Enter), []);
+        assert!(ui.screen().contains("commands wait for the end"), "{}", ui.screen());
+        ui.press(KeyCode::Char('q'), KeyModifiers::ALT);
+        assert_eq!(ui.ctrl('s'), []);
+        assert!(ui.screen().contains("commands wait for the end"), "{}", ui.screen());
+        ui.key(KeyCode::Esc);
+        assert_eq!(submits(&ui.end(done())), [command]);
+    }
+    // A path at the beginning makes no command.
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.send("/etc/hosts is empty");
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("/etc/hosts is empty".into())]);
+}
+
+#[test]
+fn queued_message_returns_to_the_editor() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.send("two");
+    ui.key(KeyCode::Up);
+    assert!(!ui.screen().contains('◷') && ui.screen().contains("› two"));
+}
+
+#[test]
+fn escape_interrupts_and_sends_nothing_that_was_queued() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.send("two");
+    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    assert_eq!(submits(&ui.end(RunEnd::Aborted)), [""; 0]);
+    let screen = ui.screen();
+    assert!(screen.contains("! interrupted") && screen.contains("› two"), "{screen}");
+    assert_eq!(ui.key(KeyCode::Esc), []);
+}
+
+#[test]
+fn interrupted_commands_are_named_and_do_not_join_messages() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ["!echo own", "see @README.md", "/compact", "and this"].into_iter().for_each(|text| drop(ui.send(text)));
+    ui.key(KeyCode::Esc);
+    ui.end(RunEnd::Aborted);
+    let screen = ui.screen();
+    assert!(screen.contains("! not run: !echo own") && screen.contains("! not run: /compact"), "{screen}");
+    assert_eq!(submits(&ui.key(KeyCode::Enter)), ["see @README.md\n\nand this"]);
+    // Nor does a message join a command that is being written.
+    ui.send("later");
+    ui.types("!rm");
+    ui.key(KeyCode::Esc);
+    ui.end(RunEnd::Aborted);
+    assert_eq!(submits(&ui.key(KeyCode::Enter)), ["later"]);
+    ui.ctrl('y');
+    assert!(ui.screen().contains("$ !rm"), "{}", ui.screen());
+}
+
+#[test]
+fn message_that_steered_too_late_returns_to_the_editor() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("later");
+    ui.input(Input::Returned(vec!["sooner".into()]));
+    assert!(ui.screen().contains("› sooner\n\n  later"), "{}", ui.screen());
+}
+
+fn draft(text: &str, queue: &[&str]) -> Request {
+    Request::SaveDraft { text: text.into(), queue: queue.iter().map(ToString::to_string).collect() }
+}
+
+#[test]
+fn draft_is_kept_within_a_second_also_while_it_is_written() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("half a ");
+    assert_eq!(ui.wait(500), []);
+    ui.types("thought");
+    assert_eq!(ui.wait(600), [draft("half a thought", &[])]);
+    assert_eq!(ui.wait(5_000), []);
+    ui.key(KeyCode::Enter);
+    assert_eq!(ui.wait(1_000), [draft("", &[])]);
+}
+
+#[test]
+fn draft_has_what_waits() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.wait(1_000);
+    ui.send("two");
+    ui.send("!ls");
+    assert_eq!(ui.wait(1_000), [draft("", &["two", "!ls"])]);
+    ui.end(done());
+    assert_eq!(ui.wait(1_000), [draft("", &["!ls"])]);
+}
+
+#[test]
+fn last_draft_is_kept_before_the_end() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("x");
+    ui.key(KeyCode::Backspace);
+    assert_eq!(ui.ctrl('d'), [draft("", &[]), Request::Quit]);
+}
+
+/// Starts a run, lets these texts wait, and lists them.
+fn listed(texts: &[&str]) -> Ui {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    texts.iter().for_each(|text| drop(ui.send(text)));
+    ui.key(KeyCode::Up);
+    assert!(ui.screen().contains(&format!("queue {0} of {0}", texts.len())), "{}", ui.screen());
+    ui
+}
+
+/// Returns what the rest of the work submits.
+fn rest(ui: &mut Ui) -> Vec<String> {
+    let mut sent = Vec::new();
+    while let [text] = submits(&ui.end(done()))[..] {
+        sent.push(text.to_owned());
+    }
+    sent
+}
+
+#[test]
+fn text_in_the_middle_of_the_queue_is_edited() {
+    let mut ui = listed(&["one", "two", "three"]);
+    ui.key(KeyCode::Down);
+    ui.key(KeyCode::Enter);
+    assert!(ui.screen().contains("› two"), "{}", ui.screen());
+    ui.send(", better");
+    assert_eq!(rest(&mut ui), ["one", "three", "two, better"]);
+}
+
+#[test]
+fn queued_text_is_removed_and_can_be_brought_back() {
+    let mut ui = listed(&["one", "two"]);
+    ui.ctrl('x');
+    assert!(ui.screen().contains("removed; ctrl+y in the editor brings it back"), "{}", ui.screen());
+    ui.ctrl('x');
+    assert!(!ui.screen().contains("queue"), "an empty list closes: {}", ui.screen());
+    ui.ctrl('y');
+    assert!(ui.screen().contains("› two"), "{}", ui.screen());
+    assert_eq!(rest(&mut ui), [""; 0]);
+}
+
+#[test]
+fn queued_texts_change_places_and_one_is_sent_at_once() {
+    let mut ui = listed(&["one", "two", "three"]);
+    ui.press(KeyCode::Down, KeyModifiers::CONTROL);
+    ui.press(KeyCode::Down, KeyModifiers::CONTROL);
+    ui.press(KeyCode::Down, KeyModifiers::CONTROL);
+    ui.key(KeyCode::Up);
+    assert_eq!(ui.ctrl('s'), [Request::Steer("three".into())]);
+    ui.press(KeyCode::Up, KeyModifiers::CONTROL);
+    ui.key(KeyCode::Esc);
+    assert_eq!(rest(&mut ui), ["one", "two"]);
+}
+
+#[test]
+fn list_of_the_queue_follows_what_is_sent() {
+    let mut ui = listed(&["one", "two"]);
+    ui.key(KeyCode::Down);
+    assert_eq!(submits(&ui.end(done())), ["one"]);
+    assert!(ui.screen().contains("queue 1 of 1") && ui.screen().contains("❯ two"), "{}", ui.screen());
+    assert_eq!(submits(&ui.end(done())), ["two"]);
+    assert!(!ui.screen().contains("queue"), "{}", ui.screen());
+}
