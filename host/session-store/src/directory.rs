@@ -5,7 +5,7 @@
 use crate::delete;
 use crate::error::{SessionError, SessionErrorKind, Subject};
 use crate::files;
-use crate::fork;
+use crate::fork::{self, Workspace};
 use crate::header::Header;
 use crate::id::EntryId;
 use crate::name::{self, Name};
@@ -80,7 +80,26 @@ impl SessionDirectory {
     /// # Errors
     /// There is no such entry, the source is empty or cannot be read, or the copy cannot be written.
     pub fn fork(&self, source: &Path, at: Option<EntryId>, workspace: &Path) -> Result<PathBuf, SessionError> {
-        fork::fork(source, at, &self.root, workspace)
+        fork::fork(source, at, &self.root, Workspace::OfSource { or: workspace })
+    }
+
+    /// Copies the current branch like [`Self::fork`], to a session of `workspace`, whatever the one of the source is.
+    ///
+    /// # Errors
+    /// See [`Self::fork`].
+    pub fn fork_into(&self, source: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
+        fork::fork(source, None, &self.root, Workspace::Other(workspace))
+    }
+
+    /// Returns the workspace of the session in the file `path`; none if its first line is lost.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a session.
+    pub fn workspace_of(&self, path: &Path) -> Result<Option<PathBuf>, SessionError> {
+        let found = fs::metadata(path).map_err(SessionError::io("read", path))?;
+        let modified = found.modified().map_err(SessionError::io("read", path))?;
+        let found = summary(&SessionFile { path: path.to_owned(), modified, size: found.len() })?;
+        Ok(found.and_then(|summary| summary.header).map(|header| header.workspace))
     }
 
     /// Permanently deletes the session in the file `path`, the parts that were moved out of it, and the sessions of its

@@ -216,6 +216,17 @@ fn fork_copies_the_branch_and_names_its_source() {
 }
 
 #[test]
+fn session_of_another_workspace_is_copied_into_this_one() {
+    let mut fixture = Fixture::new();
+    let source = fixture.session("/elsewhere", "hello");
+    assert_eq!(fixture.directory.workspace_of(&source).unwrap().as_deref(), Some(Path::new("/elsewhere")));
+    assert_eq!(fixture.directory.fork(&source, None, workspace()).unwrap().parent(), source.parent());
+    let copy = fixture.directory.fork_into(&source, workspace()).unwrap();
+    assert_eq!(fixture.directory.workspace_of(&copy).unwrap().as_deref(), Some(workspace()));
+    assert_eq!(fixture.titles(Scope::Workspace(workspace())), ["hello"]);
+}
+
+#[test]
 fn fork_skips_broken_lines_and_other_branches() {
     let mut fixture = Fixture::new();
     let source = fixture.directory.begin(workspace());

@@ -10,17 +10,34 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// The workspace of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Workspace<'a> {
+    /// That of the source; `or` if it names none.
+    OfSource { or: &'a Path },
+    /// Another one.
+    Other(&'a Path),
+}
+
 /// Copies a branch of the session in the file `source` to a new session below `root`, and returns its file: the entries
 /// up to `at`, or the current branch. Entries keep their ids and times, and the header names their source. Skips
 /// entries whose line is broken. The source may be in use, and is not changed.
 ///
 /// The new session appears complete or not at all.
-pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
+pub(crate) fn fork(
+    source: &Path,
+    at: Option<EntryId>,
+    root: &Path,
+    workspace: Workspace<'_>,
+) -> Result<PathBuf, SessionError> {
     let mut transcript = Transcript::open(source)?;
     let empty = || SessionError::new(source, SessionErrorKind::Empty);
     let leaf = at.or(transcript.position()).ok_or_else(empty)?;
     let origin = Origin { session: session_id(&transcript), entry: leaf };
-    let workspace = transcript.header().map_or(workspace, |header| &header.workspace);
+    let workspace = match workspace {
+        Workspace::OfSource { or } => transcript.header().map_or(or, |header| &header.workspace),
+        Workspace::Other(workspace) => workspace,
+    };
     let header = Header { forked_from: Some(origin), ..Header::new(workspace) };
     let target = files::path_of(root, &header);
     let part = files::create_part(&target)?;
