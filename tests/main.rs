@@ -51,6 +51,8 @@ mod readme;
 mod registry;
 mod reloads;
 mod scale;
+#[cfg(target_os = "linux")]
+mod screen_input;
 mod sessions;
 mod skills;
 mod structure;

@@ -21,11 +21,12 @@ pub const COMMANDS: &[UiCommand] = &[
 ];
 
 /// Splits a line into the name of a slash command and its arguments: `/skill pdf`, or `/skill:pdf`. A line that begins with a
-/// path is not a command.
+/// path is not a command. `/approve` is another name of `/mode`.
 pub fn command_of(line: &str) -> Option<(&str, &str)> {
     let command = line.trim().strip_prefix('/')?;
     let is_end = |c: char| c.is_whitespace() || c == ':';
     let (name, arguments) = command.split_once(is_end).unwrap_or((command, ""));
+    let name = if name == "approve" { "mode" } else { name };
     (!name.contains('/')).then_some((name, arguments.trim()))
 }
 
@@ -54,6 +55,7 @@ mod tests {
     fn commands_and_messages_are_told_apart() {
         assert_eq!(command_of(" /model  a/b "), Some(("model", "a/b")));
         assert_eq!(command_of("/skill:pdf x"), Some(("skill", "pdf x")));
+        assert_eq!(command_of("/approve ask"), Some(("mode", "ask")));
         for text in ["/model", " !ls", "!!ls", "/skill:pdf"] {
             assert!(!is_message(text), "{text}");
         }

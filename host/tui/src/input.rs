@@ -50,6 +50,8 @@ pub enum Input {
     },
     /// Text to insert at the cursor, as if it was pasted.
     Paste(String),
+    /// Markdown that answers a side question, or says why there is no answer.
+    SideAnswer(String),
     /// Text for the editor.
     Insert(String),
     /// Messages that steered a run too late return to the editor.
@@ -92,6 +94,8 @@ pub struct SlashCommand {
     pub hint: String,
     /// Description in one line.
     pub description: String,
+    /// Takes effect at once, also while something works ([`Request::Own`]).
+    pub is_immediate: bool,
 }
 
 /// The state that the status line shows.
@@ -128,6 +132,8 @@ pub struct Facts {
 pub enum Request {
     /// Run a message or a slash command. The UI makes no other such request before [`Input::Finished`].
     Submit(String),
+    /// Run a slash command that takes effect at once, also while something works.
+    Own(String),
     /// Write a plan for a task. Made like [`Request::Submit`].
     Plan {
         /// The task, or the changes to the plan.
@@ -184,12 +190,12 @@ pub enum Request {
     Edit(String),
     /// Keep the picture in the clipboard in a file, whose path is an [`Input::Paste`].
     PastePicture,
-    /// Show what fills the context.
-    Context,
     /// Answer a question beside the conversation, also while something works.
     Aside(String),
+    /// Cancel all side questions.
+    CancelAsides,
     /// Use the approval mode of this name.
-    Mode(&'static str),
+    Mode(String),
     /// Use the theme of this name.
     Theme(String),
     /// Copy a text to the clipboard.

@@ -28,6 +28,8 @@ actions! {
     Cancel "cancel" ["ctrl+c"];
     /// Quit if the editor is empty, else delete the character at the cursor
     Quit "quit" ["ctrl+d"];
+    /// Quit; the message in the editor is kept for the next conversation
+    Exit "exit" ["ctrl+q"];
     /// Complete a command or a file, or open a pasted block
     Complete "complete" ["tab"];
     /// Edit the message in the external editor
@@ -150,6 +152,18 @@ impl KeyMap {
         Ok(())
     }
 
+    /// Checks that messages can be sent, and the program be left.
+    ///
+    /// # Errors
+    /// Returns the name of an action that needs a key and has none.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let needed = [Action::Send, Action::Cancel, Action::Quit];
+        let lacks = |action: &&Action| !self.0.values().any(|other| other == *action);
+        let lacking =
+            needed.iter().find(lacks).and_then(|lacking| ACTIONS.iter().find(|(action, ..)| action == lacking));
+        lacking.map_or(Ok(()), |(_, name, ..)| Err(name))
+    }
+
     /// Returns whether a key clears, interrupts or quits. An application that reads the terminal on a thread of its own
     /// can end the program if the UI is too busy for two of these keys.
     pub fn is_cancel(&self, key: KeyEvent) -> bool {
@@ -179,7 +193,7 @@ impl KeyMap {
     }
 
     /// Returns the first key of an action as people read it; `None` if it has none.
-    pub(crate) fn shown(&self, action: Action) -> Option<String> {
+    fn shown(&self, action: Action) -> Option<String> {
         let (.., defaults) = ACTIONS.iter().find(|(known, ..)| *known == action)?;
         let name = self.names(action, defaults).into_iter().next()?;
         Some(if name == "up" { "↑".to_owned() } else { name })
@@ -187,7 +201,7 @@ impl KeyMap {
 
     /// Returns a part of a text that says what the key of an action does, with a separator before it; empty if no key has
     /// the action.
-    pub(crate) fn says(&self, action: Action, separator: &str, does: &str) -> String {
+    pub fn says(&self, action: Action, separator: &str, does: &str) -> String {
         self.shown(action).map(|key| format!("{separator}{key} {does}")).unwrap_or_default()
     }
 
@@ -302,7 +316,11 @@ mod tests {
         let action = |code, modifiers| keys.action(KeyEvent::new(code, modifiers));
         assert_eq!(action(KeyCode::Enter, KeyModifiers::NONE), Some(Action::Newline));
         assert_eq!(action(KeyCode::Enter, KeyModifiers::CONTROL), Some(Action::Send));
+        assert_eq!(keys.check(), Ok(()));
         assert_eq!(keys.set("sned", ["x"]), Err("no action `sned`".to_owned()));
         assert_eq!(keys.set("send", ["hyper+x"]), Err("no key `hyper+x`".to_owned()));
+        let mut keys = KeyMap::default();
+        keys.set("newline", ["enter"]).unwrap();
+        assert_eq!(keys.check(), Err("send"));
     }
 }

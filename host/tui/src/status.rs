@@ -117,8 +117,15 @@ impl Status {
         }
     }
 
-    /// Returns the row that says what is happening.
-    pub(crate) fn working(&self, columns: usize, is_asking: bool, theme: &Theme, now: Duration) -> Option<Row> {
+    /// Returns the row that says what is happening, and which key interrupts it.
+    pub(crate) fn working(
+        &self,
+        columns: usize,
+        is_asking: bool,
+        interrupts: &str,
+        theme: &Theme,
+        now: Duration,
+    ) -> Option<Row> {
         let since = self.since?;
         let what = match &self.activity {
             _ if is_asking => "waiting for your answer".to_owned(),
@@ -136,8 +143,8 @@ impl Status {
         parts.extend([what, time(now.saturating_sub(since))]);
         let tokens = self.reported + self.bytes / BYTES_PER_TOKEN;
         parts.extend((tokens > 0).then(|| format!("↓ {} tokens", short(tokens))));
-        if !is_asking {
-            parts.push("esc interrupts".to_owned());
+        if !is_asking && !interrupts.is_empty() {
+            parts.push(interrupts.to_owned());
         }
         let mark = crate::transcript::spinner(now);
         let text = Piece::line(&parts.join(" · "), columns.saturating_sub(2), theme.dim);

@@ -4,7 +4,7 @@ use crate::commands::is_message;
 use crate::inline::InlineFrame;
 use crate::keys::Action;
 use crate::links::Links;
-use crate::rows::{Piece, Row};
+use crate::rows::{Piece, Row, width};
 use crate::status::Now;
 use crate::update::App;
 use ratatui_core::buffer::Buffer;
@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Maximum rows of queued messages and of completions.
 const QUEUE_ROWS: usize = 4;
 const POPUP_ROWS: usize = 8;
+/// Least columns between the status and a remark.
+const GAP: usize = 3;
 /// Rows of the transcript that dialogs leave.
 const LEAST_TRANSCRIPT: usize = 2;
 /// Columns of the rule above a question in the inline form. A terminal may wrap longer rows again when its width changes, and
@@ -129,7 +131,8 @@ impl App {
         let is_moving = !self.settings.has_reduced_motion;
         let at = if is_moving { now } else { Duration::from_secs(now.as_secs()) };
         let is_asking = self.approval.is_some() || self.dialog.is_some();
-        let working = self.status.working(columns, is_asking, &theme, at);
+        let interrupts = self.settings.keys.says(Action::Interrupt, "", "interrupts");
+        let working = self.status.working(columns, is_asking, &interrupts, &theme, at);
         let rule = |columns: usize| Row::of([Piece::new(&"─".repeat(columns), theme.dim)]);
         let is_inline = self.settings.is_inline;
         let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });
@@ -163,12 +166,13 @@ impl App {
     }
 
     fn scrolled(&self, columns: usize) -> Option<Row> {
+        let keys = &self.settings.keys;
         let text = match (self.is_viewing, self.transcript.is_at_end()) {
-            (true, _) => "the whole conversation; esc returns",
+            (true, _) => format!("the whole conversation{}", keys.says(Action::Interrupt, "; ", "returns")),
             (false, true) => return None,
-            (false, false) => "scrolled up; ctrl+end returns to the end",
+            (false, false) => format!("scrolled up{}", keys.says(Action::Bottom, "; ", "returns to the end")),
         };
-        Some(Row::of([Piece::line(text, columns, self.settings.theme.warning)]))
+        Some(Row::of([Piece::line(&text, columns, self.settings.theme.warning)]))
     }
 
     fn queue_rows(&self, columns: usize, rows: &mut Vec<Row>) {
@@ -223,13 +227,18 @@ impl App {
 
     fn last_row(&self, columns: usize) -> Row {
         let theme = &self.settings.theme;
-        match &self.hint {
-            Some((hint, _)) => Row::of([Piece::line(hint, columns, theme.warning)]),
-            None => {
-                let (agents, is_planning) = (self.transcript.agents_at_work(), self.planning.is_on);
-                self.status.line(&self.settings.status, Now { agents, is_planning }, columns, theme)
-            }
+        let (agents, is_planning) = (self.transcript.agents_at_work(), self.planning.is_on);
+        let mut status = self.status.line(&self.settings.status, Now { agents, is_planning }, columns, theme);
+        let Some((hint, _)) = &self.hint else { return status };
+        let hint = Piece::line(hint, columns, theme.warning);
+        // Beside the status where there is room for both.
+        let between = columns.saturating_sub(status.width() + width(hint.text()));
+        if between < GAP || status.width() == 0 {
+            return Row::of([hint]);
         }
+        status.push(Piece::new(&" ".repeat(between), theme.text));
+        status.push(hint);
+        status
     }
 
     /// Returns the transcript as plain rows of at most `columns`, from its `latest` items; in the inline form, what is not in

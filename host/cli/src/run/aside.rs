@@ -10,6 +10,7 @@ use pinion_agent::store::NoStore;
 use pinion_agent::text::one_line;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolProgress, ToolReply};
 use pinion_agent::{Agent, Context, Message, Outcome, RunEnd, ToolDefinition, ToolExecutor};
+use pinion_tui::Input;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -62,9 +63,9 @@ pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationTo
     }
 }
 
-/// Answers a side question on the full screen, in the background.
-pub(crate) fn ask(said: Arc<Said>, agent: Arc<Agent>, question: String) {
-    tokio::spawn(async move { said.page(&answer(&agent, &question, &CancellationToken::new()).await) });
+/// Answers a side question on the full screen, in the background, until `token` cancels it.
+pub(crate) fn ask(said: Arc<Said>, agent: Arc<Agent>, question: String, token: CancellationToken) {
+    tokio::spawn(async move { said.put(Input::SideAnswer(answer(&agent, &question, &token).await)) });
 }
 
 fn text(outcome: &Outcome) -> String {

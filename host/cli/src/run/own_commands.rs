@@ -30,12 +30,17 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
     HostCommand { name: "undo", hint: "", description: "Undo the last turn: files and conversation" },
 ];
 
+/// Returns whether [`run`] has a command, which then takes effect at once, also while the agent works.
+pub(crate) fn is_immediate(name: &str) -> bool {
+    matches!(name, "context" | "mode" | "net" | "permissions")
+}
+
 /// Runs a command of pinion itself and returns the Markdown that it prints; `None` if there is none with this name.
 pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Option<String> {
     match name {
         "context" => Some(context_report(agent)),
         aside::NAME if arguments.trim().is_empty() => Some("`/btw` takes a question".to_owned()),
-        "mode" | "approve" => Some(mode(arguments.trim(), agent)),
+        "mode" => Some(mode(arguments.trim(), agent)),
         "net" => Some(net_command::run(arguments.trim(), base)),
         "permissions" => Some(permissions::in_conversation(&base.permissions, arguments.trim())),
         _ => None,

@@ -13,7 +13,7 @@ const MAX_CHIPS: u32 = 4_096;
 const LINES: usize = 6;
 const CHARACTERS: usize = 1_000;
 /// Bytes of a block that can be opened in place; a larger one opens in the external editor.
-pub(super) const MAX_OPEN: usize = 64 * 1024;
+pub(crate) const MAX_OPEN: usize = 64 * 1024;
 
 /// Pasted blocks, by the number of their character.
 #[derive(Debug, Default)]

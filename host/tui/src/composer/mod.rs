@@ -8,7 +8,9 @@ mod layout;
 pub(crate) use self::buffer::Motion;
 
 use self::buffer::Buffer;
-use self::chips::{Chips, MAX_OPEN, plain};
+pub(crate) use self::chips::MAX_OPEN;
+
+use self::chips::{Chips, plain};
 use self::history::{History, Recalled};
 use self::layout::Layout;
 use crate::keys::Action;
@@ -37,6 +39,12 @@ pub(crate) struct Drawn {
     pub(crate) cursor: (usize, usize),
     /// Number of rows above the first one.
     pub(crate) above: usize,
+}
+
+/// A block that is too large to be opened in place.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unopened {
+    pub(crate) bytes: usize,
 }
 
 impl Composer {
@@ -109,11 +117,12 @@ impl Composer {
         self.changed();
     }
 
-    /// Inserts pasted text; a long one becomes a block.
-    pub(crate) fn paste(&mut self, text: &str) {
+    /// Inserts pasted text; a long one becomes a block. Returns whether it has.
+    pub(crate) fn paste(&mut self, text: &str) -> bool {
         let text = self.block(plain(text));
         self.buffer.splice(self.buffer.cursor()..self.buffer.cursor(), &text);
         self.changed();
+        self.chips.label(&text).is_some()
     }
 
     /// Replaces the text; long parts stay as they are.
@@ -135,21 +144,25 @@ impl Composer {
         self.changed();
     }
 
-    /// Puts the text of the block before or behind the cursor in its place. Returns `false` if there is none, or if it is
-    /// too large.
-    pub(crate) fn open_block(&mut self) -> bool {
+    /// Puts the text of the block before or behind the cursor, if there is one, in its place.
+    ///
+    /// # Errors
+    /// The block is too large.
+    pub(crate) fn open_block(&mut self) -> Result<(), Unopened> {
         let (before, after) = self.buffer.text().split_at(self.buffer.cursor());
         let at = |c: Option<char>, start: usize| c.map(|c| (c, start..start + c.len_utf8()));
         let behind = at(after.chars().next(), before.len());
         let ahead = at(before.chars().next_back(), before.len() - before.chars().next_back().map_or(0, char::len_utf8));
         for (c, range) in [ahead, behind].into_iter().flatten() {
-            if let Some(text) = self.chips.text(c).filter(|text| text.len() <= MAX_OPEN).map(str::to_owned) {
-                self.buffer.splice(range, &text);
-                self.changed();
-                return true;
+            let Some(text) = self.chips.text(c).map(str::to_owned) else { continue };
+            if text.len() > MAX_OPEN {
+                return Err(Unopened { bytes: text.len() });
             }
+            self.buffer.splice(range, &text);
+            self.changed();
+            return Ok(());
         }
-        false
+        Ok(())
     }
 
     pub(crate) fn go(&mut self, motion: Motion) {
@@ -356,7 +369,7 @@ mod tests {
         composer.paste("1\r\n2\n3\n4\n5\n6\n");
         assert_eq!(drawn(&mut composer, 40).0, ["see [pasted 6 lines]"]);
         assert_eq!(composer.message(), "see 1\n2\n3\n4\n5\n6\n");
-        assert!(composer.open_block() && !composer.open_block());
+        assert_eq!(composer.open_block(), Ok(()));
         assert_eq!(composer.text(), "see 1\n2\n3\n4\n5\n6\n");
         composer.undo();
         composer.delete(Motion::Left);
@@ -368,6 +381,7 @@ mod tests {
         let mut composer = Composer::default();
         composer.paste(&"0123456789abcdef\n".repeat(65_536));
         assert_eq!(composer.text().chars().count(), 1);
+        assert_eq!(composer.open_block(), Err(Unopened { bytes: 17 * 65_536 }));
         assert_eq!(composer.take().len(), 17 * 65_536);
     }
 
@@ -421,7 +435,7 @@ mod tests {
             for (step, size) in steps {
                 let text = ["word ".to_owned(), "line\n".repeat(8 + size), "x".repeat(MAX_OPEN + 1 + size)][size].clone();
                 match step {
-                    0 => composer.paste(&text),
+                    0 => drop(composer.paste(&text)),
                     1 => drop(composer.take()),
                     2 if !composer.is_empty() => {
                         cut = Some(composer.message());

@@ -116,6 +116,8 @@ pub(crate) struct Approval {
     /// Time since which no key arrived that does not count.
     since: Option<Duration>,
     is_quiet: bool,
+    /// Keys have not counted yet.
+    is_new: bool,
     /// A key that counts unless another one follows at once.
     pressed: Option<(Key, Duration)>,
     hint: Option<&'static str>,
@@ -135,6 +137,7 @@ impl Approval {
             seen: 0,
             since: None,
             is_quiet: false,
+            is_new: true,
             pressed: None,
             hint: None,
             words: None,
@@ -143,6 +146,11 @@ impl Approval {
 
     pub(crate) fn id(&self) -> u64 {
         self.question.id
+    }
+
+    /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Returns the time at which [`Self::tick`] has something to do.
@@ -177,13 +185,16 @@ impl Approval {
             }
         }
         self.pressed = meaning(key).map(|key| (key, now));
+        if self.pressed.is_none() && is_plain(key) {
+            self.hint = Some("press y, a, n or r");
+        }
         None
     }
 
     /// Takes pasted text, which answers nothing.
     pub(crate) fn paste(&mut self, text: &str, now: Duration) {
         match &mut self.words {
-            Some(words) => words.paste(text),
+            Some(words) => drop(words.paste(text)),
             None => self.burst(now),
         }
     }
@@ -196,7 +207,7 @@ impl Approval {
     /// Applies a key after no other one has followed it.
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Answer> {
         if !self.is_quiet && self.since.is_some_and(|since| now >= since + QUIET) {
-            self.is_quiet = true;
+            (self.is_quiet, self.is_new) = (true, false);
         }
         let (key, _) = self.pressed.take_if(|(_, at)| now >= *at + BURST)?;
         self.hint = None;

@@ -160,6 +160,11 @@ impl Picker {
         self.quiet_since.take_if(|since| now >= *since + QUIET);
     }
 
+    /// Returns whether keys have not counted yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.quiet_since.is_some()
+    }
+
     /// Returns whether an input comes too early to be meant for the list.
     fn is_early(&mut self, now: Duration) -> bool {
         self.tick(now);

@@ -39,6 +39,8 @@ pub(crate) struct PluginDialog {
     /// Time since which no key arrived that does not count.
     since: Option<Duration>,
     is_quiet: bool,
+    /// Keys have not counted yet.
+    is_new: bool,
     /// An answer that counts unless another key follows at once.
     pressed: Option<(Reply, Duration)>,
     /// Time of the last key.
@@ -66,6 +68,7 @@ impl PluginDialog {
             line,
             since: None,
             is_quiet: false,
+            is_new: true,
             pressed: None,
             last: None,
             hint: None,
@@ -74,6 +77,11 @@ impl PluginDialog {
 
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Returns the time at which [`Self::tick`] has something to do.
@@ -162,7 +170,7 @@ impl PluginDialog {
     /// Applies an answer after no other key has followed it.
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Reply> {
         if !self.is_quiet && self.since.is_some_and(|since| now >= since + QUIET) {
-            self.is_quiet = true;
+            (self.is_quiet, self.is_new) = (true, false);
         }
         self.pressed.take_if(|(_, at)| now >= *at + BURST).map(|(reply, _)| reply)
     }

@@ -9,8 +9,13 @@ use std::time::Duration;
 impl App {
     /// Runs a command of the UI. Returns `false` if the text is none.
     pub(super) fn own_command(&mut self, text: &str, now: Duration) -> bool {
+        if matches!(text.trim(), "exit" | "quit") {
+            self.quit(now);
+            return true;
+        }
         let Some((name, argument)) = command_of(text) else { return false };
         match (name, argument) {
+            ("exit" | "quit", "") => self.quit(now),
             ("copy", "") => self.copy_answer(1, now),
             ("copy", number) => match number.parse() {
                 Ok(number) if number > 0 => self.copy_answer(number, now),
@@ -30,11 +35,15 @@ impl App {
             ("btw", question) => {
                 self.transcript.follow();
                 self.hint("asking beside the conversation; the answer follows", now);
+                self.asides += 1;
                 self.requests.push(Request::Aside(question.to_owned()));
             }
-            ("context", _) => {
+            (name, argument) if self.commands.iter().any(|command| command.name == name && command.is_immediate) => {
                 self.transcript.follow();
-                self.requests.push(Request::Context);
+                if name == "mode" && !argument.is_empty() {
+                    self.leave_plan_mode();
+                }
+                self.requests.push(Request::Own(text.to_owned()));
             }
             _ => return false,
         }

@@ -1,8 +1,10 @@
 //! The effects of keys.
 
 use crate::commands::of_hash;
-use crate::composer::{Composer, Motion, is_plain};
-use crate::dialog::picker::Pick;
+use crate::composer::{Composer, MAX_OPEN, Motion, Unopened, is_plain};
+use crate::dialog::approval::Approval;
+use crate::dialog::picker::{Pick, Picker};
+use crate::dialog::plugin::PluginDialog;
 use crate::input::Request;
 use crate::keys::Action;
 use crate::transcript::Look;
@@ -17,17 +19,25 @@ const TWICE: Duration = Duration::from_secs(3);
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent, now: Duration) {
         let action = self.settings.keys.action(key);
-        if self.quitting.is_some_and(|at| now > at + TWICE) || action != Some(Action::Cancel) {
-            self.quitting = None;
-        }
+        let quits = match action {
+            Some(Action::Cancel | Action::Exit) => true,
+            Some(Action::Quit) => self.composer.is_empty(),
+            _ => false,
+        };
+        let is_over = self.quitting.take_if(|at| !quits || now > *at + TWICE).is_some();
         if self.quitting.is_some() {
             return self.leave();
+        }
+        // A remark matters until something else is done.
+        if is_over || action.is_some() || !is_plain(key) {
+            self.hint = None;
         }
         // The conversation above a question can be read.
         let is_asking = self.approval.is_some() || self.dialog.is_some();
         if is_asking && key.modifiers != KeyModifiers::NONE && self.scroll(action, now) {
             return;
         }
+        self.type_ahead(key, action);
         if let Some(approval) = &mut self.approval {
             if let Some(answer) = approval.key(key, action, now) {
                 if answer == crate::dialog::approval::Answer::Interrupt {
@@ -65,6 +75,18 @@ impl App {
         }
     }
 
+    /// Keeps what was typed for the editor when a question appeared above it; nothing of that answers, or is sent.
+    fn type_ahead(&mut self, key: KeyEvent, action: Option<Action>) {
+        let question = self.approval.as_ref().map(Approval::is_new).or(self.dialog.as_ref().map(PluginDialog::is_new));
+        let is_new = match (question, &self.picker) {
+            (Some(is_new), picker) => is_new && picker.is_none(),
+            (None, picker) => picker.as_ref().is_some_and(Picker::is_new),
+        };
+        if is_new && self.search.is_none() && !self.vi.is_normal {
+            self.composer.line_key(key, action);
+        }
+    }
+
     fn typed(&mut self, key: KeyEvent) {
         match key.code {
             KeyCode::Char(c) if is_plain(key) => {
@@ -85,10 +107,14 @@ impl App {
             Action::Send => self.send(now),
             Action::Interrupt => self.interrupt(),
             Action::Cancel => self.cancel(now),
-            Action::Quit if self.composer.is_empty() => self.leave(),
+            Action::Quit if self.composer.is_empty() => self.quit(now),
+            Action::Exit => self.quit(now),
             Action::Quit => self.composer.delete(Motion::Right),
+            Action::Complete if self.accept() => {}
             Action::Complete => {
-                let _ = self.accept() || self.composer.open_block();
+                if let Some(Unopened { bytes }) = self.composer.open_block().err() {
+                    self.hint_at_block(bytes, now);
+                }
             }
             Action::Edit => self.requests.push(Request::Edit(self.composer.message())),
             Action::PastePicture => self.requests.push(Request::PastePicture),
@@ -197,7 +223,29 @@ impl App {
         }
         if self.status.is_busy() {
             self.stop();
+        } else if self.asides > 0 {
+            self.requests.push(Request::CancelAsides);
         }
+    }
+
+    /// Ends the conversation; while something works, only if a key that quits follows.
+    pub(super) fn quit(&mut self, now: Duration) {
+        if !self.status.is_busy() && self.queue.is_empty() {
+            return self.leave();
+        }
+        self.quitting = Some(now);
+        let key = self.settings.keys.says(Action::Quit, "the agent works; ", "again ends that and exits");
+        self.hint = Some((key, now + TWICE));
+    }
+
+    /// Says how the block that was pasted or is at the cursor can be seen.
+    pub(super) fn hint_at_block(&mut self, bytes: usize, now: Duration) {
+        let keys = &self.settings.keys;
+        let hint = match bytes > MAX_OPEN {
+            true => keys.says(Action::Edit, "more than 64 kB; ", "edits it"),
+            false => keys.says(Action::Complete, "", "opens what was pasted"),
+        };
+        self.hint(hint, now);
     }
 
     /// Ends the conversation, with the last draft on the disk.
@@ -211,13 +259,15 @@ impl App {
     fn cancel(&mut self, now: Duration) {
         if !self.composer.is_empty() {
             self.composer.discard();
-            return self.hint("cleared; ctrl+y brings it back", now);
+            let cleared = self.settings.keys.says(Action::Yank, "cleared; ", "brings it back");
+            return self.hint(cleared, now);
         }
         self.quitting = Some(now);
         if self.status.is_busy() {
             return self.stop();
         }
-        self.hint("press ctrl+c again to exit", now);
+        let exits = self.settings.keys.says(Action::Cancel, "press ", "again to exit");
+        self.hint = Some((exits, now + TWICE));
     }
 
     fn search_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) {

@@ -111,6 +111,10 @@ pub struct App {
     completion: completion::Search,
     /// The versions of the message and the queue that were kept last, and the time at which to keep the present ones.
     draft: ((u64, u64), Option<Duration>),
+    /// The mode that plan mode replaced in the middle of a run, until that has ended.
+    mode_before: Option<String>,
+    /// Side questions without an answer.
+    asides: usize,
     /// The first of two keys that quit was pressed at this time.
     quitting: Option<Duration>,
     /// True while the terminal says that the user looks at it.
@@ -147,6 +151,8 @@ impl App {
             files: Arc::default(),
             completion: completion::Search::default(),
             draft: ((0, 0), None),
+            mode_before: None,
+            asides: 0,
             quitting: None,
             is_focused: false,
             previewed: None,
@@ -173,6 +179,10 @@ impl App {
             }
             Input::Note(tone, text) => self.transcript.note(tone, text),
             Input::Page(text) => self.transcript.push(Item::Page(text)),
+            Input::SideAnswer(text) => {
+                self.asides = self.asides.saturating_sub(1);
+                self.transcript.push(Item::Page(text));
+            }
             Input::Facts(facts) => self.take_facts(facts),
             Input::Question(question) => {
                 self.popup = None;
@@ -275,6 +285,7 @@ impl App {
         let began = self.status.end();
         (self.approval, self.dialog) = (None, None);
         self.quitting = None;
+        self.release_mode();
         if !self.submit_next(now) {
             self.notify_end(began.map(|began| now.saturating_sub(began)));
         }
@@ -327,7 +338,8 @@ impl App {
             (.., Some(search)) => search.line_paste(text),
             _ => match picture(text) {
                 Some(path) => self.composer.insert(&path),
-                None => self.composer.paste(text),
+                None if self.composer.paste(text) => self.hint_at_block(text.len(), now),
+                None => {}
             },
         }
     }

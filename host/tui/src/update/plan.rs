@@ -35,13 +35,29 @@ impl App {
         // After a mode that is not among them, the one that can do least.
         let next = at(current).map(|at| (at + 1) % modes.len()).or_else(|| at(PLAN)).unwrap_or_default();
         let (name, meaning) = modes[next];
-        self.planning = Planning { is_on: name == PLAN, ..Planning::default() };
-        if name != PLAN {
-            name.clone_into(&mut self.status.facts.approval);
-            self.requests.push(Request::Mode(name));
+        if name == PLAN {
+            return self.set_plan_mode(true, now);
         }
-        let shown = if name == PLAN { "plan mode" } else { name };
-        self.hint(format!("{shown}: {meaning}"), now);
+        self.leave_plan_mode();
+        self.use_mode(name.to_owned());
+        self.hint(format!("{name}: {meaning}"), now);
+    }
+
+    fn use_mode(&mut self, name: String) {
+        self.status.facts.approval.clone_from(&name);
+        self.requests.push(Request::Mode(name));
+    }
+
+    /// Forgets plan mode, because another one takes its place.
+    pub(super) fn leave_plan_mode(&mut self) {
+        (self.planning, self.mode_before) = (Planning::default(), None);
+    }
+
+    /// Returns to the mode that plan mode replaced in the middle of a run.
+    pub(super) fn release_mode(&mut self) {
+        if let Some(before) = self.mode_before.take() {
+            self.use_mode(before);
+        }
     }
 
     /// Takes over what is true of the conversation.
@@ -52,12 +68,23 @@ impl App {
 
     /// Turns plan mode on or off.
     pub(super) fn toggle_plan_mode(&mut self, now: Duration) {
-        self.planning = Planning { is_on: !self.planning.is_on, ..Planning::default() };
-        let hint = match self.planning.is_on {
-            true => "plan mode: the agent only reads, and writes a plan for your message",
-            false => "plan mode is off",
-        };
-        self.hint(hint, now);
+        self.set_plan_mode(!self.planning.is_on, now);
+    }
+
+    /// Turns plan mode on or off. In the middle of a run, its next calls are bound to the mode, too: the others apply to
+    /// messages that follow.
+    fn set_plan_mode(&mut self, is_on: bool, now: Duration) {
+        self.planning = Planning { is_on, ..Planning::default() };
+        if !is_on {
+            self.release_mode();
+            return self.hint("plan mode is off", now);
+        }
+        if !self.status.is_busy() {
+            return self.hint("plan mode: the agent only reads, and writes a plan for your message", now);
+        }
+        self.mode_before.get_or_insert_with(|| self.status.facts.approval.clone());
+        self.use_mode(PLAN.to_owned());
+        self.hint("plan mode: from its next call on, the agent only reads", now);
     }
 
     /// Returns the request for a text of the user: in plan mode, a message asks for a plan.

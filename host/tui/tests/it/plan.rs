@@ -124,13 +124,13 @@ fn key_switches_through_the_modes_and_the_status_line_names_them() {
     ui.approval("ask");
     for name in ["smart", "edits"] {
         let (requests, screen) = next_mode(&mut ui);
-        assert_eq!(requests, [Request::Mode(name)]);
+        assert_eq!(requests, [Request::Mode(name.into())]);
         assert!(screen.contains(&format!("anthropic/claude · {name} · ")), "{screen}");
     }
     let (requests, screen) = next_mode(&mut ui);
     assert!(requests.is_empty() && screen.contains("· plan mode ·"), "{requests:?} {screen}");
     let (requests, screen) = next_mode(&mut ui);
-    assert_eq!(requests, [Request::Mode("ask")]);
+    assert_eq!(requests, [Request::Mode("ask".into())]);
     assert!(screen.contains("anthropic/claude · ask · "), "{screen}");
 }
 
@@ -138,10 +138,10 @@ fn key_switches_through_the_modes_and_the_status_line_names_them() {
 fn key_reaches_the_mode_without_questions_only_if_it_was_chosen_before() {
     let mut ui = Ui::new(80, 24);
     ui.approval("all");
-    assert_eq!(next_mode(&mut ui).0, [Request::Mode("ask")]);
+    assert_eq!(next_mode(&mut ui).0, [Request::Mode("ask".into())]);
     ui.approval("edits");
     next_mode(&mut ui);
-    assert_eq!(next_mode(&mut ui).0, [Request::Mode("all")]);
+    assert_eq!(next_mode(&mut ui).0, [Request::Mode("all".into())]);
 }
 
 #[test]
@@ -149,6 +149,52 @@ fn mode_changes_while_the_agent_works_and_is_explained() {
     let mut ui = Ui::new(80, 24);
     ui.approval("smart");
     ui.send("go");
-    assert_eq!(ui.press(KeyCode::BackTab, KeyModifiers::SHIFT), [Request::Mode("edits")]);
+    assert_eq!(ui.press(KeyCode::BackTab, KeyModifiers::SHIFT), [Request::Mode("edits".into())]);
     assert!(ui.screen().contains("edits: files of the project are edited"), "{}", ui.screen());
+}
+
+fn mode(name: &str) -> Request {
+    Request::Mode(name.into())
+}
+
+#[test]
+fn plan_mode_binds_a_run_that_works_until_its_end() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("edits");
+    ui.start("go");
+    assert_eq!(ui.press(KeyCode::BackTab, KeyModifiers::SHIFT), [mode("plan")]);
+    assert!(ui.screen().contains("plan mode: from its next call on, the agent only reads"), "{}", ui.screen());
+    ui.approval("plan");
+    assert_eq!(ui.end(done()), [mode("edits")]);
+    ui.wait(5_000);
+    assert!(ui.screen().contains("· plan mode ·"), "{}", ui.screen());
+    // Nothing is left to return to.
+    assert_eq!(last(ui.send("fix it")), Some(Request::Plan { text: "fix it".into(), file: None }));
+    assert_eq!(ui.end(done()), []);
+}
+
+#[test]
+fn plan_mode_that_is_left_in_the_middle_of_a_run_binds_no_more() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("smart");
+    ui.start("go");
+    assert_eq!(last(ui.send("/plan")), Some(mode("plan")));
+    assert_eq!(last(ui.send("/plan")), Some(mode("smart")));
+    assert_eq!(ui.end(done()), []);
+    // Another mode takes its place, also by its name.
+    ui.start("go");
+    ui.send("/plan");
+    assert_eq!(last(ui.send("/mode all")), Some(Request::Own("/mode all".into())));
+    assert_eq!(ui.end(done()), []);
+    assert_eq!(last(ui.send("fix it")), Some(Request::Submit("fix it".into())));
+}
+
+#[test]
+fn plan_shown_before_the_end_of_its_run_keeps_the_mode_to_return_to() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("smart");
+    ui.start("go");
+    ui.send("/plan");
+    ui.input(Input::Plan { file: FILE.into(), text: "# Fix\n\n## Read the test\n".into() });
+    assert_eq!(ui.input(Input::Finished), [mode("smart")]);
 }

@@ -152,7 +152,8 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
         Step::Input(13, text) => drop(ui.input(Input::Plan { file: text.clone(), text })),
         Step::Input(14, text) => drop(ui.input(Input::History(vec![text]))),
         Step::Input(15, text) => {
-            let command = SlashCommand { name: text.clone(), hint: text.clone(), description: text };
+            let command =
+                SlashCommand { name: text.clone(), hint: text.clone(), description: text, is_immediate: true };
             ui.input(Input::Commands(vec![command]));
         }
         Step::Input(16, text) => drop(ui.input(Input::Preview { id: text.clone(), text })),

@@ -38,10 +38,13 @@ impl Ui {
             name: name.into(),
             hint: hint.into(),
             description: description.into(),
+            is_immediate: false,
         };
+        let immediate = |command: SlashCommand| SlashCommand { is_immediate: true, ..command };
         ui.input(Input::Commands(vec![
             command("compact", "[INSTRUCTIONS]", "Summarize the conversation to free context"),
             command("cost", "", "Show what the session cost"),
+            immediate(command("mode", "[MODE]", "Show or change the mode")),
             command("model", "[MODEL]", "Show or change the model"),
         ]));
         ui.approval("asks");

@@ -3,7 +3,7 @@
 use crate::ui::{Ui, agent_below, agent_start, done, end_of, ended};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, Display, EventKind, Message, RunEnd, TurnTrigger};
-use pinion_tui::{Answer, Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
+use pinion_tui::{Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
 use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
 use serde_json::json;
@@ -24,18 +24,6 @@ fn command_is_named_until_the_model_is_asked() {
 }
 
 #[test]
-fn approve_with_a_hash_is_a_command_and_never_a_message() {
-    let mut ui = Ui::new(80, 24);
-    assert_eq!(submits(&ui.send("#approve on")), ["/mode ask"]);
-    ui.send("#approve off");
-    assert!(ui.screen().contains("◷ /mode all"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Enter), []);
-    ui.end(done());
-    ui.end(done());
-    assert_eq!(submits(&ui.send("# approve")), ["# approve"]);
-}
-
-#[test]
 fn ctrl_c_clears_then_interrupts_then_exits() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
@@ -47,19 +35,6 @@ fn ctrl_c_clears_then_interrupts_then_exits() {
     assert_eq!(ui.ctrl('c').last(), Some(&Request::Quit));
     ui.ctrl('y');
     assert!(ui.screen().contains("› draft"));
-}
-
-#[test]
-fn text_typed_before_a_question_does_not_answer_it() {
-    let mut ui = Ui::new(80, 24);
-    ui.start("go");
-    ui.ask("bash", json!({ "command": "rm -rf build" }));
-    ui.screen();
-    assert_eq!(ui.types("yes"), []);
-    assert_eq!(ui.wait(100), []);
-    ui.wait(400);
-    ui.key(KeyCode::Char('y'));
-    assert_eq!(ui.wait(60), [Request::Answer(7, Answer::Yes)]);
 }
 
 #[test]
@@ -81,7 +56,7 @@ fn neither_time_nor_focus_nor_enter_nor_paste_answers() {
 #[test]
 fn commands_and_files_are_completed() {
     let mut ui = Ui::new(80, 24);
-    ui.types("/mo");
+    ui.types("/mdl");
     assert!(ui.screen().contains("❯ /model [MODEL]"));
     ui.key(KeyCode::Enter);
     assert!(ui.screen().contains("› /model"));
@@ -221,13 +196,6 @@ fn result_of_the_selected_call_is_copied() {
     ui.press(KeyCode::Up, KeyModifiers::SHIFT);
     let requests = ui.press(KeyCode::Char('c'), KeyModifiers::ALT);
     assert_eq!(requests, [Request::Copy("line one\nline two".into())]);
-}
-
-#[test]
-fn context_is_shown_while_the_agent_works() {
-    let mut ui = Ui::new(80, 24);
-    ui.start("go");
-    assert_eq!(requested(&mut ui, "/context"), [Request::Context]);
 }
 
 #[test]

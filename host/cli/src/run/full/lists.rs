@@ -7,6 +7,7 @@ use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
 use crate::output::age;
 use crate::run::full::said::Said;
+use crate::run::own_commands;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_exclusions::Finder;
@@ -190,6 +191,7 @@ pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashComman
         name: command.name,
         hint: command.argument_hint.unwrap_or_default(),
         description: command.description,
+        is_immediate: false,
     };
     let of_plugins = runtime.commands().into_iter().map(command);
     let of_plugins = of_plugins.filter(|command| own.iter().all(|own| own.name != command.name));
@@ -198,6 +200,7 @@ pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashComman
         name: command.name.to_owned(),
         hint: command.hint.to_owned(),
         description: command.description.to_owned(),
+        is_immediate: own_commands::is_immediate(command.name),
     }));
     commands.sort_by(|a, b| a.name.cmp(&b.name));
     commands

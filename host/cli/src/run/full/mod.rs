@@ -14,6 +14,7 @@ mod light;
 mod lists;
 mod opening;
 mod planning;
+mod requests;
 pub(crate) mod said;
 mod sessions;
 mod settings;
@@ -41,8 +42,8 @@ use crate::run::images::Prompt;
 use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use crate::run::voice::Voice;
-use pinion_plugin_runtime::Action;
-use pinion_tui::{Input, Tone};
+use pinion_plugin_runtime::Action as Effect;
+use pinion_tui::{Action, Input, Settings, Tone};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -66,7 +67,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
     let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: Vec::new() };
     chat.show_session();
-    greet(&chat, &said);
+    greet(&chat, &said, &settings);
     if let Err(error) = &watch {
         chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
     }
@@ -86,9 +87,15 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     conversed.and(saved)
 }
 
-fn greet(chat: &Chat<'_>, said: &Said) {
+fn greet(chat: &Chat<'_>, said: &Said, settings: &Settings) {
     said.put(Input::Note(Tone::Plain, chat.facts().join(" · ")));
-    said.put(Input::Note(Tone::Plain, "/ lists commands, @ files, f1 keys; esc interrupts, ctrl+d exits".to_owned()));
+    let says = |action, separator, does| settings.keys.says(action, separator, does);
+    let keys = [
+        says(Action::Help, ", ", "keys"),
+        says(Action::Interrupt, "; ", "interrupts"),
+        says(Action::Quit, ", ", "exits"),
+    ];
+    said.put(Input::Note(Tone::Plain, format!("/ lists commands, @ files{}", keys.concat())));
     chat.ready.notices(chat.base).into_iter().for_each(|notice| said.put(Input::Note(Tone::Warning, notice)));
 }
 
@@ -120,7 +127,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
                 Next::default()
             }
             Some(Work::Fork(id)) => ui.during(chat.fork_of(&id)).await?,
-            Some(Work::Resume(id)) => ui.during(chat.perform(vec![Action::Resume(Some(id))])).await?,
+            Some(Work::Resume(id)) => ui.during(chat.perform(vec![Effect::Resume(Some(id))])).await?,
         };
         for message in next.submit {
             work(chat, ui, Some(message)).await?;

@@ -32,6 +32,10 @@ pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Res
         let set = keys.set(action, names.iter().map(String::as_str));
         set.map_err(|error| Failure::usage(format!("invalid config: `[keys]`: {error}")))?;
     }
+    keys.check().map_err(|action| {
+        let failure = Failure::usage(format!("invalid config: `[keys]`: no key is left for `{action}`"));
+        failure.hint(format!("give it one, such as `{action} = [\"ctrl+x\"]`"))
+    })?;
     let status = match &tui.status {
         Some(names) => names.iter().map(|name| segment(name)).collect::<Result<_>>()?,
         None => usual.status,

@@ -7,8 +7,6 @@ use crate::model::info::SessionInfo;
 use crate::output::has_left;
 use crate::output::terminal::Style;
 use crate::process::signals::{self, Ending};
-use crate::run::aside;
-use crate::run::context_report::context_report;
 use crate::run::full::approver::{Asked, Open, withdrawn};
 use crate::run::full::canvas::Canvas;
 use crate::run::full::drafts::{Draft, Drafts};
@@ -17,16 +15,14 @@ use crate::run::full::keyboard::{Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
 use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
-use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::themes::Look;
-use crate::run::full::{clipboard, editor, history, lists, sessions, themes};
+use crate::run::full::{editor, history, lists};
 use crate::run::notices::Notices;
-use crate::run::own_commands;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal;
-use pinion_tui::{App, Facts, Input, Pick, Request, Tone};
+use pinion_tui::{App, Facts, Input, Tone};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -35,12 +31,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 /// Least time between two frames that no key caused. Text that streams reads as well at 30 frames a second as at 60, which take
 /// twice the processor time.
 const FRAME: Duration = Duration::from_millis(33);
-/// Time for the work in progress and the terminal when the user quits.
-const QUIT: Duration = Duration::from_millis(450);
 /// Items of the transcript that remain on the main screen.
 const PRINTED_ITEMS: usize = 1_000;
 /// Most events that are applied before the next frame.
@@ -77,24 +72,26 @@ pub(super) struct Connections {
 
 /// The UI on the terminal.
 pub(super) struct Ui {
-    to: Connections,
+    pub(super) to: Connections,
     app: App,
-    canvas: Canvas,
+    pub(super) canvas: Canvas,
     batches: mpsc::Receiver<Batch>,
     /// The question on the screen, and the way back for its answer.
-    open: Option<(u64, Open)>,
+    pub(super) open: Option<(u64, Open)>,
     /// The external editor, which has the terminal.
-    editing: Option<Editing>,
+    pub(super) editing: Option<Editing>,
     started: Instant,
-    work: VecDeque<Work>,
+    pub(super) work: VecDeque<Work>,
     light: Light,
-    is_quitting: bool,
+    pub(super) is_quitting: bool,
     /// Ends the program if the work, or the terminal, does not let it end.
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
     is_changed: bool,
+    /// Cancels side questions.
+    pub(super) asides: CancellationToken,
     /// The completion of an argument that the user types.
-    completing: Option<AbortHandle>,
-    look: Look,
+    pub(super) completing: Option<AbortHandle>,
+    pub(super) look: Look,
     /// Time before which only keys cause a frame.
     next_frame: Instant,
 }
@@ -117,6 +114,7 @@ impl Ui {
             is_quitting: false,
             ending: None,
             is_changed: true,
+            asides: CancellationToken::new(),
             completing: None,
             look,
             next_frame: started,
@@ -150,7 +148,7 @@ impl Ui {
     }
 
     /// Asks the terminal for its background.
-    fn ask(&mut self) {
+    pub(super) fn ask(&mut self) {
         self.canvas.write(self.look.question());
     }
 
@@ -292,6 +290,7 @@ impl Ui {
             self.input(match input {
                 Input::Note(tone, text) => Input::Note(tone, clean(text)),
                 Input::Page(text) => Input::Page(clean(text)),
+                Input::SideAnswer(text) => Input::SideAnswer(clean(text)),
                 // An earlier process stored what was no secret to it.
                 Input::Session(messages) => Input::Session(messages.into_iter().map(clean_message).collect()),
                 other => other,
@@ -358,107 +357,6 @@ impl Ui {
         }
     }
 
-    fn perform(&mut self, request: Request) {
-        match request {
-            Request::Submit(text) => self.work.push_back(Work::Line(text)),
-            Request::Plan { text, file } => self.work.push_back(Work::Plan { text, file }),
-            Request::SavePlan { file, text } => self.work.push_back(Work::SavePlan { file, text }),
-            Request::Execute(file) => self.work.push_back(Work::Execute(file)),
-            Request::Resume(id) => self.work.push_back(Work::Resume(id)),
-            Request::Mode(name) => own_commands::set_mode(&self.to.agent, name),
-            Request::Theme(name) => match self.look.choose(&self.to.base, &name) {
-                Ok(theme) => {
-                    self.input(Input::Theme(theme));
-                    self.ask();
-                }
-                Err(failure) => self.to.said.failure(&failure),
-            },
-            Request::Fork(id) => self.work.push_back(Work::Fork(id)),
-            Request::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
-            Request::RenameSession { id, name } => self.sessions(move |base| sessions::rename(base, &id, &name)),
-            Request::DeleteSession(id) => self.sessions(move |base| sessions::delete(base, &id)),
-            Request::Steer(text) => self.to.agent.steer(Message::user(text)),
-            Request::Interrupt => self.interrupt(),
-            Request::Answer(id, answer) => {
-                if let Some((_, Open::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
-                    // A question that was dropped meanwhile needs no answer.
-                    let _ = reply.send(answer);
-                }
-            }
-            Request::Reply(id, answer) => {
-                if let Some((_, Open::Plugin(reply))) = self.open.take_if(|(open, _)| *open == id) {
-                    let _ = reply.send(answer);
-                }
-            }
-            Request::Complete { id, command, argument } => self.complete(id, command, argument),
-            Request::ListFiles => lists::offer_files(self.to.said.clone(), &self.to.base),
-            Request::List(pick) => self.list(pick),
-            Request::Edit(text) => self.edit(text),
-            Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
-            Request::Context => self.input(Input::Page(context_report(&self.to.agent))),
-            Request::Aside(question) => aside::ask(self.to.said.clone(), self.to.agent.clone(), question),
-            Request::Copy(text) => {
-                let sequence = terminal::copy(&text, multiplexer());
-                self.canvas.write(&sequence);
-            }
-            Request::SaveDraft { text, queue } => self.to.drafts.save(&self.session(), text, queue),
-            Request::Remember(text) => history::remember(&self.to.base, &text),
-            Request::Notify(text) => {
-                self.canvas.write(&terminal::notification(notification(&self.to.base), &text, multiplexer()));
-            }
-            Request::Suspend => {
-                self.canvas.leave();
-                signals::suspend();
-                self.reenter();
-            }
-            Request::Redraw => self.canvas.forget(),
-            Request::Quit => {
-                self.is_quitting = true;
-                self.ending.get_or_insert_with(|| signals::end_after(QUIT));
-                self.interrupt();
-            }
-        }
-    }
-
-    /// Completes an argument, instead of the text that was typed before.
-    fn complete(&mut self, id: u64, command: String, argument: String) {
-        let (said, runtime) = (self.to.said.clone(), self.to.runtime.clone());
-        let completing = tokio::spawn(async move {
-            said.put(Input::Completions(id, lists::completions(&runtime, &command, &argument).await));
-        });
-        if let Some(stale) = self.completing.replace(completing.abort_handle()) {
-            stale.abort();
-        }
-    }
-
-    fn list(&self, pick: Pick) {
-        let (said, base) = (self.to.said.clone(), self.to.base.clone());
-        tokio::spawn(async move {
-            let choices = match pick {
-                Pick::Model => lists::models(&base).await,
-                Pick::Theme => themes::list(&base),
-                _ => tokio::task::spawn_blocking(move || lists::sessions(&base)).await.unwrap_or_default(),
-            };
-            said.put(Input::Choices(pick, choices));
-        });
-    }
-
-    fn sessions(&self, change: impl FnOnce(&Base) -> Result<()> + Send + 'static) {
-        sessions::change(self.to.said.clone(), self.to.base.clone(), change);
-    }
-
-    /// Interrupts a run, or the plugin of a slash command.
-    fn interrupt(&self) {
-        self.to.agent.abort();
-        signals::interrupt();
-    }
-
-    /// Lets the user edit a message in another program, which has the terminal meanwhile. The work in progress continues.
-    fn edit(&mut self, text: String) {
-        self.canvas.leave();
-        self.editing = Some(Editing::start(text));
-    }
-
     /// Takes the terminal back from the editor, and handles the keys that were pressed before it started.
     fn edited(&mut self, (edited, rest): (io::Result<String>, Option<Batch>)) -> Result<()> {
         self.editing = None;
@@ -467,7 +365,8 @@ impl Ui {
         rest.map_or(Ok(()), |rest| self.batch(Some(rest)))
     }
 
-    fn reenter(&mut self) {
+    /// Takes the terminal again. Reports a failure.
+    pub(super) fn reenter(&mut self) {
         self.is_changed = true;
         if let Err(failure) = self.canvas.enter() {
             self.to.said.put(Input::Note(Tone::Error, failure.message()));
@@ -475,12 +374,12 @@ impl Ui {
     }
 
     /// Returns the ID of the session.
-    fn session(&self) -> String {
+    pub(super) fn session(&self) -> String {
         self.to.agent.config().policy.options.session_id.unwrap_or_default()
     }
 
     /// Updates the status line and the commands.
-    fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self) {
         let (estimate, totals) = (self.to.agent.context_estimate(), self.to.agent.totals());
         let approval = self.to.agent.config().ports.approval.mode().name();
         self.input(Input::Facts(Facts {

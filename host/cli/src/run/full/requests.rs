@@ -1,0 +1,134 @@
+//! The requests of the UI, which this program carries out.
+
+use crate::base::Base;
+use crate::failure::Result;
+use crate::process::signals;
+use crate::run::full::approver::Open;
+use crate::run::full::editor::Editing;
+use crate::run::full::settings::{multiplexer, notification};
+use crate::run::full::ui::{Ui, Work};
+use crate::run::full::{clipboard, history, lists, sessions, themes};
+use crate::run::{aside, own_commands};
+use pinion_agent::Message;
+use pinion_tui::terminal;
+use pinion_tui::{Input, Pick, Request};
+use std::time::Duration;
+
+/// Time for the work in progress and the terminal when the user quits.
+const QUIT: Duration = Duration::from_millis(450);
+
+impl Ui {
+    /// Carries a request out.
+    pub(super) fn perform(&mut self, request: Request) {
+        match request {
+            Request::Submit(text) => self.work.push_back(Work::Line(text)),
+            Request::Plan { text, file } => self.work.push_back(Work::Plan { text, file }),
+            Request::SavePlan { file, text } => self.work.push_back(Work::SavePlan { file, text }),
+            Request::Execute(file) => self.work.push_back(Work::Execute(file)),
+            Request::Resume(id) => self.work.push_back(Work::Resume(id)),
+            Request::Own(line) => self.own(&line),
+            Request::Mode(name) => own_commands::set_mode(&self.to.agent, &name),
+            Request::Theme(name) => match self.look.choose(&self.to.base, &name) {
+                Ok(theme) => {
+                    self.input(Input::Theme(theme));
+                    self.ask();
+                }
+                Err(failure) => self.to.said.failure(&failure),
+            },
+            Request::Fork(id) => self.work.push_back(Work::Fork(id)),
+            Request::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
+            Request::RenameSession { id, name } => self.sessions(move |base| sessions::rename(base, &id, &name)),
+            Request::DeleteSession(id) => self.sessions(move |base| sessions::delete(base, &id)),
+            Request::Steer(text) => self.to.agent.steer(Message::user(text)),
+            Request::Interrupt => self.interrupt(),
+            Request::Answer(id, answer) => {
+                if let Some((_, Open::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
+                    // A question that was dropped meanwhile needs no answer.
+                    let _ = reply.send(answer);
+                }
+            }
+            Request::Reply(id, answer) => {
+                if let Some((_, Open::Plugin(reply))) = self.open.take_if(|(open, _)| *open == id) {
+                    let _ = reply.send(answer);
+                }
+            }
+            Request::Complete { id, command, argument } => self.complete(id, command, argument),
+            Request::ListFiles => lists::offer_files(self.to.said.clone(), &self.to.base),
+            Request::List(pick) => self.list(pick),
+            Request::Edit(text) => self.edit(text),
+            Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
+            Request::Aside(question) => {
+                let token = self.asides.child_token();
+                aside::ask(self.to.said.clone(), self.to.agent.clone(), question, token);
+            }
+            Request::CancelAsides => std::mem::take(&mut self.asides).cancel(),
+            Request::Copy(text) => {
+                let sequence = terminal::copy(&text, multiplexer());
+                self.canvas.write(&sequence);
+            }
+            Request::SaveDraft { text, queue } => self.to.drafts.save(&self.session(), text, queue),
+            Request::Remember(text) => history::remember(&self.to.base, &text),
+            Request::Notify(text) => {
+                self.canvas.write(&terminal::notification(notification(&self.to.base), &text, multiplexer()));
+            }
+            Request::Suspend => {
+                self.canvas.leave();
+                signals::suspend();
+                self.reenter();
+            }
+            Request::Redraw => self.canvas.forget(),
+            Request::Quit => {
+                self.is_quitting = true;
+                self.ending.get_or_insert_with(|| signals::end_after(QUIT));
+                self.interrupt();
+            }
+        }
+    }
+
+    /// Runs a command of pinion itself.
+    fn own(&mut self, line: &str) {
+        let ran = pinion_tui::command_of(line)
+            .and_then(|(name, arguments)| own_commands::run(name, arguments, &self.to.agent, &self.to.base));
+        ran.into_iter().for_each(|page| self.to.said.page(&page));
+        self.refresh();
+    }
+
+    /// Completes an argument, instead of the text that was typed before.
+    fn complete(&mut self, id: u64, command: String, argument: String) {
+        let (said, runtime) = (self.to.said.clone(), self.to.runtime.clone());
+        let completing = tokio::spawn(async move {
+            said.put(Input::Completions(id, lists::completions(&runtime, &command, &argument).await));
+        });
+        if let Some(stale) = self.completing.replace(completing.abort_handle()) {
+            stale.abort();
+        }
+    }
+
+    fn list(&self, pick: Pick) {
+        let (said, base) = (self.to.said.clone(), self.to.base.clone());
+        tokio::spawn(async move {
+            let choices = match pick {
+                Pick::Model => lists::models(&base).await,
+                Pick::Theme => themes::list(&base),
+                _ => tokio::task::spawn_blocking(move || lists::sessions(&base)).await.unwrap_or_default(),
+            };
+            said.put(Input::Choices(pick, choices));
+        });
+    }
+
+    fn sessions(&self, change: impl FnOnce(&Base) -> Result<()> + Send + 'static) {
+        sessions::change(self.to.said.clone(), self.to.base.clone(), change);
+    }
+
+    /// Interrupts a run, or the plugin of a slash command.
+    fn interrupt(&self) {
+        self.to.agent.abort();
+        signals::interrupt();
+    }
+
+    /// Lets the user edit a message in another program, which has the terminal meanwhile. The work in progress continues.
+    fn edit(&mut self, text: String) {
+        self.canvas.leave();
+        self.editing = Some(Editing::start(text));
+    }
+}

@@ -1,0 +1,58 @@
+//! Input in the full-screen UI: what takes effect in the middle of a run.
+
+use pinion_tests::{Pinion, Terminal, say};
+use serde_json::{Value, json};
+use std::process::Command;
+
+const SIZE: (u16, u16) = (80, 24);
+
+fn bash(command: &str) -> Value {
+    json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] })
+}
+
+/// A call that works until there is a file `go`.
+fn waiting() -> Value {
+    bash("until [ -e go ]; do sleep 0.05; done")
+}
+
+/// Returns the command of a conversation that begins with a prompt.
+fn conversation(pinion: &Pinion, mode: &str, replies: &[Value]) -> Command {
+    let script = pinion.script(replies);
+    pinion.default_command(["--approve", mode, "--replay", script.to_str().unwrap(), "go"])
+}
+
+#[test]
+fn plan_mode_binds_the_run_in_progress() {
+    let pinion = Pinion::default();
+    let replies = [waiting(), bash("touch planned"), say("finished"), bash("touch later"), say("again")];
+    let mut terminal = Terminal::start(&conversation(&pinion, "all", &replies), SIZE, "");
+    terminal.wait_for("running bash");
+    terminal.keys("/plan\r");
+    terminal.wait_for("plan mode: from its next call on, the agent only reads");
+    pinion.write("go", "");
+    terminal.wait_for("finished");
+    assert!(!pinion.workspace().join("planned").exists());
+    // The mode of before is back, and applies once plan mode is off.
+    terminal.keys("/plan\r");
+    terminal.wait_for("plan mode is off");
+    terminal.keys("and now\r");
+    terminal.wait_for("again");
+    assert!(pinion.workspace().join("later").exists());
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn own_command_changes_the_mode_while_the_agent_works() {
+    let pinion = Pinion::default();
+    let replies = [waiting(), bash("touch asked"), say("finished")];
+    let mut terminal = Terminal::start(&conversation(&pinion, "all", &replies), SIZE, "");
+    terminal.wait_for("running bash");
+    terminal.keys("/mode ask\r");
+    terminal.wait_for("→ ask");
+    pinion.write("go", "");
+    terminal.wait_for("[y] yes");
+    terminal.keys("n");
+    terminal.wait_for("finished");
+    assert!(!pinion.workspace().join("asked").exists());
+    assert_eq!(terminal.exit().0, Some(0));
+}
