@@ -21,6 +21,11 @@ fn conversation(pinion: &Pinion, mode: &str, replies: &[Value]) -> Command {
     pinion.default_command(["--approve", mode, "--replay", script.to_str().unwrap(), "go"])
 }
 
+fn last_session(pinion: &Pinion) -> String {
+    let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
+    pinion.run(["session", "show", &id]).stdout
+}
+
 #[test]
 fn plan_mode_binds_the_run_in_progress() {
     let pinion = Pinion::default();
@@ -39,6 +44,23 @@ fn plan_mode_binds_the_run_in_progress() {
     terminal.wait_for("again");
     assert!(pinion.workspace().join("later").exists());
     assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn message_that_steers_takes_its_pictures_along() {
+    let pinion = Pinion::default();
+    let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 0, 0, 2, 0, 0, 0, 3]].concat();
+    pinion.write("shot.png", png);
+    let mut terminal = Terminal::start(&conversation(&pinion, "all", &[waiting(), say("finished")]), SIZE, "");
+    terminal.wait_for("running bash");
+    // The first Enter lets it wait, the second one sends it at once.
+    terminal.keys("see @\"shot.png\" now\r");
+    terminal.wait_for("enter sends now");
+    terminal.keys("\r");
+    terminal.wait_for("finished");
+    assert_eq!(terminal.exit().0, Some(0));
+    let session = last_session(&pinion);
+    assert!(session.contains("see @\"shot.png\" now") && session.contains("image/png"), "{session}");
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Chat<'_> {
     pub(crate) fn begin_conversation(&mut self, conversation: Context, files: ContextFiles) -> Result<()> {
         self.ready.agent.reset(conversation).map_err(Failure::from)?;
         self.ready.context = files;
-        self.pending.clear();
+        drop(self.pending.take());
         Ok(())
     }
 

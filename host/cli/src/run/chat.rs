@@ -20,6 +20,7 @@ use crate::run::loops::Loops;
 use crate::run::mcp_command;
 use crate::run::notices::Notices;
 use crate::run::own_commands::{self, COMMANDS};
+use crate::run::pending::Pending;
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
@@ -42,7 +43,7 @@ pub(crate) struct Chat<'a> {
     pub(crate) ready: Ready,
     pub(crate) voice: Voice,
     /// Messages that the model gets with the next prompt: the user's own shell commands.
-    pub(crate) pending: Vec<Message>,
+    pub(crate) pending: Pending,
 }
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
@@ -54,8 +55,13 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
     ready.info.offer(COMMANDS.to_vec());
-    let mut chat =
-        Chat { base, args, ready, voice: Voice::Lines { style: Style::of_stdout(), detail }, pending: Vec::new() };
+    let mut chat = Chat {
+        base,
+        args,
+        ready,
+        voice: Voice::Lines { style: Style::of_stdout(), detail },
+        pending: Pending::default(),
+    };
     chat.greet();
     chat.show_session();
     if let Err(error) = &watch {
@@ -171,7 +177,7 @@ impl Chat<'_> {
         }
         if let Some(command) = ShellCommand::parse(line) {
             let (voice, session) = (self.voice.clone(), self.ready.session.id.clone());
-            self.pending.extend(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
+            self.pending.add(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
             return Next::default();
         }
         let of_hash = pinion_tui::of_hash(line);
@@ -235,7 +241,7 @@ impl Chat<'_> {
         let Some(prompt) = prompt else { return Vec::new() };
         let (message, problems) = with_images(self.base, &self.ready.info.model(), prompt);
         problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));
-        self.pending.drain(..).chain([message]).collect()
+        self.pending.take().into_iter().chain([message]).collect()
     }
 }
 

@@ -17,6 +17,7 @@ mod mcp_command;
 mod net_command;
 pub(crate) mod notices;
 mod own_commands;
+mod pending;
 mod plan;
 mod print;
 mod recall;

@@ -41,6 +41,7 @@ use crate::run::full::ui::{Connections, Ui, Work};
 use crate::run::images::Prompt;
 use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
+use crate::run::pending::Pending;
 use crate::run::voice::Voice;
 use pinion_plugin_runtime::Action as Effect;
 use pinion_tui::{Action, Input, Settings, Tone};
@@ -65,7 +66,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let watch = ready.runtime.watch(base.plugin_directories(args));
     notices.startup_is_over();
     ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
-    let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: Vec::new() };
+    let pending = Pending::default();
+    let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: pending.clone() };
     chat.show_session();
     greet(&chat, &said, &settings);
     if let Err(error) = &watch {
@@ -74,7 +76,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let events = chat.ready.agent.subscribe(CHANNEL);
     let (agent, runtime, info) = (chat.ready.agent.clone(), chat.ready.runtime.clone(), chat.ready.info.clone());
     let (drafts, draft) = Drafts::open(base, &chat.ready.session.id, args.continues());
-    let connections = Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices, drafts };
+    let connections =
+        Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices, drafts, pending };
     let opening = opening.map_or_else(|| Opening::new(base, settings), Ok)?;
     let mut ui = Ui::open(connections, opening, draft);
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;

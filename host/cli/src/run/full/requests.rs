@@ -8,10 +8,10 @@ use crate::run::full::editor::Editing;
 use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::ui::{Ui, Work};
 use crate::run::full::{clipboard, history, lists, sessions, themes};
+use crate::run::images::with_images;
 use crate::run::{aside, own_commands};
-use pinion_agent::Message;
 use pinion_tui::terminal;
-use pinion_tui::{Input, Pick, Request};
+use pinion_tui::{Input, Pick, Request, Tone};
 use std::time::Duration;
 
 /// Time for the work in progress and the terminal when the user quits.
@@ -39,7 +39,7 @@ impl Ui {
             Request::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
             Request::RenameSession { id, name } => self.sessions(move |base| sessions::rename(base, &id, &name)),
             Request::DeleteSession(id) => self.sessions(move |base| sessions::delete(base, &id)),
-            Request::Steer(text) => self.to.agent.steer(Message::user(text)),
+            Request::Steer(text) => self.steer(text),
             Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
                 if let Some((_, Open::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
@@ -83,6 +83,15 @@ impl Ui {
                 self.interrupt();
             }
         }
+    }
+
+    /// Adds a message to the run in progress, with its pictures and what waited for the next message.
+    fn steer(&mut self, text: String) {
+        let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text);
+        problems.into_iter().for_each(|problem| self.to.said.put(Input::Note(Tone::Warning, problem)));
+        let with_it = self.to.pending.take();
+        self.steered.extend(with_it.iter().cloned());
+        with_it.into_iter().chain([message]).for_each(|message| self.to.agent.steer(message));
     }
 
     /// Runs a command of pinion itself.

@@ -18,6 +18,7 @@ use crate::run::full::said::Said;
 use crate::run::full::themes::Look;
 use crate::run::full::{editor, history, lists};
 use crate::run::notices::Notices;
+use crate::run::pending::Pending;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
@@ -68,6 +69,7 @@ pub(super) struct Connections {
     pub(super) said: Arc<Said>,
     pub(super) notices: Arc<Notices>,
     pub(super) drafts: Drafts,
+    pub(super) pending: Pending,
 }
 
 /// The UI on the terminal.
@@ -87,6 +89,8 @@ pub(super) struct Ui {
     /// Ends the program if the work, or the terminal, does not let it end.
     pub(super) ending: Option<Ending>,
     is_changed: bool,
+    /// Messages that went with one that steers the run in progress.
+    pub(super) steered: Vec<Message>,
     /// Cancels side questions.
     pub(super) asides: CancellationToken,
     /// The completion of an argument that the user types.
@@ -114,6 +118,7 @@ impl Ui {
             is_quitting: false,
             ending: None,
             is_changed: true,
+            steered: Vec::new(),
             asides: CancellationToken::new(),
             completing: None,
             look,
@@ -173,7 +178,11 @@ impl Ui {
             Message::User(message) => message.content.iter().filter_map(Content::as_text).collect::<String>(),
             _ => String::new(),
         };
-        self.input(Input::Returned(late.iter().map(text).collect()));
+        // What went with a message waits for the next one, and is no text of the user.
+        let steered = std::mem::take(&mut self.steered);
+        let (with_it, own): (Vec<_>, Vec<_>) = late.into_iter().partition(|message| steered.contains(message));
+        self.to.pending.add(with_it);
+        self.input(Input::Returned(own.iter().map(text).collect()));
         self.input(Input::Finished);
     }
 

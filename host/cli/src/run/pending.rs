@@ -1,0 +1,18 @@
+//! Messages that the model gets with the next one of the user: the shell commands that the user ran.
+
+use pinion_agent::Message;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Messages that wait for the next one of the user, whether it begins a run or steers one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pending(Arc<Mutex<Vec<Message>>>);
+
+impl Pending {
+    pub(crate) fn add(&self, messages: impl IntoIterator<Item = Message>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
+    }
+
+    pub(crate) fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
