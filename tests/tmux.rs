@@ -236,11 +236,17 @@ fn paste_of_a_megabyte_is_a_chip_and_reaches_the_model() {
 
 #[test]
 fn lost_terminal_ends_the_program_and_keeps_the_session() {
-    for form in ["full", "inline"] {
+    // As `nohup` does, or a shell with `trap '' HUP`.
+    for (form, ignores_hangup) in [("full", false), ("full", true), ("inline", false)] {
         let pinion = Pinion::default();
         let replies =
             [say("first answer"), json!({ "calls": [{ "tool": "bash", "arguments": { "command": "true" } }] })];
-        let Some(tmux) = Tmux::start(&conversation(&pinion, form, &replies, &["go"]), SIZE) else { return };
+        let command = conversation(&pinion, form, &replies, &["go"]);
+        let mut ignoring = Command::new("env");
+        ignoring.arg("--ignore-signal=HUP").arg(command.get_program()).args(command.get_args());
+        ignoring.current_dir(pinion.workspace()).env_clear();
+        ignoring.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let Some(tmux) = Tmux::start(if ignores_hangup { &ignoring } else { &command }, SIZE) else { return };
         tmux.wait_for_text("first answer");
         tmux.types("run it\r");
         tmux.wait_for_text("[y] yes");

@@ -14,9 +14,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// Time after which a UI that has not handled its batch counts as busy.
-const BUSY: Duration = Duration::from_millis(100);
+pub(super) const BUSY: Duration = Duration::from_millis(100);
 /// Time for which the second Ctrl-C may wait for the UI. With [`BUSY`] and an exit that hangs, less than a second.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Maximum time between two Ctrl-C.
@@ -40,6 +41,28 @@ impl Batch {
         // The thread may have ended with the terminal.
         let _ = self.lent.send(());
     }
+}
+
+/// Returns a token that is cancelled when the terminal is lost. crossterm tries again and again to read from one that is, so
+/// that its reader never learns of it; a signal says so only if nobody ignores it.
+///
+/// # Errors
+/// The system refuses a thread.
+pub(super) fn lost() -> io::Result<CancellationToken> {
+    let lost = CancellationToken::new();
+    #[cfg(unix)]
+    {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let told = lost.clone();
+        let watch = move || {
+            let terminal = io::stdin();
+            // A hang-up is reported unasked.
+            while poll(&mut [PollFd::new(&terminal, PollFlags::empty())], None) == Err(rustix::io::Errno::INTR) {}
+            told.cancel();
+        };
+        std::thread::Builder::new().name("pinion-hangup".to_owned()).spawn(watch)?;
+    }
+    Ok(lost)
 }
 
 /// Something for which a UI waits while something works.

@@ -16,6 +16,7 @@ use pinion_tui::{App, Facts, Input, Settings, Tone};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Bytes at the end of a session that are shown first. A session that is not four times as long opens as quickly.
 const END: u64 = 256 << 10;
@@ -25,6 +26,7 @@ pub(super) struct Opening {
     pub(super) app: App,
     pub(super) canvas: Canvas,
     pub(super) batches: mpsc::Receiver<Batch>,
+    pub(super) lost: CancellationToken,
     pub(super) started: Instant,
 }
 
@@ -38,7 +40,8 @@ impl Opening {
         let keys = settings.keys.clone();
         let canvas = Canvas::open(base, settings.is_inline)?;
         keyboard::start(keys, deliver).map_err(unusable)?;
-        Ok(Self { app: App::new(settings), canvas, batches, started: Instant::now() })
+        let lost = keyboard::lost().map_err(unusable)?;
+        Ok(Self { app: App::new(settings), canvas, batches, lost, started: Instant::now() })
     }
 
     /// Takes the terminal and shows the end of the session to continue, if that is a long one. The inline form prints what it

@@ -11,7 +11,7 @@ use crate::model::{Lacking, Place, key_in};
 use crate::output::{note, text};
 use crate::process::browser::open_browser;
 use crate::run::full::canvas::{Canvas, unusable};
-use crate::run::full::themes;
+use crate::run::full::{keyboard, themes};
 use pinion_tui::terminal;
 use pinion_tui::{Choice, Setup, SetupRequest};
 use secrecy::SecretString;
@@ -19,6 +19,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Time between two looks at a login.
@@ -36,7 +37,8 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
         Lacking::Any => setup,
         Lacking::Of(info) => setup.for_provider(info.name),
     };
-    let mut shown = Shown { setup, canvas: Canvas::open(base, false)?, login: None };
+    let lost = keyboard::lost().map_err(unusable)?;
+    let mut shown = Shown { setup, canvas: Canvas::open(base, false)?, lost, login: None };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));
@@ -73,6 +75,8 @@ fn place(base: &Base) -> String {
 struct Shown {
     setup: Setup,
     canvas: Canvas,
+    /// Cancelled when the terminal is lost.
+    lost: CancellationToken,
     login: Option<Login>,
 }
 
@@ -95,8 +99,13 @@ impl Shown {
                 true => terminal::read_inputs_within(LOOK),
                 false => terminal::read_inputs(),
             });
+            let read = tokio::select! {
+                biased;
+                () = self.lost.cancelled() => return Err(Failure::failed("the terminal is gone")),
+                read = read => read.map_err(|error| unusable(io::Error::other(error)))?.map_err(unusable)?,
+            };
             let mut stored = None;
-            for event in read.await.map_err(|error| unusable(io::Error::other(error)))?.map_err(unusable)? {
+            for event in read {
                 if let crossterm::event::Event::Resize(columns, rows) = event {
                     self.canvas.resize(columns, rows);
                 }

@@ -37,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 /// Least time between two frames that no key caused. Text that streams reads as well at 30 frames a second as at 60, which take
 /// twice the processor time.
 const FRAME: Duration = Duration::from_millis(33);
+/// Time for an orderly end after the terminal was lost.
+const LOST: Duration = Duration::from_secs(2);
 /// Items of the transcript that remain on the main screen.
 const PRINTED_ITEMS: usize = 1_000;
 /// Most events that are applied before the next frame.
@@ -78,6 +80,8 @@ pub(super) struct Ui {
     app: App,
     pub(super) canvas: Canvas,
     batches: mpsc::Receiver<Batch>,
+    /// Cancelled when the terminal is lost.
+    lost: CancellationToken,
     /// The question on the screen, and the way back for its answer.
     pub(super) open: Option<(u64, Open)>,
     /// The external editor, which has the terminal.
@@ -104,12 +108,13 @@ impl Ui {
     /// Connects the UI with its conversation.
     pub(super) fn open(to: Connections, opening: Opening, draft: Draft) -> Self {
         let (light, look) = (Light::new(to.said.clone()), Look::configured(&to.base));
-        let Opening { app, canvas, batches, started } = opening;
+        let Opening { app, canvas, batches, lost, started } = opening;
         let mut ui = Self {
             to,
             app,
             canvas,
             batches,
+            lost,
             open: None,
             editing: None,
             started,
@@ -243,6 +248,7 @@ impl Ui {
         // Keys come first, and events last: there may always be more.
         tokio::select! {
             biased;
+            () = self.lost.cancelled() => self.batch(None),
             batch = self.batches.recv() => self.batch(batch),
             edited = editor::ended(&mut self.editing), if !is_shown => self.edited(edited),
             // A question that arrives behind the editor waits, so that no key meant for the editor answers it.
@@ -325,8 +331,11 @@ impl Ui {
     }
 
     fn batch(&mut self, batch: Option<Batch>) -> Result<()> {
-        let lost = || Failure::failed("the terminal is gone");
-        let mut batch = batch.ok_or_else(lost)?;
+        let Some(mut batch) = batch else {
+            // Whatever has begun may take its time, and nobody is there to wait for it.
+            self.ending.get_or_insert_with(|| signals::end_after(LOST));
+            return Err(Failure::failed("the terminal is gone"));
+        };
         if let Some(theme) = batch.background.take().and_then(|background| self.look.learn(background)) {
             self.input(Input::Theme(theme));
         }
