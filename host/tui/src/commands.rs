@@ -14,6 +14,7 @@ pub struct UiCommand {
 /// The slash commands of the UI.
 pub const COMMANDS: &[UiCommand] = &[
     UiCommand { name: "copy", hint: "[n]", description: "Copy the last answer, or the n-th last one" },
+    UiCommand { name: "editor", hint: "[text]", description: "Write a message in the external editor" },
     UiCommand { name: "execute", hint: "<file>", description: "Execute a plan in a new session" },
     UiCommand { name: "keys", hint: "", description: "Show the keys" },
     UiCommand { name: "plan", hint: "[task]", description: "Write a plan for a task, or turn plan mode on or off" },

@@ -73,8 +73,8 @@ pub enum Input {
         /// Its last messages.
         text: String,
     },
-    /// The message as the external editor left it; `None` if it failed.
-    Edited(Option<String>),
+    /// The message as the external editor left it, or the reason why there is none.
+    Edited(Result<String, String>),
     /// Earlier messages of the user, oldest first.
     History(Vec<String>),
     /// The parts of the code that [`App::unlit`](crate::App::unlit) returned.

@@ -21,6 +21,7 @@ impl App {
                 Ok(number) if number > 0 => self.copy_answer(number, now),
                 _ => self.hint("`/copy` takes the number of an answer, 1 for the last one", now),
             },
+            ("editor", text) => self.requests.push(Request::Edit(text.to_owned())),
             ("keys", _) => {
                 let help = self.settings.keys.help();
                 self.page(&help);

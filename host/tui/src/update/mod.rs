@@ -214,9 +214,13 @@ impl App {
             }
             Input::Choices(pick, choices) => self.offer(pick, choices, now),
             Input::Plan { file, text } => self.plan(file, text, now),
-            Input::Edited(text) if self.plan_edited(text.as_deref(), now) => {}
-            Input::Edited(Some(text)) => self.composer.set(text.trim_end_matches('\n')),
-            Input::Edited(None) => self.hint("the editor failed", now),
+            Input::Edited(Ok(text)) if self.plan_edited(Some(&text)) => {}
+            Input::Edited(Ok(text)) => self.composer.set(text.trim_end_matches('\n')),
+            Input::Edited(Err(problem)) => {
+                self.plan_edited(None);
+                self.transcript.note(Tone::Error, problem);
+                self.transcript.follow();
+            }
             Input::History(messages) => self.composer.set_history(messages),
             Input::Highlighted(block) => self.transcript.highlighted(block),
             Input::Theme(theme) => {

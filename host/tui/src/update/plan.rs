@@ -139,16 +139,13 @@ impl App {
         }
     }
 
-    /// Takes a plan back from the external editor. Returns `false` if it edited something else.
-    pub(super) fn plan_edited(&mut self, text: Option<&str>, now: Duration) -> bool {
+    /// Takes a plan back from the external editor, unless that failed. Returns `false` if it edited something else.
+    pub(super) fn plan_edited(&mut self, text: Option<&str>) -> bool {
         if !std::mem::take(&mut self.planning.is_edited) {
             return false;
         }
-        match (text, &self.planning.file) {
-            (Some(text), Some(file)) => {
-                self.requests.push(Request::SavePlan { file: file.clone(), text: text.to_owned() });
-            }
-            _ => self.hint("the editor failed", now),
+        if let Some((text, file)) = text.zip(self.planning.file.clone()) {
+            self.requests.push(Request::SavePlan { file, text: text.to_owned() });
         }
         true
     }

@@ -182,3 +182,17 @@ fn pasted_block_says_how_it_can_be_seen() {
     ui.key(KeyCode::Tab);
     assert!(ui.screen().ends_with("more than 64 kB; ctrl+g edits it"), "{}", ui.screen());
 }
+
+#[test]
+fn failure_of_the_editor_is_explained_and_the_message_stays() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("half");
+    assert_eq!(ui.ctrl('g'), [Request::Edit("half".into())]);
+    ui.input(Input::Edited(Err("could not run the editor `x`: not found".into())));
+    let screen = ui.screen();
+    assert!(screen.contains("could not run the editor `x`: not found") && screen.contains("› half"), "{screen}");
+    ui.ctrl('u');
+    assert_eq!(requested(&mut ui, "/editor two words"), [Request::Edit("two words".into())]);
+    ui.input(Input::Edited(Ok("two lines\nof text\n".into())));
+    assert!(ui.screen().contains("› two lines\n  of text\n"), "{}", ui.screen());
+}

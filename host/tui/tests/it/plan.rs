@@ -89,7 +89,7 @@ fn plan_is_edited_and_shown_again() {
     let Some(Request::Edit(text)) = last(ui.key(KeyCode::Enter)) else { panic!("no editor") };
     let text = text.replace("sign", "operator");
     let saved = Request::SavePlan { file: FILE.into(), text: text.clone() };
-    assert_eq!(ui.input(Input::Edited(Some(text))), [saved]);
+    assert_eq!(ui.input(Input::Edited(Ok(text))), [saved]);
     assert!(ui.screen().contains("\n›"), "{}", ui.screen());
 }
 

@@ -137,7 +137,6 @@ impl Ui {
 
     /// Lets the user edit a message in another program, which has the terminal meanwhile. The work in progress continues.
     fn edit(&mut self, text: String) {
-        self.canvas.leave();
-        self.editing = Some(Editing::start(text));
+        self.editing = Some(Editing::new(text, self.look.answer_until()));
     }
 }

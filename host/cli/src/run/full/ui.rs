@@ -26,7 +26,6 @@ use pinion_tui::terminal;
 use pinion_tui::{App, Facts, Input, Tone};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -146,7 +145,7 @@ impl Ui {
             let Ok(Some(batch)) = timeout_at(until, self.batches.recv()).await else { break };
             batch.background.and_then(|background| self.look.learn(background));
         }
-        if self.editing.take().is_some() {
+        if self.editing.take().is_some_and(|editing| editing.is_running()) {
             // The editor was killed, and may leave the terminal in any mode.
             signals::restore_terminal();
         }
@@ -233,7 +232,7 @@ impl Ui {
 
     /// Draws if necessary, then waits for something to happen and applies it. Can be dropped while it waits.
     async fn step(&mut self) -> Result<()> {
-        let is_shown = self.editing.is_none();
+        let is_shown = !self.editing.as_ref().is_some_and(Editing::is_running);
         if is_shown && has_left() {
             self.canvas.enter()?;
             self.is_changed = true;
@@ -250,9 +249,9 @@ impl Ui {
             biased;
             () = self.lost.cancelled() => self.batch(None),
             batch = self.batches.recv() => self.batch(batch),
-            edited = editor::ended(&mut self.editing), if !is_shown => self.edited(edited),
+            step = editor::next(&mut self.editing), if self.editing.is_some() => self.edit_on(step),
             // A question that arrives behind the editor waits, so that no key meant for the editor answers it.
-            asked = self.to.asked.recv(), if is_shown && self.open.is_none() => {
+            asked = self.to.asked.recv(), if self.editing.is_none() && self.open.is_none() => {
                 match asked {
                     Some(Asked::Call(question, answer)) => {
                         self.open = Some((question.id, Open::Call(answer)));
@@ -375,12 +374,21 @@ impl Ui {
         }
     }
 
-    /// Takes the terminal back from the editor, and handles the keys that were pressed before it started.
-    fn edited(&mut self, (edited, rest): (io::Result<String>, Option<Batch>)) -> Result<()> {
-        self.editing = None;
-        self.reenter();
-        self.input(Input::Edited(edited.ok()));
-        rest.map_or(Ok(()), |rest| self.batch(Some(rest)))
+    /// Lends the terminal to the editor, or takes it back and handles the keys that were pressed before it started.
+    fn edit_on(&mut self, step: editor::Step) -> Result<()> {
+        match step {
+            editor::Step::Starts => {
+                self.canvas.leave();
+                self.editing.iter_mut().for_each(Editing::start);
+                Ok(())
+            }
+            editor::Step::Ended(edited, rest) => {
+                self.editing = None;
+                self.reenter();
+                self.input(Input::Edited(edited));
+                rest.map_or(Ok(()), |rest| self.batch(Some(rest)))
+            }
+        }
     }
 
     /// Takes the terminal again. Reports a failure.
