@@ -1,6 +1,6 @@
-//! Input in the full-screen UI: what takes effect in the middle of a run.
+//! Input in the full-screen UI: what takes effect in the middle of a run, lists of sessions, and the external editor.
 
-use pinion_tests::{Pinion, Terminal, say};
+use pinion_tests::{Pinion, Terminal, say, wait_until};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -77,4 +77,62 @@ fn own_command_changes_the_mode_while_the_agent_works() {
     terminal.wait_for("finished");
     assert!(!pinion.workspace().join("asked").exists());
     assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn session_that_is_deleted_in_the_list_leaves_nothing_behind() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("finished")]);
+    let replay = ["--replay", script.to_str().unwrap()];
+    assert_eq!(pinion.run(["-p", replay[0], replay[1], "to be deleted"]).code, Some(0));
+    assert_eq!(pinion.run(["-p", replay[0], replay[1], "to be kept"]).code, Some(0));
+    let session = std::fs::read_dir(pinion.home().join("sessions")).unwrap().next().unwrap().unwrap().path();
+    let of = |words: &str| {
+        let files = std::fs::read_dir(&session).unwrap().map(|file| file.unwrap().path());
+        let found =
+            files.filter(|file| file.is_file()).find(|file| std::fs::read_to_string(file).unwrap().contains(words));
+        let name = found.unwrap().file_stem().unwrap().to_str().unwrap().to_owned();
+        name.rsplit_once('_').unwrap().1.to_owned()
+    };
+    let output = |id: &str| pinion.home().join("cache/output").join(id);
+    let (deleted, kept) = (output(&of("to be deleted")), output(&of("to be kept")));
+    for directory in [&deleted, &kept] {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("1.txt"), "long output").unwrap();
+    }
+    let mut terminal = Terminal::start(&pinion.default_command(replay), SIZE, "");
+    terminal.wait_for("lists commands");
+    terminal.keys("\x1bs");
+    terminal.wait_for("sessions 2 of 2");
+    terminal.keys("deleted\x18");
+    terminal.wait_for("ctrl+x again deletes");
+    terminal.keys("\x18");
+    wait_until("the output is gone", || !deleted.exists());
+    assert!(kept.exists());
+    terminal.wait_for("0 of 1");
+    terminal.keys("\x03");
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn session_of_another_directory_is_continued_in_a_copy() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("words from elsewhere")]);
+    let replay = ["--replay", script.to_str().unwrap()];
+    let other = pinion.workspace().join("../other place");
+    std::fs::create_dir(&other).unwrap();
+    assert_eq!(pinion.run(["-C", other.to_str().unwrap(), "-p", replay[0], replay[1], "begun there"]).code, Some(0));
+    let mut terminal = Terminal::start(&pinion.default_command(replay), SIZE, "");
+    terminal.wait_for("lists commands");
+    // There is none here, so those of all directories are listed.
+    terminal.keys("\x1bs");
+    terminal.wait_for("sessions of all directories 1 of 1");
+    terminal.keys("\x1bc");
+    terminal.wait_for("copied `cd '");
+    terminal.keys("\r");
+    terminal.wait_for("words from elsewhere");
+    terminal.wait_for("this is a copy, because the session belongs to");
+    assert_eq!(terminal.exit().0, Some(0));
+    let listed = |directory: &str| pinion.run(["-C", directory, "session", "list"]).stdout.lines().count();
+    assert_eq!((listed("."), listed(other.to_str().unwrap())), (1, 1));
 }

@@ -66,6 +66,10 @@ pub enum Input {
     Files(Arc<Vec<String>>),
     /// The entries of a list that was requested.
     Choices(Pick, Vec<Choice>),
+    /// The entries of a list after a change, for the list on the screen.
+    Relisted(Pick, Vec<Choice>),
+    /// A remark about the list on the screen.
+    ListNotice(String),
     /// Text about a session in the list.
     Preview {
         /// Id of the session.
@@ -154,15 +158,24 @@ pub enum Request {
     Resume(String),
     /// Continue in a copy of the session with this id. Made like [`Request::Submit`].
     Fork(String),
-    /// Delete the session with this id, and list the sessions again.
-    DeleteSession(String),
-    /// Name the session with this id, and list the sessions again. An empty name removes the one that it has.
+    /// Delete a session, and list the sessions again.
+    DeleteSession {
+        /// Id of the session.
+        id: String,
+        /// The list on the screen.
+        list: Pick,
+    },
+    /// Name a session, and list the sessions again. An empty name removes the one that it has.
     RenameSession {
         /// Id of the session.
         id: String,
         /// Its new name.
         name: String,
+        /// The list on the screen.
+        list: Pick,
     },
+    /// Copy the command that continues the session with this id in its own directory.
+    CopyCommand(String),
     /// Describe the session with this id.
     Preview(String),
     /// Add a message to the run in progress.

@@ -40,7 +40,7 @@ actions! {
     Plan "plan" [];
     /// Search the messages that were sent
     History "history" ["ctrl+r"];
-    /// List commands
+    /// List commands, and what keys do
     Palette "palette" ["ctrl+p"];
     /// Choose a model
     Models "models" ["alt+m"];
@@ -143,11 +143,10 @@ impl KeyMap {
     /// # Errors
     /// Returns the name of the action or of the key that is unknown.
     pub fn set<'a>(&mut self, action: &str, keys: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
-        let known = ACTIONS.iter().find(|(_, name, ..)| *name == action);
-        let (action, ..) = known.ok_or_else(|| format!("no action `{action}`"))?;
-        self.0.retain(|_, other| other != action);
+        let action = Self::action_of(action).ok_or_else(|| format!("no action `{action}`"))?;
+        self.0.retain(|_, other| *other != action);
         for key in keys {
-            self.0.insert(parse(key).ok_or_else(|| format!("no key `{key}`"))?, *action);
+            self.0.insert(parse(key).ok_or_else(|| format!("no key `{key}`"))?, action);
         }
         Ok(())
     }
@@ -205,13 +204,26 @@ impl KeyMap {
         self.shown(action).map(|key| format!("{separator}{key} {does}")).unwrap_or_default()
     }
 
+    /// Returns the actions with their names, descriptions and keys.
+    pub(crate) fn actions(&self) -> impl Iterator<Item = (&'static str, &'static str, Vec<String>)> {
+        let described = |(action, name, description, defaults): &(Action, &'static str, &'static str, &[&str])| {
+            (*name, description.trim(), self.names(*action, defaults))
+        };
+        ACTIONS.iter().map(described)
+    }
+
+    /// Returns the action of a name.
+    pub(crate) fn action_of(name: &str) -> Option<Action> {
+        ACTIONS.iter().find(|(_, known, ..)| *known == name).map(|(action, ..)| *action)
+    }
+
     /// Returns a Markdown table of the keys, with the names that the config has for actions.
     pub(crate) fn help(&self) -> String {
         let mut help = "| key | action | name |\n|---|---|---|\n".to_owned();
-        for (action, name, description, defaults) in ACTIONS {
-            let keys = self.names(*action, defaults).join(", ").replace('|', "\\|");
+        for (name, description, keys) in self.actions() {
+            let keys = keys.join(", ").replace('|', "\\|");
             let keys = if keys.is_empty() { "none" } else { &keys };
-            help.push_str(&format!("| {keys} | {} | {name} |\n", description.trim()));
+            help.push_str(&format!("| {keys} | {description} | {name} |\n"));
         }
         help + "\nType `/` for commands, `@` for files, and `!` for a shell command, which the model learns of with your next \
                 message (`!!` keeps it to yourself). Enter on an empty line sends the first queued message at once."

@@ -268,23 +268,29 @@ fn delete(base: &Base, directory: &SessionDirectory, ids: &[String], yes: bool) 
         return Ok(());
     }
     for path in &paths {
-        let transcript = Transcript::open(path).ok();
-        let children = descendants(directory, path);
-        directory.delete(path).map_err(Failure::from)?;
-        if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
-            let failed =
-                |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
-            crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
-            let failed = |error: io::Error| Failure::failed("could not delete the values of plugins").because(error);
-            for id in children.iter().chain([&header.id]) {
-                base.plugin_storage().remove_session(id).map_err(failed)?;
-            }
-        }
-        let header = transcript.as_ref().and_then(Transcript::header);
-        let name = header.map_or_else(|| path.display().to_string(), |header| short_id(&header.id).to_owned());
-        note(&text!("deleted session {}", name));
+        note(&text!("deleted session {}", delete_whole(base, path)?));
     }
     Ok(())
+}
+
+/// Deletes a session and those of its sub-agents, with the long output of its programs and the values of plugins. Returns its
+/// name for people.
+///
+/// # Errors
+/// A process has the session, or the system refuses.
+pub(crate) fn delete_whole(base: &Base, path: &Path) -> Result<String> {
+    let directory = SessionDirectory::new(base.paths.sessions());
+    let transcript = Transcript::open(path).ok();
+    let children = descendants(&directory, path);
+    directory.delete(path).map_err(Failure::from)?;
+    let Some(header) = transcript.as_ref().and_then(Transcript::header) else { return Ok(path.display().to_string()) };
+    let failed = |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
+    crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
+    let failed = |error: io::Error| Failure::failed("could not delete the values of plugins").because(error);
+    for id in children.iter().chain([&header.id]) {
+        base.plugin_storage().remove_session(id).map_err(failed)?;
+    }
+    Ok(short_id(&header.id).to_owned())
 }
 
 /// Returns the ids of the sessions of sub-agents, at any depth. Those that cannot be read are left out.

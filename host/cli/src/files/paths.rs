@@ -156,6 +156,16 @@ impl Paths {
     }
 }
 
+/// Returns a directory as people write it: below `~` if it is there.
+pub(crate) fn shown_directory(directory: &Path) -> String {
+    let below_home = home().and_then(|home| directory.strip_prefix(home).ok().map(Path::to_owned));
+    match below_home {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => directory.display().to_string(),
+    }
+}
+
 /// Returns the user's home directory without links, if there is one.
 pub(crate) fn home() -> Option<PathBuf> {
     let home = env::home_dir().filter(|home| home.is_absolute())?;

@@ -2,12 +2,13 @@
 
 use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
+use crate::files::paths::shown_directory;
 use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::prompt::context::Context as ContextFiles;
 use crate::run::chat::Chat;
 use crate::run::images::Prompt;
-use crate::run::session::{OpenSession, fork};
+use crate::run::session::{OpenSession, fork, here};
 use crate::run::{aside, own_commands};
 use pinion_agent::Context;
 use pinion_mcp::serve::OWN_CONTENT;
@@ -114,9 +115,13 @@ impl Chat<'_> {
             self.say(&text!("sessions of this directory (resume one by a prefix of its ID):\n{}", lines));
             return Ok(());
         };
-        let path = directory.find(id).map_err(Failure::from)?;
+        let (path, elsewhere) = here(self.base, id)?;
         let session = OpenSession::resumed(&path, &self.base.workspace)?;
-        self.switch(session, "resumed session")
+        let Some(elsewhere) = elsewhere else { return self.switch(session, "resumed session") };
+        self.switch(session, "forked session")?;
+        let shown = shown_directory(&elsewhere);
+        self.say(&text!("this is a copy, because the session belongs to {}", shown));
+        Ok(())
     }
 
     fn fork(&mut self) -> Result<()> {
@@ -128,10 +133,14 @@ impl Chat<'_> {
 
     /// Continues in a copy of a session. Reports a failure.
     pub(crate) async fn fork_of(&mut self, id: &str) -> Next {
-        let directory = SessionDirectory::new(self.base.paths.sessions());
-        let forked = directory.find(id).and_then(|path| directory.fork(&path, None, &self.base.workspace));
-        let opened = forked.map_err(Failure::from).and_then(|path| OpenSession::resumed(&path, &self.base.workspace));
-        if let Err(failure) = opened.and_then(|session| self.switch(session, "forked session")) {
+        let mut forked = || {
+            let path = match here(self.base, id)? {
+                (path, None) => fork(self.base, &path, None)?,
+                (copy, Some(_)) => copy,
+            };
+            self.switch(OpenSession::resumed(&path, &self.base.workspace)?, "forked session")
+        };
+        if let Err(failure) = forked() {
             self.say(&text!("! {}", failure));
         }
         Next::default()

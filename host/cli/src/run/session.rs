@@ -177,7 +177,28 @@ impl Drop for UnkeptValues {
 /// the new session.
 pub(crate) fn fork(base: &Base, source: &Path, at: Option<EntryId>) -> Result<PathBuf> {
     let directory = SessionDirectory::new(base.paths.sessions());
-    let forked = directory.fork(source, at, &base.workspace).map_err(Failure::from)?;
+    with_values(base, directory.fork(source, at, &base.workspace).map_err(Failure::from)?)
+}
+
+/// Returns a session to continue in this workspace, which is a copy of one that belongs to another, and the directory of that:
+/// a session keeps its workspace, to which its checkpoints and grants belong.
+///
+/// # Errors
+/// There is no such session, or the copy cannot be written.
+pub(crate) fn here(base: &Base, id: &str) -> Result<(PathBuf, Option<PathBuf>)> {
+    let directory = SessionDirectory::new(base.paths.sessions());
+    let path = directory.find(id).map_err(Failure::from)?;
+    match directory.workspace_of(&path).map_err(Failure::from)?.filter(|workspace| *workspace != base.workspace) {
+        None => Ok((path, None)),
+        Some(elsewhere) => {
+            let copy = directory.fork_into(&path, &base.workspace).map_err(Failure::from)?;
+            Ok((with_values(base, copy)?, Some(elsewhere)))
+        }
+    }
+}
+
+/// Copies the values of plugins to a session that was copied. Returns its file.
+fn with_values(base: &Base, forked: PathBuf) -> Result<PathBuf> {
     let transcript = Transcript::open(&forked).map_err(Failure::from)?;
     if let Some(header) = transcript.header()
         && let Some(origin) = &header.forked_from

@@ -138,6 +138,12 @@ impl Composer {
         self.changed();
     }
 
+    /// Inserts text at the beginning, and puts the cursor behind it.
+    pub(crate) fn insert_first(&mut self, text: &str) {
+        self.buffer.splice(0..0, &plain(text));
+        self.changed();
+    }
+
     /// Replaces the text before the cursor that begins at `start`, for a completion.
     pub(crate) fn complete(&mut self, start: usize, text: &str) {
         self.buffer.splice(start..self.buffer.cursor(), &plain(text));

@@ -36,8 +36,10 @@ pub struct Choice {
 pub enum Pick {
     /// Models that can be used.
     Model,
-    /// Sessions that can be resumed.
+    /// Sessions of the directory.
     Session,
+    /// Sessions of all directories.
+    AllSessions,
     /// Slash commands and actions of the UI.
     Palette,
     /// Earlier messages of the user.
@@ -53,10 +55,15 @@ pub enum Pick {
 }
 
 impl Pick {
+    pub(crate) fn is_sessions(self) -> bool {
+        matches!(self, Self::Session | Self::AllSessions)
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::Model => "models",
             Self::Session => "sessions",
+            Self::AllSessions => "sessions of all directories",
             Self::Palette => "commands",
             Self::History => "history",
             Self::Plan => "plan",
@@ -79,6 +86,8 @@ pub(crate) struct Picker {
     name: Option<Composer>,
     /// The key that deletes was pressed once.
     is_deleting: bool,
+    /// Value of the choice that is in use.
+    current: Option<String>,
     /// A remark in place of the keys, until the next key.
     notice: Option<Cow<'static, str>>,
     /// Value of a choice, and text about it.
@@ -97,6 +106,10 @@ pub(crate) enum Picked {
     Fork(String),
     Delete(String),
     Rename(String, String),
+    /// Copy the command that continues the session with this id.
+    Copy(String),
+    /// List the sessions of the directory instead of all, or the other way round.
+    Scope,
     /// Change the queue.
     Queued(u64, OfQueue),
 }
@@ -121,6 +134,7 @@ impl Picker {
             selected: 0,
             name: None,
             is_deleting: false,
+            current: None,
             notice: None,
             preview: None,
             quiet_since: None,
@@ -172,8 +186,25 @@ impl Picker {
     }
 
     fn search(&mut self) {
-        self.matches = filter(self.query.text(), self.choices.iter().map(|choice| choice.label.as_str()), MAX_MATCHES);
+        let query = self.query.text();
+        self.matches = filter(query, self.choices.iter().map(|choice| choice.label.as_str()), MAX_MATCHES);
+        if self.pick.is_sessions() && !query.is_empty() {
+            // Their directories and ids are found as they are written.
+            let is_other = |at: &usize| self.choices[*at].detail.contains(query) && !self.matches.contains(at);
+            let others: Vec<usize> = (0..self.choices.len()).filter(is_other).collect();
+            self.matches.extend(others);
+        }
         self.selected = 0;
+    }
+
+    /// Marks the choice with this value, which is in use, and selects it in a list that has just opened.
+    pub(crate) fn mark(&mut self, value: &str, mark: &str) {
+        let Some(at) = self.choices.iter().position(|choice| choice.value == value) else { return };
+        let choice = &mut self.choices[at];
+        choice.detail = format!("{mark} · {}", choice.detail);
+        if self.current.replace(value.to_owned()).is_none() && self.query.is_empty() {
+            self.selected = self.matches.iter().position(|place| *place == at).unwrap_or(self.selected);
+        }
     }
 
     pub(crate) fn paste(&mut self, text: &str, now: Duration) {
@@ -194,7 +225,7 @@ impl Picker {
 
     /// Returns the value of the selected choice if its preview is missing.
     pub(crate) fn lacks_preview(&self) -> Option<&str> {
-        let value = self.choice().filter(|_| self.pick == Pick::Session)?.value.as_str();
+        let value = self.choice().filter(|_| self.pick.is_sessions())?.value.as_str();
         Some(value).filter(|value| self.preview.as_ref().is_none_or(|(known, _)| known != value))
     }
 
@@ -223,6 +254,10 @@ impl Picker {
                 self.name = Some(line);
             }
             (KeyCode::Char('f'), KeyModifiers::CONTROL) => return Some(Picked::Fork(id)),
+            (KeyCode::Char('c'), KeyModifiers::ALT) => return Some(Picked::Copy(id)),
+            (KeyCode::Char('x'), KeyModifiers::CONTROL) if self.current.as_ref() == Some(&id) => {
+                self.set_notice("this is the conversation; `/new` begins another one first");
+            }
             (KeyCode::Char('x'), KeyModifiers::CONTROL) if was_deleting => return Some(Picked::Delete(id)),
             (KeyCode::Char('x'), KeyModifiers::CONTROL) => self.is_deleting = true,
             _ => return None,
@@ -249,7 +284,8 @@ impl Picker {
         }
         self.notice = None;
         let of_pick = match self.pick {
-            Pick::Session => self.session_key(key, action),
+            Pick::Session | Pick::AllSessions if is_scope(key) && self.name.is_none() => Some(Picked::Scope),
+            Pick::Session | Pick::AllSessions => self.session_key(key, action),
             Pick::Queue => self.queue_key(key),
             _ => None,
         };
@@ -338,11 +374,22 @@ impl Picker {
     /// Names the keys that act on the selected choice.
     fn keys(&self) -> Option<&'static str> {
         match self.pick {
-            Pick::Session => Some("enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes"),
+            Pick::Session => Some(
+                "enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes · ctrl+a lists those of all directories",
+            ),
+            Pick::AllSessions => Some(
+                "enter resumes, elsewhere in a copy · ctrl+f forks · ctrl+r renames · ctrl+x deletes · \
+                 alt+c copies the command · ctrl+a lists those of this directory",
+            ),
             Pick::Queue => Some("enter edits · ctrl+s sends now · ctrl+x removes · ctrl+↑ and ctrl+↓ move"),
             _ => None,
         }
     }
+}
+
+/// Returns whether a key switches between the sessions of the directory and all.
+fn is_scope(key: KeyEvent) -> bool {
+    (key.code, key.modifiers) == (KeyCode::Char('a'), KeyModifiers::CONTROL)
 }
 
 /// Draws entries in two columns, with the selected one among at most `height` rows.

@@ -70,7 +70,7 @@ impl App {
             return;
         }
         match action {
-            Some(action) => self.act(action, key, now),
+            Some(action) => self.act(action, now),
             None => self.typed(key),
         }
     }
@@ -99,7 +99,7 @@ impl App {
         }
     }
 
-    fn act(&mut self, action: Action, key: KeyEvent, now: Duration) {
+    pub(super) fn act(&mut self, action: Action, now: Duration) {
         if self.scroll(Some(action), now) || self.composer.act(action) {
             return;
         }
@@ -149,7 +149,7 @@ impl App {
             Action::Up if self.composer.is_empty() && !self.queue.is_empty() => self.unqueue(now),
             Action::Up => drop(self.composer.up()),
             Action::Down => drop(self.composer.down()),
-            _ => self.typed(key),
+            _ => {}
         }
     }
 

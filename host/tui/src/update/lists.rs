@@ -2,14 +2,53 @@
 
 use crate::dialog::picker::{Choice, Pick, Picked, Picker};
 use crate::input::Request;
+use crate::keys::KeyMap;
 use crate::update::App;
 use std::time::Duration;
 
+/// Beginning of the values of actions among commands.
+const ACTION: &str = "action:";
+/// The remark about a choice that has to wait.
+const BUSY: &str = "wait for the agent, or interrupt it";
+
 impl App {
+    /// Opens a list, or shows another scope of the one on the screen. A directory without sessions is no reason to list none.
     pub(super) fn offer(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
-        match choices.is_empty() {
-            true => self.hint("nothing to choose from", now),
-            false => self.picker = Some(Picker::new(pick, choices)),
+        let other_scope = self.picker.as_mut().filter(|picker| picker.pick.is_sessions() && pick.is_sessions());
+        if let Some(picker) = other_scope {
+            picker.pick = pick;
+            picker.replace(choices);
+        } else if choices.is_empty() && pick == Pick::Session {
+            return self.requests.push(Request::List(Pick::AllSessions));
+        } else if choices.is_empty() {
+            return self.hint("nothing to choose from", now);
+        } else {
+            self.picker = Some(Picker::new(pick, choices));
+        }
+        let facts = &self.status.facts;
+        let (current, mark) = match pick {
+            Pick::Session | Pick::AllSessions => (&facts.session, "this conversation"),
+            _ => (&facts.model, "in use"),
+        };
+        self.picker.iter_mut().for_each(|picker| picker.mark(current, mark));
+    }
+
+    /// Takes the changed entries of a list over, unless it was closed meanwhile.
+    pub(super) fn relist(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
+        let Some(picker) = self.picker.as_mut().filter(|picker| picker.pick == pick) else { return };
+        if picker.replace(choices) {
+            picker.mark(&self.status.facts.session, "this conversation");
+        } else {
+            self.picker = None;
+            self.hint("no sessions are left", now);
+        }
+    }
+
+    /// Says something about the list on the screen.
+    pub(super) fn notice(&mut self, text: String, now: Duration) {
+        match &mut self.picker {
+            Some(picker) => picker.set_notice(text),
+            None => self.hint(text, now),
         }
     }
 
@@ -19,13 +58,19 @@ impl App {
         self.offer(Pick::History, choices, now);
     }
 
+    /// Lists commands, and what keys do.
     pub(super) fn palette(&mut self, now: Duration) {
-        let choices = self.commands.iter().map(|command| Choice {
+        let commands = self.commands.iter().map(|command| Choice {
             value: command.name.clone(),
             label: format!("/{} {}", command.name, command.hint).trim_end().to_owned(),
             detail: command.description.clone(),
         });
-        let choices = choices.collect();
+        let actions = self.settings.keys.actions().map(|(name, description, keys)| Choice {
+            value: format!("{ACTION}{name}"),
+            label: description.to_owned(),
+            detail: keys.join(", "),
+        });
+        let choices = commands.chain(actions).collect();
         self.offer(Pick::Palette, choices, now);
     }
 
@@ -43,14 +88,18 @@ impl App {
         };
         match self.picker.take().map(|picker| picker.pick) {
             Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
-            Some(Pick::Session) if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
-            Some(Pick::Session) => {
+            Some(Pick::Session | Pick::AllSessions) if self.status.is_busy() => self.hint(BUSY, now),
+            Some(Pick::Session | Pick::AllSessions) => {
                 self.status.begin(now);
                 self.requests.push(Request::Resume(choice.value));
             }
             Some(Pick::Theme) => self.requests.push(Request::Theme(choice.value)),
             Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
-            Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
+            Some(Pick::Palette) => match choice.value.strip_prefix(ACTION).map(KeyMap::action_of) {
+                Some(action) => action.into_iter().for_each(|action| self.act(action, now)),
+                // What was written is an argument now, and not lost.
+                None => self.composer.insert_first(&format!("/{} ", choice.value)),
+            },
             Some(Pick::History) => self.composer.set(&choice.value),
             Some(Pick::Queue) => choice.value.parse().into_iter().for_each(|number| self.edit_queued(number)),
             Some(Pick::Provider) | None => {}
@@ -58,10 +107,16 @@ impl App {
     }
 
     fn session_picked(&mut self, picked: Picked, now: Duration) {
+        let list = self.picker.as_ref().map_or(Pick::Session, |picker| picker.pick);
         match picked {
-            Picked::Delete(id) => self.requests.push(Request::DeleteSession(id)),
-            Picked::Rename(id, name) => self.requests.push(Request::RenameSession { id, name }),
-            Picked::Fork(_) if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
+            Picked::Delete(id) => self.requests.push(Request::DeleteSession { id, list }),
+            Picked::Rename(id, name) => self.requests.push(Request::RenameSession { id, name, list }),
+            Picked::Copy(id) => self.requests.push(Request::CopyCommand(id)),
+            Picked::Scope => {
+                let other = if list == Pick::Session { Pick::AllSessions } else { Pick::Session };
+                self.requests.push(Request::List(other));
+            }
+            Picked::Fork(_) if self.status.is_busy() => self.notice(BUSY.to_owned(), now),
             Picked::Fork(id) => {
                 self.picker = None;
                 self.status.begin(now);

@@ -45,11 +45,12 @@ fn session_in_the_list_is_previewed_renamed_forked_and_deleted() {
     ui.ctrl('r');
     ui.ctrl('u');
     ui.types("parser");
-    let rename = Request::RenameSession { id: "2b".into(), name: "parser".into() };
+    let list = Pick::Session;
+    let rename = Request::RenameSession { id: "2b".into(), name: "parser".into(), list };
     assert_eq!(ui.key(KeyCode::Enter), [rename]);
     assert_eq!(ui.ctrl('x'), []);
     assert!(ui.screen().contains("ctrl+x again deletes"), "{}", ui.screen());
-    assert_eq!(ui.ctrl('x'), [Request::DeleteSession("2b".into())]);
+    assert_eq!(ui.ctrl('x'), [Request::DeleteSession { id: "2b".into(), list }]);
     assert_eq!(ui.ctrl('f'), [Request::Fork("2b".into())]);
     ui.input(Input::Finished);
     ui.input(choices);
@@ -81,11 +82,100 @@ fn filters_names_and_searches_are_edited_like_messages() {
     ui.input(Input::Choices(Pick::Session, vec![choice]));
     ui.ctrl('r');
     edits(&mut ui);
-    let renamed = Request::RenameSession { id: "1a".into(), name: "two X".into() };
+    let renamed = Request::RenameSession { id: "1a".into(), name: "two X".into(), list: Pick::Session };
     assert_eq!(ui.key(KeyCode::Enter), [renamed]);
     ui.key(KeyCode::Esc);
     ui.ctrl('s');
     ui.types("one two");
     edits(&mut ui);
     assert!(ui.screen().contains("search: two X"), "{}", ui.screen());
+}
+
+fn sessions(ids: &[&str]) -> Vec<Choice> {
+    let choice = |id: &&str| Choice {
+        value: (*id).into(),
+        label: format!("session {id}"),
+        detail: format!("~/{id} · 1 h ago · {id}"),
+    };
+    ids.iter().map(choice).collect()
+}
+
+#[test]
+fn list_keeps_its_filter_and_place_after_a_change() {
+    let mut ui = Ui::new(80, 24);
+    ui.input(Input::Choices(Pick::Session, sessions(&["a1", "a2", "a3", "b1"])));
+    ui.types("session a");
+    ui.key(KeyCode::Down);
+    ui.ctrl('x');
+    ui.ctrl('x');
+    ui.input(Input::Relisted(Pick::Session, sessions(&["a1", "a3", "b1"])));
+    assert!(
+        ui.screen().contains("› session a  sessions 2 of 3") && ui.screen().contains("❯ session a3"),
+        "{}",
+        ui.screen()
+    );
+    ui.key(KeyCode::Up);
+    ui.input(Input::Relisted(Pick::Session, sessions(&["b1", "a3", "a1"])));
+    assert!(ui.screen().contains("❯ session a1"), "{}", ui.screen());
+    // The last one that is deleted closes the list, which does not open again by itself.
+    ui.input(Input::Relisted(Pick::Session, Vec::new()));
+    assert!(ui.screen().contains("no sessions are left"), "{}", ui.screen());
+    ui.input(Input::Relisted(Pick::Session, sessions(&["a1"])));
+    assert!(!ui.screen().contains("❯"), "{}", ui.screen());
+}
+
+#[test]
+fn session_of_the_conversation_is_marked_and_cannot_be_deleted() {
+    let mut ui = Ui::new(80, 24);
+    ui.input(Input::Choices(Pick::Session, sessions(&["a1", "1a2b3c4d"])));
+    assert!(ui.screen().contains("❯ session 1a2b3c4d  this conversation · ~/1a2b3c4d"), "{}", ui.screen());
+    assert!(ui.ctrl('x').is_empty() && ui.ctrl('x').is_empty());
+    assert!(ui.screen().contains("this is the conversation; `/new` begins another one first"), "{}", ui.screen());
+    ui.key(KeyCode::Up);
+    assert!(!ui.screen().contains("begins another one"), "{}", ui.screen());
+    ui.input(Input::ListNotice("session a1 is in use by process 7".into()));
+    assert!(ui.screen().contains("  session a1 is in use by process 7"), "{}", ui.screen());
+}
+
+#[test]
+fn sessions_of_all_directories_are_listed_and_found_by_their_directory() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(ui.input(Input::Choices(Pick::Session, Vec::new())), [Request::List(Pick::AllSessions)]);
+    ui.input(Input::Choices(Pick::Session, sessions(&["a1"])));
+    ui.types("b");
+    assert_eq!(ui.ctrl('a'), [Request::List(Pick::AllSessions)]);
+    ui.input(Input::Choices(Pick::AllSessions, sessions(&["a1", "b1", "b2"])));
+    assert!(ui.screen().contains("› b  sessions of all directories 2 of 3"), "{}", ui.screen());
+    ui.ctrl('u');
+    ui.types("~/b2");
+    assert!(ui.screen().contains("› ~/b2  sessions of all directories 1 of 3"), "{}", ui.screen());
+    assert_eq!(ui.press(KeyCode::Char('c'), KeyModifiers::ALT), [Request::CopyCommand("b2".into())]);
+    ui.ctrl('x');
+    assert_eq!(ui.ctrl('x'), [Request::DeleteSession { id: "b2".into(), list: Pick::AllSessions }]);
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Resume("b2".into())]);
+}
+
+#[test]
+fn model_in_use_is_marked_and_selected() {
+    let mut ui = Ui::new(80, 24);
+    let choice = |name: &str| Choice { value: name.into(), label: name.into(), detail: "key set".into() };
+    ui.input(Input::Choices(Pick::Model, vec![choice("openai/gpt"), choice("anthropic/claude")]));
+    assert!(ui.screen().contains("❯ anthropic/claude  in use · key set"), "{}", ui.screen());
+}
+
+#[test]
+fn palette_has_commands_and_actions_and_loses_nothing() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("keep the plan");
+    ui.ctrl('p');
+    ui.types("compact");
+    ui.key(KeyCode::Enter);
+    assert!(ui.screen().contains("› /compact keep the plan"), "{}", ui.screen());
+    ui.ctrl('p');
+    ui.types("fold or unfold all");
+    assert!(ui.screen().contains("❯ Fold or unfold all results  ctrl+o"), "{}", ui.screen());
+    ui.key(KeyCode::Esc);
+    ui.ctrl('p');
+    ui.types("choose a model");
+    assert_eq!(ui.key(KeyCode::Enter), [Request::List(Pick::Model)]);
 }

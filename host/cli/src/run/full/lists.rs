@@ -3,6 +3,7 @@
 use crate::base::Base;
 use crate::commands::model::tokens;
 use crate::commands::session::short_id;
+use crate::files::paths::shown_directory;
 use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
 use crate::output::age;
@@ -14,7 +15,7 @@ use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
 use pinion_session_store::{Scope, SessionDirectory, Summary};
-use pinion_tui::{Choice, Input, NESTED, SlashCommand, Tone};
+use pinion_tui::{Choice, Input, NESTED, Pick, SlashCommand, Tone};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -66,11 +67,12 @@ struct Listed {
     origin: Option<(String, &'static str)>,
 }
 
-/// Lists the sessions of the workspace, the latest first, each with its forks and the sessions of its sub-agents below it.
-/// Blocks.
-pub(super) fn sessions(base: &Base) -> Vec<Choice> {
+/// Lists the sessions of the workspace or of all, the latest first, each with its forks and the sessions of its sub-agents
+/// below it. Blocks.
+pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<Choice> {
     let directory = SessionDirectory::new(base.paths.sessions());
-    let Ok(listing) = directory.list(Scope::Workspace(&base.workspace)) else { return Vec::new() };
+    let scope = if pick == Pick::AllSessions { Scope::All } else { Scope::Workspace(&base.workspace) };
+    let Ok(listing) = directory.list(scope) else { return Vec::new() };
     let mut listed = Vec::new();
     for (at, summary) in listing.sessions.into_iter().enumerate() {
         let fork = summary.header.as_ref().and_then(|header| header.forked_from.as_ref());
@@ -90,10 +92,12 @@ pub(super) fn sessions(base: &Base) -> Vec<Choice> {
         };
         let title = summary.title.as_deref().unwrap_or("(no prompt)");
         let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
+        let workspace = summary.header.as_ref().filter(|_| pick == Pick::AllSessions);
+        let place = workspace.map(|header| format!("{} · ", shown_directory(&header.workspace))).unwrap_or_default();
         Choice {
             value: short_id(&summary.id).to_owned(),
             label: format!("{mark}{title}"),
-            detail: format!("{kind}{age} · {}", short_id(&summary.id)),
+            detail: format!("{place}{kind}{age} · {}", short_id(&summary.id)),
         }
     };
     nested(&origins).into_iter().map(choice).collect()
@@ -166,13 +170,6 @@ fn files(workspace: &Path, exclusions: &Finder) -> io::Result<Vec<String>> {
         });
     }
     Ok(files)
-}
-
-/// Returns the workspace as people write it, below `~` if it is there.
-pub(super) fn directory(base: &Base) -> String {
-    let home = crate::files::paths::home();
-    let below_home = home.and_then(|home| base.workspace.strip_prefix(home).ok());
-    below_home.map_or_else(|| base.workspace.display().to_string(), |rest| format!("~/{}", rest.display()))
 }
 
 /// Returns the branch of the repository that the workspace is in.

@@ -6,6 +6,7 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::Result;
+use crate::files::paths::shown_directory;
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::keyboard::{self, Batch};
 use crate::run::full::lists;
@@ -54,7 +55,7 @@ impl Opening {
         let mut opening = Self::new(base, settings.clone())?;
         let clean = |message: Arc<Message>| Arc::new(base.secrets.clean_message(Arc::unwrap_or_clone(message)));
         let end = compaction::view(end).into_iter().map(clean).collect();
-        let (branch, directory) = (lists::branch(base), lists::directory(base));
+        let (branch, directory) = (lists::branch(base), shown_directory(&base.workspace));
         let facts = Facts { branch, directory, ..Facts::default() };
         let note = Input::Note(Tone::Plain, "reading the rest of the session …".to_owned());
         for input in [Input::Facts(facts), Input::Session(end), note] {

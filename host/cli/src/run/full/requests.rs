@@ -37,8 +37,17 @@ impl Ui {
             },
             Request::Fork(id) => self.work.push_back(Work::Fork(id)),
             Request::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
-            Request::RenameSession { id, name } => self.sessions(move |base| sessions::rename(base, &id, &name)),
-            Request::DeleteSession(id) => self.sessions(move |base| sessions::delete(base, &id)),
+            Request::RenameSession { id, name, list } => {
+                self.sessions(list, move |base| sessions::rename(base, &id, &name));
+            }
+            Request::DeleteSession { id, list } => self.sessions(list, move |base| sessions::delete(base, &id)),
+            Request::CopyCommand(id) => match sessions::command(&self.to.base, &id) {
+                Ok(command) => {
+                    self.canvas.write(&terminal::copy(&command, multiplexer()));
+                    self.input(Input::ListNotice(format!("copied `{command}`")));
+                }
+                Err(failure) => self.input(Input::ListNotice(failure.message())),
+            },
             Request::Steer(text) => self.steer(text),
             Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
@@ -119,14 +128,14 @@ impl Ui {
             let choices = match pick {
                 Pick::Model => lists::models(&base).await,
                 Pick::Theme => themes::list(&base),
-                _ => tokio::task::spawn_blocking(move || lists::sessions(&base)).await.unwrap_or_default(),
+                _ => tokio::task::spawn_blocking(move || lists::sessions(&base, pick)).await.unwrap_or_default(),
             };
             said.put(Input::Choices(pick, choices));
         });
     }
 
-    fn sessions(&self, change: impl FnOnce(&Base) -> Result<()> + Send + 'static) {
-        sessions::change(self.to.said.clone(), self.to.base.clone(), change);
+    fn sessions(&self, list: Pick, change: impl FnOnce(&Base) -> Result<()> + Send + 'static) {
+        sessions::change(self.to.said.clone(), self.to.base.clone(), list, change);
     }
 
     /// Interrupts a run, or the plugin of a slash command.

@@ -1,7 +1,9 @@
 //! Actions on a session in the list: preview, name, delete.
 
 use crate::base::Base;
+use crate::commands::session::delete_whole;
 use crate::failure::{Failure, Result};
+use crate::output::count;
 use crate::run::full::lists;
 use crate::run::full::said::Said;
 use pinion_agent::content::text_of;
@@ -35,7 +37,7 @@ fn preview(base: &Base, id: &str) -> String {
 }
 
 fn last_words(transcript: &mut Transcript) -> String {
-    let (mut request, mut answer, mut requests) = (String::new(), String::new(), 0_usize);
+    let (mut request, mut answer, mut requests) = (String::new(), String::new(), 0);
     for entry in transcript.branch().flatten() {
         match entry.payload {
             Payload::Message(message) if compaction::is_summary(&message) => {}
@@ -49,7 +51,7 @@ fn last_words(transcript: &mut Transcript) -> String {
         }
     }
     let part = |text: &str| bounded(text.trim(), MESSAGE.0, MESSAGE.1);
-    format!("{} prompts; the last one:\n› {}\n{}", requests, part(&request), part(&answer))
+    format!("{}; the last one:\n› {}\n{}", count(requests, "prompt"), part(&request), part(&answer))
 }
 
 /// Describes a session, in the background.
@@ -61,13 +63,36 @@ pub(super) fn about(said: Arc<Said>, base: Base, id: String) {
 }
 
 /// Changes sessions and lists them again, in the background. Reports a failure.
-pub(super) fn change(said: Arc<Said>, base: Base, change: impl FnOnce(&Base) -> Result<()> + Send + 'static) {
+pub(super) fn change(
+    said: Arc<Said>,
+    base: Base,
+    list: Pick,
+    change: impl FnOnce(&Base) -> Result<()> + Send + 'static,
+) {
     tokio::task::spawn_blocking(move || {
         if let Err(failure) = change(&base) {
-            said.failure(&failure);
+            let hint = failure.remedy().map(|hint| format!("; {hint}")).unwrap_or_default();
+            said.put(Input::ListNotice(failure.message() + &hint));
         }
-        said.put(Input::Choices(Pick::Session, lists::sessions(&base)));
+        said.put(Input::Relisted(list, lists::sessions(&base, list)));
     });
+}
+
+/// Returns the command that continues a session in its own directory.
+///
+/// # Errors
+/// There is no such session.
+pub(super) fn command(base: &Base, id: &str) -> Result<String> {
+    let path = directory(base).find(id).map_err(Failure::from)?;
+    let workspace = directory(base).workspace_of(&path).map_err(Failure::from)?;
+    let place = workspace.map(|workspace| format!("cd {} && ", quoted(&workspace.display().to_string())));
+    Ok(format!("{}pinion -r {id}", place.unwrap_or_default()))
+}
+
+/// Quotes a word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@%".contains(c));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// Names a session; an empty name removes the one that it has.
@@ -76,8 +101,19 @@ pub(super) fn rename(base: &Base, id: &str, name: &str) -> Result<()> {
     directory(base).rename(&path, &base.secrets.clean(name)).map_err(Failure::from)
 }
 
-/// Deletes a session with those of its sub-agents. Fails for the session in use.
+/// Deletes a session with everything that belongs to it. Fails for a session in use.
 pub(super) fn delete(base: &Base, id: &str) -> Result<()> {
     let path = directory(base).find(id).map_err(Failure::from)?;
-    directory(base).delete(&path).map_err(Failure::from)
+    delete_whole(base, &path).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_is_one_word_for_the_shell() {
+        assert_eq!(quoted("/home/me/a-b_1.c"), "/home/me/a-b_1.c");
+        assert_eq!(quoted("/it's $HOME"), r"'/it'\''s $HOME'");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::base::Base;
 use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
+use crate::files::paths::shown_directory;
 use crate::model::info::SessionInfo;
 use crate::output::has_left;
 use crate::output::terminal::Style;
@@ -417,7 +418,7 @@ impl Ui {
             cost: totals.spend.cost.map(|cost| cost.total()),
             network: self.to.base.network.summary(),
             branch: lists::branch(&self.to.base),
-            directory: lists::directory(&self.to.base),
+            directory: shown_directory(&self.to.base.workspace),
             input: totals.spend.usage.context(),
             cached: totals.spend.usage.cache_read,
             session: short_id(&self.session()).to_owned(),
