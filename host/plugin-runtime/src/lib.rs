@@ -71,7 +71,7 @@ pub use errors::load::LoadError;
 pub use host::confinement::{AfterProgram, ConfinedProgram, Confinement, PlainProgram};
 pub use host::guard::{guard_for_parent, guard_programs};
 pub use host::process::ProgramGroup;
-pub use host::workspace::list_files;
+pub use host::workspace::{FileList, list_files};
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, Origin};

@@ -116,7 +116,7 @@ fn files() {
         let mut times = Vec::new();
         for _ in 0..RESUMES {
             let mut bench = Bench::new(100);
-            bench.input(Input::Files(files.clone()));
+            bench.input(Input::Files { paths: files.clone(), is_cut: false });
             let (last, before) = typed.as_bytes().split_last().unwrap();
             before.iter().for_each(|c| bench.key(KeyCode::Char(char::from(*c))));
             let started = Instant::now();

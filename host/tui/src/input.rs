@@ -62,8 +62,13 @@ pub enum Input {
     Commands(Vec<SlashCommand>),
     /// Completions of the arguments of a slash command, requested with this number.
     Completions(u64, Vec<Choice>),
-    /// The paths of files in the workspace.
-    Files(Arc<Vec<String>>),
+    /// The files in the workspace.
+    Files {
+        /// Their paths.
+        paths: Arc<Vec<String>>,
+        /// There are more than these.
+        is_cut: bool,
+    },
     /// The entries of a list that was requested.
     Choices(Pick, Vec<Choice>),
     /// The entries of a list after a change, for the list on the screen.

@@ -120,8 +120,14 @@ impl App {
         let has_dialog = self.approval.is_some() || self.dialog.is_some() || self.picker.is_some();
         let Some(popup) = self.popup.as_ref().filter(|_| !has_dialog) else { return Vec::new() };
         let choices: Vec<_> = popup.choices.iter().collect();
-        let height = POPUP_ROWS.min(most).min(choices.len());
-        crate::dialog::picker::list(&choices, popup.selected, columns, height, &self.settings.theme)
+        let theme = &self.settings.theme;
+        let remark = self.popup_remark().filter(|_| most > 1);
+        let lead = Piece::new("  ", theme.text);
+        let remark = remark.map(|text| Row::of([lead, Piece::line(text, columns.saturating_sub(2), theme.dim)]));
+        let height = POPUP_ROWS.min(most).saturating_sub(usize::from(remark.is_some())).min(choices.len());
+        let mut rows = crate::dialog::picker::list(&choices, popup.selected, columns, height, theme);
+        rows.extend(remark);
+        rows
     }
 
     /// Lays out everything below the transcript.

@@ -3,7 +3,7 @@
 use crate::dialog::picker::Choice;
 use crate::fuzzy::{best, filter, matches};
 use crate::input::Request;
-use crate::update::App;
+use crate::update::{App, attached};
 use std::sync::Arc;
 
 /// Maximum number of entries.
@@ -71,8 +71,8 @@ impl App {
                 None => {}
                 Some((name, argument)) => self.complete_argument(name.to_owned(), argument.to_owned()),
             }
-        } else if let Some(start) = file_start(&before) {
-            self.complete_file(start, &before[start..]);
+        } else if let Some((start, query)) = file_word(&before) {
+            self.complete_file(start, query);
         }
     }
 
@@ -108,6 +108,7 @@ impl App {
         }
     }
 
+    /// Completes the name of a file whose word begins at `start`.
     fn complete_file(&mut self, start: usize, query: &str) {
         if query.is_empty() || !self.completion.has_files {
             self.completion.has_files = true;
@@ -122,8 +123,8 @@ impl App {
         let narrowed = found.iter().map(|(.., at)| *at).collect();
         self.completion.narrowed = Some(Narrowed { files: files.clone(), query: query.to_owned(), matches: narrowed });
         let choice =
-            |at: usize| Choice { value: format!("@{} ", files[at]), label: files[at].clone(), detail: String::new() };
-        self.open(start - 1, best(found, MAX_ENTRIES).into_iter().map(choice).collect(), Kind::File);
+            |at: usize| Choice { value: attached(&files[at]), label: files[at].clone(), detail: String::new() };
+        self.open(start, best(found, MAX_ENTRIES).into_iter().map(choice).collect(), Kind::File);
     }
 
     fn open(&mut self, start: usize, choices: Vec<Choice>, kind: Kind) {
@@ -157,10 +158,19 @@ impl App {
         true
     }
 
-    /// Returns whether Enter completes instead of sending: an unfinished command, or a file.
+    /// Returns the remark below the completions.
+    pub(crate) fn popup_remark(&self) -> Option<&'static str> {
+        let is_of_files = self.popup.as_ref().is_some_and(|popup| popup.kind == Kind::File);
+        (is_of_files && self.is_cut).then_some("… among the first files only, because there are too many")
+    }
+
+    /// Returns whether Enter completes instead of sending: an unfinished command, or an unfinished name of a file.
     pub(super) fn completes_on_enter(&self) -> bool {
         self.popup.as_ref().is_some_and(|popup| match popup.kind {
-            Kind::File => true,
+            Kind::File => {
+                let typed = &self.composer.text()[popup.start.min(self.composer.cursor())..self.composer.cursor()];
+                popup.choices.get(popup.selected).is_none_or(|choice| choice.value.trim_end() != typed)
+            }
             Kind::Argument => false,
             Kind::Command => {
                 let typed = self.composer.text().trim_start_matches('/');
@@ -170,9 +180,16 @@ impl App {
     }
 }
 
-/// Returns the offset behind an `@` that begins the last word.
-fn file_start(before: &str) -> Option<usize> {
+/// Returns the offset of an `@` that begins the last word, with what was typed of the name behind it: `@name`, or `@"name`, which
+/// may have blanks.
+fn file_word(before: &str) -> Option<(usize, &str)> {
+    let begins_word = |at: &usize| before[..*at].chars().next_back().is_none_or(char::is_whitespace);
+    if let Some(at) = before.rfind("@\"").filter(begins_word)
+        && !before[at + 2..].contains(['"', '\n'])
+    {
+        return Some((at, &before[at + 2..]));
+    }
     let word = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let word = before.ceil_char_boundary(word);
-    before[word..].starts_with('@').then_some(word + 1)
+    Some((word, before[word..].strip_prefix('@')?))
 }

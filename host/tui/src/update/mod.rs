@@ -108,6 +108,8 @@ pub struct App {
     pub(crate) is_viewing: bool,
     commands: Vec<SlashCommand>,
     files: Arc<Vec<String>>,
+    /// There are more files than these.
+    is_cut: bool,
     completion: completion::Search,
     /// The versions of the message and the queue that were kept last, and the time at which to keep the present ones.
     draft: ((u64, u64), Option<Duration>),
@@ -149,6 +151,7 @@ impl App {
             is_viewing: false,
             commands: Vec::new(),
             files: Arc::default(),
+            is_cut: false,
             completion: completion::Search::default(),
             draft: ((0, 0), None),
             mode_before: None,
@@ -205,8 +208,8 @@ impl App {
             Input::Finished => self.finished(now),
             Input::Commands(commands) => self.commands = commands,
             Input::Completions(id, choices) => self.completions(id, choices),
-            Input::Files(files) => {
-                self.files = files;
+            Input::Files { paths, is_cut } => {
+                (self.files, self.is_cut) = (paths, is_cut);
                 self.files_arrived();
             }
             Input::Preview { id, text } => {
@@ -343,7 +346,12 @@ impl App {
             (_, Some(picker), _) => picker.paste(text, now),
             (.., Some(search)) => search.line_paste(text),
             _ => match picture(text) {
-                Some(path) => self.composer.insert(&path),
+                Some(path) => {
+                    let before = self.composer.text()[..self.composer.cursor()].chars().next_back();
+                    // Only a name at the beginning of a word attaches its picture.
+                    let blank = if before.is_none_or(char::is_whitespace) { "" } else { " " };
+                    self.composer.insert(&format!("{blank}{path}"));
+                }
                 None if self.composer.paste(text) => self.hint_at_block(text.len(), now),
                 None => {}
             },
@@ -383,6 +391,14 @@ impl App {
     }
 }
 
+/// Returns the word that names a file in a message.
+fn attached(path: &str) -> String {
+    match path.contains(char::is_whitespace) && !path.contains('"') {
+        true => format!("@\"{path}\" "),
+        false => format!("@{path} "),
+    }
+}
+
 /// Returns the name by which a message attaches a picture, if a pasted text is the path of one, as terminals paste files
 /// that are dropped on them.
 fn picture(text: &str) -> Option<String> {
@@ -393,6 +409,5 @@ fn picture(text: &str) -> Option<String> {
     let is_path = path.starts_with(['/', '~', '.']) && !path.contains(['\n', '"']);
     let is_picture =
         [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| path.to_ascii_lowercase().ends_with(end));
-    let name = if path.contains(' ') { format!("@\"{path}\" ") } else { format!("@{path} ") };
-    (is_path && is_picture).then_some(name)
+    (is_path && is_picture).then(|| attached(&path))
 }

@@ -3,6 +3,7 @@
 
 mod code;
 mod commands;
+mod completion;
 mod inline;
 mod lists;
 mod mouse;

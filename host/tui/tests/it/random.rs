@@ -139,7 +139,7 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
         }
         Step::Input(5, _) => drop(ui.end(done())),
         Step::Input(6, text) => drop(ui.end(RunEnd::Rejected { reason: text })),
-        Step::Input(7, text) => drop(ui.input(Input::Files(vec![text].into()))),
+        Step::Input(7, text) => drop(ui.input(Input::Files { paths: vec![text].into(), is_cut: true })),
         Step::Input(8, text) => dialog(ui, &text, DialogKind::Confirm),
         Step::Input(9, text) => dialog(ui, &text, DialogKind::Select(vec![text.clone(); 3])),
         Step::Input(10, text) => dialog(ui, &text, DialogKind::Input(text.clone())),

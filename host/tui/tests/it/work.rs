@@ -69,7 +69,7 @@ fn commands_and_files_are_completed() {
     assert_eq!(submits(&ui.key(KeyCode::Enter)), ["/model sonnet"]);
     ui.end(done());
     assert_eq!(ui.types("see @"), [Request::ListFiles]);
-    ui.input(Input::Files(Arc::new(vec!["src/main.rs".into(), "src/lib.rs".into()])));
+    ui.input(Input::Files { paths: Arc::new(vec!["src/main.rs".into(), "src/lib.rs".into()]), is_cut: false });
     ui.types("lib");
     ui.key(KeyCode::Tab);
     assert!(ui.screen().contains("› see @src/lib.rs"));

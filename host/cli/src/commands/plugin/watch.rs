@@ -84,7 +84,7 @@ async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
 fn files(root: &Path) -> Files {
     let is_source = |path: &String| !Path::new(path).iter().any(|name| BUILT.iter().any(|built| name == *built));
     // A directory that cannot be listed now has no changes; the build reports what is wrong with it.
-    let paths = list_files(root, LISTING).unwrap_or_default();
+    let paths = list_files(root, LISTING).unwrap_or_default().paths;
     let stamped = paths.iter().filter(|path| is_source(path)).filter_map(|path| {
         let path = root.join(path);
         let metadata = path.metadata().ok()?;

@@ -12,7 +12,7 @@ use crate::run::own_commands;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_exclusions::Finder;
-use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
+use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
 use pinion_session_store::{Scope, SessionDirectory, Summary};
 use pinion_tui::{Choice, Input, NESTED, Pick, SlashCommand, Tone};
@@ -149,7 +149,7 @@ pub(super) fn offer_files(said: Arc<Said>, base: &Base) {
     let (workspace, exclusions) = (base.workspace.clone(), base.config.exclusions.clone());
     tokio::task::spawn_blocking(move || {
         said.put(match files(&workspace, &exclusions) {
-            Ok(files) => Input::Files(Arc::new(files)),
+            Ok(FileList { paths, is_cut }) => Input::Files { paths: Arc::new(paths), is_cut },
             Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
         });
     });
@@ -159,12 +159,12 @@ pub(super) fn offer_files(said: Arc<Said>, base: &Base) {
 ///
 /// # Errors
 /// The workspace cannot be read, or takes longer than ten seconds.
-fn files(workspace: &Path, exclusions: &Finder) -> io::Result<Vec<String>> {
+fn files(workspace: &Path, exclusions: &Finder) -> io::Result<FileList> {
     let mut files = list_files(workspace, LISTING)?;
     if !exclusions.is_empty() {
         let found = exclusions.look().map_err(io::Error::other)?;
         let is_other_name = |path: &Path| found.places.binary_search_by(|place| place.path.as_path().cmp(path)).is_ok();
-        files.retain(|file| {
+        files.paths.retain(|file| {
             let path = workspace.join(file);
             exclusions.exclusions().of(&path, false).is_none() && !is_other_name(&path)
         });

@@ -1,12 +1,14 @@
 //! Listing files for a person, with the walk and the limits of the plugins.
 
 use super::Root;
-use super::walk::{MAX_ENTRIES, walk};
+use super::first_by_path::FirstByPath;
+use super::walk::{Extent, Found, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};
 use crate::bindings::pinion::plugin::workspace::{Kind, WalkOptions, WorkspaceError};
 use crate::calls::deadline::Deadline;
 use crate::limits::Limits;
 use crate::paths::beneath::{AtEnd, find};
 use cap_std::fs::Dir;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,13 +16,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Lists the regular files below a directory that its ignore files do not exclude, as paths from it, sorted. Links are
-/// not followed, so nothing outside is read. Of more than 100,000 entries, the first by path are listed. Blocks, at most
-/// about as long as `limit`.
+/// Files below a directory.
+#[derive(Debug, Default)]
+pub struct FileList {
+    /// Paths from the directory, sorted.
+    pub paths: Vec<String>,
+    /// There are more: the list has the first ones by path.
+    pub is_cut: bool,
+}
+
+/// Lists the regular files below a directory that its ignore files do not exclude. Links are not followed, so nothing outside is
+/// read. Of more than 100,000 files, the first by path are listed. Blocks, at most about as long as `limit`.
 ///
 /// # Errors
 /// The directory cannot be read, or the limit is over.
-pub fn list_files(directory: &Path, limit: Duration) -> io::Result<Vec<String>> {
+pub fn list_files(directory: &Path, limit: Duration) -> io::Result<FileList> {
+    list(directory, limit, MAX_ENTRIES)
+}
+
+fn list(directory: &Path, limit: Duration, most: u32) -> io::Result<FileList> {
     let options = WalkOptions {
         root: String::new(),
         globs: Vec::new(),
@@ -28,13 +42,38 @@ pub fn list_files(directory: &Path, limit: Duration) -> io::Result<Vec<String>> 
         max_depth: None,
         hidden: true,
         ignore_files: true,
-        limit: MAX_ENTRIES,
+        limit: most,
     };
     let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let deadline = Deadline::new(&Limits { deadline_ms, ..Limits::default() }, CancellationToken::new(), None);
-    let found = walk(&root(directory)?, &options, &deadline).map_err(failure)?;
-    let files = found.entries.into_iter().filter(|entry| entry.kind == Kind::File);
-    Ok(files.map(|entry| entry.path).collect())
+    let files = Files(FirstByPath::new([most.into(), MAX_FOUND_BYTES]));
+    let extent = visit(&root(directory)?, &options, &deadline, &files).map_err(failure)?;
+    let (mut files, is_over) = files.0.into_sorted();
+    if is_over {
+        files.pop();
+    }
+    let paths = files.into_iter().map(|(path, ())| text(path)).collect();
+    Ok(FileList { paths, is_cut: is_over || extent == Extent::Cut })
+}
+
+/// The regular files of a walk; directories do not count.
+struct Files(FirstByPath<(), 2>);
+
+impl Visitor for Files {
+    type Tools = ();
+    const RUN: usize = 64;
+
+    fn tools(&self) {}
+
+    fn visit(&self, (): &mut (), found: &Found<'_>) {
+        if found.kind == Kind::File {
+            self.0.add(found.path, [1, path_bytes(found.path)], ());
+        }
+    }
+
+    fn is_beyond(&self, path: &OsStr) -> bool {
+        self.0.is_beyond(path)
+    }
 }
 
 fn root(directory: &Path) -> io::Result<Root> {
@@ -78,7 +117,20 @@ mod tests {
         mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
         std::os::unix::fs::symlink(outside.path(), at("out")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("secret"), at("file")).unwrap();
-        assert_eq!(list_files(directory.path(), LIMIT).unwrap(), ["a", "sub/.ignore", "sub/c"]);
+        let listed = list_files(directory.path(), LIMIT).unwrap();
+        assert_eq!((listed.paths, listed.is_cut), (vec!["a".into(), "sub/.ignore".into(), "sub/c".into()], false));
+    }
+
+    #[test]
+    fn directories_take_no_place_of_files_and_a_cut_is_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["1", "2", "3", "4"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+            std::fs::write(directory.path().join(name).join("file"), "").unwrap();
+        }
+        let listed = |most| list(directory.path(), LIMIT, most).unwrap();
+        assert_eq!((listed(4).paths.len(), listed(4).is_cut), (4, false));
+        assert_eq!((listed(3).paths.last().map(String::as_str), listed(3).is_cut), (Some("3/file"), true));
     }
 
     #[test]

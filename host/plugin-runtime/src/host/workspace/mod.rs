@@ -23,7 +23,7 @@ mod search;
 mod tests;
 mod walk;
 
-pub use self::listing::list_files;
+pub use self::listing::{FileList, list_files};
 use self::read_files::Known;
 use crate::bindings::pinion::plugin::workspace::{
     self, Chunk, ReplaceError, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,

@@ -27,7 +27,7 @@ const MAX_DEPTH: u32 = 128;
 /// Bytes of a path below the root. No system call accepts a longer one.
 const MAX_PATH_BYTES: usize = 4096;
 /// Bytes of memory that the result of a walk may take.
-const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
+pub(super) const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes of memory for listed entries that wait to be visited.
 const MAX_WAITING_BYTES: u64 = 24 * 1024 * 1024;
 /// Bytes of memory for compiled ignore files.

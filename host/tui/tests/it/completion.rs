@@ -1,0 +1,58 @@
+//! Completion of files.
+
+use crate::ui::Ui;
+use crossterm::event::KeyCode;
+use pinion_tui::{Input, Request};
+use std::sync::Arc;
+
+fn files(paths: &[&str], is_cut: bool) -> Input {
+    Input::Files { paths: Arc::new(paths.iter().map(ToString::to_string).collect()), is_cut }
+}
+
+fn sent(requests: &[Request]) -> Option<&str> {
+    requests.iter().find_map(|request| if let Request::Submit(text) = request { Some(text.as_str()) } else { None })
+}
+
+#[test]
+fn name_with_blanks_is_quoted_and_completed_within_quotes() {
+    let mut ui = Ui::new(80, 24);
+    ui.input(files(&["docs/my shot.png", "docs/other.md"], false));
+    ui.types("see @my");
+    ui.key(KeyCode::Tab);
+    assert!(ui.screen().contains("› see @\"docs/my shot.png\""), "{}", ui.screen());
+    ui.ctrl('u');
+    ui.types("see @\"my sh");
+    assert!(ui.screen().contains("❯ docs/my shot.png"), "{}", ui.screen());
+    ui.key(KeyCode::Enter);
+    ui.types("now");
+    assert_eq!(sent(&ui.key(KeyCode::Enter)), Some("see @\"docs/my shot.png\" now"));
+}
+
+#[test]
+fn name_that_is_complete_is_sent_by_enter() {
+    let mut ui = Ui::new(80, 24);
+    ui.input(files(&["a.rs", "src/a.rs"], false));
+    ui.types("read @a.r");
+    assert_eq!(sent(&ui.key(KeyCode::Enter)), None);
+    ui.ctrl('u');
+    ui.types("read @a.rs");
+    assert!(ui.screen().contains("❯ a.rs"), "{}", ui.screen());
+    assert_eq!(sent(&ui.key(KeyCode::Enter)), Some("read @a.rs"));
+}
+
+#[test]
+fn list_of_files_that_is_cut_says_so() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("@");
+    ui.input(files(&["a.rs", "b.rs"], true));
+    let screen = ui.screen();
+    assert!(screen.contains("  b.rs\n  … among the first files only, because there are too many\n"), "{screen}");
+}
+
+#[test]
+fn picture_dropped_behind_a_word_is_a_word_of_its_own() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("look");
+    ui.paste("/tmp/my shot.png");
+    assert_eq!(sent(&ui.key(KeyCode::Enter)), Some("look @\"/tmp/my shot.png\" "));
+}
