@@ -179,9 +179,19 @@ fn amount(text: &str) -> Result<f64, String> {
     if value >= 0.0 && value.is_finite() { Ok(value) } else { Err("must be 0 (no limit) or more".to_owned()) }
 }
 
+/// Thinking levels with their names in options, commands and the config.
+pub(crate) const THINKING_LEVELS: [(&str, ThinkingLevel); 6] = [
+    ("off", ThinkingLevel::Off),
+    ("minimal", ThinkingLevel::Minimal),
+    ("low", ThinkingLevel::Low),
+    ("medium", ThinkingLevel::Medium),
+    ("high", ThinkingLevel::High),
+    ("xhigh", ThinkingLevel::Xhigh),
+];
+
 /// Parses the names that the config file uses, so that both accept the same words.
 fn thinking_level() -> impl TypedValueParser<Value = ThinkingLevel> {
-    PossibleValuesParser::new(["off", "minimal", "low", "medium", "high", "xhigh"]).try_map(|name| {
+    PossibleValuesParser::new(THINKING_LEVELS.map(|(name, _)| name)).try_map(|name| {
         ThinkingLevel::deserialize(name.into_deserializer()).map_err(|error: serde::de::value::Error| error)
     })
 }

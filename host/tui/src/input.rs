@@ -73,8 +73,8 @@ pub enum Input {
     Choices(Pick, Vec<Choice>),
     /// The entries of a list after a change, for the list on the screen.
     Relisted(Pick, Vec<Choice>),
-    /// A remark about the list on the screen.
-    ListNotice(String),
+    /// A remark, for the list on the screen if there is one.
+    Remark(String),
     /// Text about a session in the list.
     Preview {
         /// Id of the session.
@@ -114,6 +114,8 @@ pub struct Facts {
     pub model: String,
     /// Name of the approval mode.
     pub approval: String,
+    /// Name of the thinking level, unless it is off.
+    pub thinking: Option<String>,
     /// Tokens of the next request, as the compactor estimates them.
     pub context: u64,
     /// Context window of the model in tokens, if known.
@@ -212,6 +214,8 @@ pub enum Request {
     Aside(String),
     /// Cancel all side questions.
     CancelAsides,
+    /// Use the next thinking level.
+    NextThinking,
     /// Use the approval mode of this name.
     Mode(String),
     /// Use the theme of this name.

@@ -42,6 +42,8 @@ actions! {
     History "history" ["ctrl+r"];
     /// List commands, and what keys do
     Palette "palette" ["ctrl+p"];
+    /// Switch to the next thinking level
+    ThinkingLevel "thinking-level" ["alt+t"];
     /// Choose a model
     Models "models" ["alt+m"];
     /// Choose a session

@@ -168,6 +168,7 @@ impl Status {
             Segment::Model => return Some((facts.model.clone(), theme.text)),
             Segment::Approval if is_planning => return Some(("plan mode".to_owned(), theme.accent)),
             Segment::Approval => facts.approval.clone(),
+            Segment::Thinking => format!("thinking {}", facts.thinking.as_ref()?),
             Segment::Context => return self.gauge(theme),
             Segment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
             Segment::Tokens => return None,
@@ -217,6 +218,8 @@ pub enum Segment {
     Model,
     /// The approval mode.
     Approval,
+    /// The thinking level, unless it is off.
+    Thinking,
     /// The share of the context window that is filled.
     Context,
     /// The tokens of the session so far.
@@ -242,6 +245,7 @@ impl Segment {
     pub const DEFAULT: &[Self] = &[
         Self::Model,
         Self::Approval,
+        Self::Thinking,
         Self::Context,
         Self::Tokens,
         Self::Cost,
@@ -255,6 +259,7 @@ impl Segment {
     pub const ALL: &[(&str, Self)] = &[
         ("model", Self::Model),
         ("approval", Self::Approval),
+        ("thinking", Self::Thinking),
         ("context", Self::Context),
         ("tokens", Self::Tokens),
         ("cache", Self::Cache),

@@ -1,11 +1,13 @@
 //! Slash commands of pinion itself, which act on the conversation. All others come from plugins.
 
+use crate::args::THINKING_LEVELS;
 use crate::base::Base;
 use crate::commands::permissions;
 use crate::run::context_report::context_report;
 use crate::run::{aside, mcp_command, net_command};
 use pinion_agent::Agent;
 use pinion_agent::approval::ApprovalMode;
+use pinion_agent::provider::ThinkingLevel;
 use pinion_plugin_runtime::HostCommand;
 
 /// The commands of every conversation.
@@ -27,12 +29,17 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
     HostCommand { name: "permissions", hint: "[remove N]", description: "List the rules about calls, or remove one" },
     HostCommand { name: "redo", hint: "", description: "Undo the last undo" },
     HostCommand { name: "rewind", hint: "[N]", description: "List turns, or undo the last N: files and conversation" },
+    HostCommand {
+        name: "thinking",
+        hint: "[off|minimal|low|medium|high|xhigh]",
+        description: "Show or change how much the model thinks",
+    },
     HostCommand { name: "undo", hint: "", description: "Undo the last turn: files and conversation" },
 ];
 
 /// Returns whether [`run`] has a command, which then takes effect at once, also while the agent works.
 pub(crate) fn is_immediate(name: &str) -> bool {
-    matches!(name, "context" | "mode" | "net" | "permissions")
+    matches!(name, "context" | "mode" | "net" | "permissions" | "thinking")
 }
 
 /// Runs a command of pinion itself and returns the Markdown that it prints; `None` if there is none with this name.
@@ -42,6 +49,7 @@ pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Op
         aside::NAME if arguments.trim().is_empty() => Some("`/btw` takes a question".to_owned()),
         "mode" => Some(mode(arguments.trim(), agent)),
         "net" => Some(net_command::run(arguments.trim(), base)),
+        "thinking" => Some(thinking(arguments.trim(), agent, base)),
         "permissions" => Some(permissions::in_conversation(&base.permissions, arguments.trim())),
         _ => None,
     }
@@ -64,6 +72,41 @@ fn mode(name: &str, agent: &Agent) -> String {
         format!("{mark} {:<6} {}\n", mode.name(), describe(*mode))
     };
     format!("```\n{}```", modes.iter().map(row).collect::<String>())
+}
+
+/// Shows the thinking level, or changes it for the rest of the conversation.
+fn thinking(name: &str, agent: &Agent) -> String {
+    if !name.is_empty() {
+        let Some((_, level)) = THINKING_LEVELS.iter().find(|(known, _)| *known == name) else {
+            return format!("unknown level; the levels are: {}", THINKING_LEVELS.map(|(known, _)| known).join(", "));
+        };
+        set_thinking(agent, *level);
+    }
+    let now = agent.config().policy.options.thinking;
+    let row = |(name, level): &(&str, ThinkingLevel)| format!("{} {name}\n", if *level == now { "→" } else { " " });
+    let rows: String = THINKING_LEVELS.iter().map(row).collect();
+    format!("```\n{rows}```\nThe level applies from the next message on, to models that think.")
+}
+
+/// The budgets of all levels are among the options.
+fn set_thinking(agent: &Agent, level: ThinkingLevel) {
+    agent.configure(|config| config.policy.options.thinking = level);
+}
+
+/// Switches to the next thinking level, after the highest one to the lowest. Returns its name.
+pub(crate) fn next_thinking(agent: &Agent) -> &'static str {
+    let now = agent.config().policy.options.thinking;
+    let at = THINKING_LEVELS.iter().position(|(_, level)| *level == now).unwrap_or_default();
+    let (name, level) = THINKING_LEVELS[(at + 1) % THINKING_LEVELS.len()];
+    set_thinking(agent, level);
+    name
+}
+
+/// Returns the name of the thinking level, unless it is off.
+pub(crate) fn thinking_level(agent: &Agent) -> Option<&'static str> {
+    let now = agent.config().policy.options.thinking;
+    let named = THINKING_LEVELS.iter().find(|(_, level)| *level == now && now != ThinkingLevel::Off);
+    named.map(|(name, _)| *name)
 }
 
 /// Changes the mode for the rest of the conversation, and for the calls of a run in progress that are not decided on yet.

@@ -122,6 +122,7 @@ impl App {
             Action::Plan => self.toggle_plan_mode(now),
             Action::History => self.history(now),
             Action::Palette => self.palette(now),
+            Action::ThinkingLevel => self.requests.push(Request::NextThinking),
             Action::Models => self.requests.push(Request::List(Pick::Model)),
             Action::Sessions => self.requests.push(Request::List(Pick::Session)),
             Action::Queue => self.list_queue(now),

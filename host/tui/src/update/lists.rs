@@ -44,7 +44,7 @@ impl App {
         }
     }
 
-    /// Says something about the list on the screen.
+    /// Says something below the list on the screen, or else the editor.
     pub(super) fn notice(&mut self, text: String, now: Duration) {
         match &mut self.picker {
             Some(picker) => picker.set_notice(text),

@@ -217,7 +217,7 @@ impl App {
             }
             Input::Choices(pick, choices) => self.offer(pick, choices, now),
             Input::Relisted(pick, choices) => self.relist(pick, choices, now),
-            Input::ListNotice(text) => self.notice(text, now),
+            Input::Remark(text) => self.notice(text, now),
             Input::Plan { file, text } => self.plan(file, text, now),
             Input::Edited(Ok(text)) if self.plan_edited(Some(&text)) => {}
             Input::Edited(Ok(text)) => self.composer.set(text.trim_end_matches('\n')),

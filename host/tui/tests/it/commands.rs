@@ -196,3 +196,11 @@ fn failure_of_the_editor_is_explained_and_the_message_stays() {
     ui.input(Input::Edited(Ok("two lines\nof text\n".into())));
     assert!(ui.screen().contains("› two lines\n  of text\n"), "{}", ui.screen());
 }
+
+#[test]
+fn key_switches_the_thinking_level() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(ui.press(KeyCode::Char('t'), KeyModifiers::ALT), [Request::NextThinking]);
+    ui.input(Input::Remark("thinking: low, from the next message on".into()));
+    assert!(ui.screen().ends_with("thinking: low, from the next message on"), "{}", ui.screen());
+}

@@ -133,7 +133,7 @@ fn session_of_the_conversation_is_marked_and_cannot_be_deleted() {
     assert!(ui.screen().contains("this is the conversation; `/new` begins another one first"), "{}", ui.screen());
     ui.key(KeyCode::Up);
     assert!(!ui.screen().contains("begins another one"), "{}", ui.screen());
-    ui.input(Input::ListNotice("session a1 is in use by process 7".into()));
+    ui.input(Input::Remark("session a1 is in use by process 7".into()));
     assert!(ui.screen().contains("  session a1 is in use by process 7"), "{}", ui.screen());
 }
 

@@ -56,6 +56,7 @@ impl Ui {
         self.input(Input::Facts(Facts {
             model: "anthropic/claude".into(),
             approval: mode.into(),
+            thinking: None,
             context: 72_000,
             window: Some(200_000),
             tokens: 120_500,

@@ -144,10 +144,11 @@ fn status_line_shows_the_network_unless_it_is_off() {
 fn status_line_shows_the_configured_parts() {
     let mut ui = Ui::new(80, 24);
     let facts = ui.app.facts().clone();
-    let status = vec![Segment::Session, Segment::Cache, Segment::Agents, Segment::Model];
+    let facts = Facts { thinking: Some("high".into()), ..facts };
+    let status = vec![Segment::Session, Segment::Thinking, Segment::Cache, Segment::Agents, Segment::Model];
     ui.app = pinion_tui::App::new(Settings { status, ..Settings::default() });
     ui.input(Input::Facts(facts));
-    assert!(ui.screen().ends_with("\n1a2b3c4d · 80 % cached · anthropic/claude"), "{}", ui.screen());
+    assert!(ui.screen().ends_with("\n1a2b3c4d · thinking high · 80 % cached · anthropic/claude"), "{}", ui.screen());
     ui.start("go");
     ui.event_of("a", agent_start("reader"));
     assert!(ui.screen().contains("1 sub-agent"), "{}", ui.screen());

@@ -27,6 +27,11 @@ impl Ui {
             Request::Execute(file) => self.work.push_back(Work::Execute(file)),
             Request::Resume(id) => self.work.push_back(Work::Resume(id)),
             Request::Own(line) => self.own(&line),
+            Request::NextThinking => {
+                let level = own_commands::next_thinking(&self.to.agent);
+                self.refresh();
+                self.input(Input::Remark(format!("thinking: {level}, from the next message on")));
+            }
             Request::Mode(name) => own_commands::set_mode(&self.to.agent, &name),
             Request::Theme(name) => match self.look.choose(&self.to.base, &name) {
                 Ok(theme) => {
@@ -44,9 +49,9 @@ impl Ui {
             Request::CopyCommand(id) => match sessions::command(&self.to.base, &id) {
                 Ok(command) => {
                     self.canvas.write(&terminal::copy(&command, multiplexer()));
-                    self.input(Input::ListNotice(format!("copied `{command}`")));
+                    self.input(Input::Remark(format!("copied `{command}`")));
                 }
-                Err(failure) => self.input(Input::ListNotice(failure.message())),
+                Err(failure) => self.input(Input::Remark(failure.message())),
             },
             Request::Steer(text) => self.steer(text),
             Request::Interrupt => self.interrupt(),

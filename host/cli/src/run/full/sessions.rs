@@ -72,7 +72,7 @@ pub(super) fn change(
     tokio::task::spawn_blocking(move || {
         if let Err(failure) = change(&base) {
             let hint = failure.remedy().map(|hint| format!("; {hint}")).unwrap_or_default();
-            said.put(Input::ListNotice(failure.message() + &hint));
+            said.put(Input::Remark(failure.message() + &hint));
         }
         said.put(Input::Relisted(list, lists::sessions(&base, list)));
     });

@@ -19,6 +19,7 @@ use crate::run::full::said::Said;
 use crate::run::full::themes::Look;
 use crate::run::full::{editor, history, lists};
 use crate::run::notices::Notices;
+use crate::run::own_commands;
 use crate::run::pending::Pending;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
@@ -412,6 +413,7 @@ impl Ui {
         self.input(Input::Facts(Facts {
             model: self.to.info.model(),
             approval: approval.to_owned(),
+            thinking: own_commands::thinking_level(&self.to.agent).map(str::to_owned),
             context: estimate.tokens,
             window: estimate.window,
             tokens: totals.spend.usage.total(),
