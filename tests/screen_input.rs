@@ -80,6 +80,32 @@ fn own_command_changes_the_mode_while_the_agent_works() {
 }
 
 #[test]
+fn arguments_of_own_commands_are_completed() {
+    let pinion = Pinion::default();
+    pinion.write(".pinion/plans/greeting.md", "# Greeting\n");
+    let script = pinion.script(&[]);
+    let command = pinion.default_command(["--replay", script.to_str().unwrap()]);
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("lists commands");
+    for (typed, offered) in [
+        ("/mode ed", "edits files of the project and asks before programs"),
+        ("/net al", "programs reach chosen hosts"),
+        ("/execute gre", ".pinion/plans/greeting.md"),
+        ("/mcp re", "reads the files of servers again"),
+    ] {
+        terminal.keys(typed);
+        terminal.wait_for(offered);
+        terminal.keys("\x15");
+    }
+    terminal.keys("/thinking high\r");
+    terminal.wait_for("→ high");
+    terminal.wait_for("thinking high");
+    terminal.keys("\x1bt");
+    terminal.wait_for("thinking: xhigh, from the next message on");
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
 fn session_that_is_deleted_in_the_list_leaves_nothing_behind() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say("finished")]);

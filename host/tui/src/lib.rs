@@ -34,7 +34,7 @@ mod view;
 
 pub use commands::{COMMANDS, UiCommand, command_of, of_hash};
 pub use dialog::approval::{Answer, Question};
-pub use dialog::picker::{Choice, NESTED, Pick};
+pub use dialog::picker::{Choice, NESTED, Pick, matching};
 pub use dialog::plugin::Reply;
 pub use highlight::{Highlighted, Highlighter, Job, Line, Part};
 pub use inline::{Inline, InlineFrame};

@@ -141,6 +141,12 @@ fn explanation(judgement: &Judgement, mode: ApprovalMode, is_sandboxed: bool) ->
     lines
 }
 
+/// Returns the rules that [`in_conversation`] can remove, with their numbers.
+pub(crate) fn removable(permissions: &CallPermissions) -> Vec<(usize, String)> {
+    let stored = stored_here(permissions).unwrap_or_default();
+    stored.into_iter().enumerate().map(|(at, rule)| (at + 1, line(rule.rule.trim()))).collect()
+}
+
 /// Lists the rules, or removes one, for a conversation. Returns Markdown.
 pub(crate) fn in_conversation(permissions: &CallPermissions, arguments: &str) -> String {
     if let Some(number) = arguments.strip_prefix("remove").map(str::trim) {

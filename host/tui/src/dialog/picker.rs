@@ -74,6 +74,17 @@ impl Pick {
     }
 }
 
+/// Returns the choices whose label or value matches what was typed, best first.
+pub fn matching(typed: &str, choices: Vec<Choice>) -> Vec<Choice> {
+    let text = |choice: &Choice| match choice.value == choice.label {
+        true => choice.label.clone(),
+        false => format!("{} {}", choice.value, choice.label),
+    };
+    let texts: Vec<String> = choices.iter().map(text).collect();
+    let found = filter(typed.trim(), texts.iter().map(String::as_str), MAX_MATCHES);
+    found.into_iter().map(|at| choices[at].clone()).collect()
+}
+
 /// A list on the screen.
 #[derive(Debug)]
 pub(crate) struct Picker {

@@ -1,8 +1,8 @@
-//! Completion of files.
+//! Completion of files and of arguments.
 
 use crate::ui::Ui;
 use crossterm::event::KeyCode;
-use pinion_tui::{Input, Request};
+use pinion_tui::{Choice, Input, Request, matching};
 use std::sync::Arc;
 
 fn files(paths: &[&str], is_cut: bool) -> Input {
@@ -55,4 +55,17 @@ fn picture_dropped_behind_a_word_is_a_word_of_its_own() {
     ui.types("look");
     ui.paste("/tmp/my shot.png");
     assert_eq!(sent(&ui.key(KeyCode::Enter)), Some("look @\"/tmp/my shot.png\" "));
+}
+
+#[test]
+fn arguments_match_by_their_letters_best_first() {
+    let choice = |value: &str, label: &str| Choice { value: value.into(), label: label.into(), detail: String::new() };
+    let found = |typed: &str| {
+        let choices = vec![choice("1a2b", "fix the parser"), choice("smart", "smart"), choice("ask", "ask")];
+        matching(typed, choices).into_iter().map(|choice| choice.value).collect::<Vec<_>>()
+    };
+    assert_eq!(found("prs"), ["1a2b"]);
+    // Letters that stand together come first, and `smart` has them in another order.
+    assert_eq!(found("as"), ["ask", "1a2b"]);
+    assert_eq!(found("").len(), 3);
 }

@@ -7,6 +7,7 @@ use crate::files::paths::shown_directory;
 use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
 use crate::output::age;
+use crate::run::full::arguments;
 use crate::run::full::said::Said;
 use crate::run::own_commands;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
@@ -15,7 +16,7 @@ use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
 use pinion_session_store::{Scope, SessionDirectory, Summary};
-use pinion_tui::{Choice, Input, NESTED, Pick, SlashCommand, Tone};
+use pinion_tui::{Choice, Input, NESTED, Pick, SlashCommand, Tone, matching};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -203,10 +204,16 @@ pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashComman
     commands
 }
 
-/// Completes the argument of a slash command. Values that cannot be shown unchanged are skipped.
-pub(super) async fn completions(runtime: &Runtime, command: &str, argument: &str) -> Vec<Choice> {
-    let values = runtime.complete(command, argument).await;
-    let is_plain = |value: &str| value.len() <= MAX_INSERT && pinion_agent::text::find_unsafe(value, false).is_none();
+/// Completes the argument of a slash command, of pinion itself or of a plugin. Values that cannot be shown unchanged are
+/// skipped.
+pub(super) async fn completions(base: &Base, runtime: &Runtime, command: String, argument: String) -> Vec<Choice> {
+    let (of, own) = (base.clone(), command.clone());
+    let own = tokio::task::spawn_blocking(move || arguments::of_own(&of, &own)).await;
+    if let Ok(Some(choices)) = own {
+        let choices = choices.into_iter().filter(|choice| is_plain(&choice.value)).collect();
+        return matching(&argument, choices);
+    }
+    let values = runtime.complete(&command, &argument).await;
     let values = values.into_iter().filter(|completion| is_plain(&completion.value));
     let choice = |completion: pinion_plugin_runtime::Completion| Choice {
         label: completion.value.clone(),
@@ -214,6 +221,10 @@ pub(super) async fn completions(runtime: &Runtime, command: &str, argument: &str
         detail: completion.description.unwrap_or_default(),
     };
     values.map(choice).collect()
+}
+
+fn is_plain(value: &str) -> bool {
+    value.len() <= MAX_INSERT && pinion_agent::text::find_unsafe(value, false).is_none()
 }
 
 #[cfg(test)]

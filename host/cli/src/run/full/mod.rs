@@ -4,6 +4,7 @@
 //! files. Messages and slash commands take the same way as in a conversation by lines ([`Chat::enter`]).
 
 mod approver;
+mod arguments;
 mod canvas;
 mod clipboard;
 mod drafts;

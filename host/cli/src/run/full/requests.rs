@@ -118,9 +118,9 @@ impl Ui {
 
     /// Completes an argument, instead of the text that was typed before.
     fn complete(&mut self, id: u64, command: String, argument: String) {
-        let (said, runtime) = (self.to.said.clone(), self.to.runtime.clone());
+        let (said, runtime, base) = (self.to.said.clone(), self.to.runtime.clone(), self.to.base.clone());
         let completing = tokio::spawn(async move {
-            said.put(Input::Completions(id, lists::completions(&runtime, &command, &argument).await));
+            said.put(Input::Completions(id, lists::completions(&base, &runtime, command, argument).await));
         });
         if let Some(stale) = self.completing.replace(completing.abort_handle()) {
             stale.abort();

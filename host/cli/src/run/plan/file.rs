@@ -18,7 +18,7 @@ const SAME_TITLE: u32 = 1000;
 const NAME_CHARACTERS: usize = 60;
 
 /// Directory of new plans.
-const DIRECTORY: &str = ".pinion/plans";
+pub(in crate::run) const DIRECTORY: &str = ".pinion/plans";
 
 /// Location of a plan.
 #[derive(Debug)]

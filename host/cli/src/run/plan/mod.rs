@@ -9,7 +9,7 @@ mod make;
 
 pub(in crate::run) use execute::Execution;
 pub(crate) use execute::execute;
-pub(in crate::run) use file::PlanFile;
+pub(in crate::run) use file::{DIRECTORY, PlanFile};
 pub(crate) use make::make;
 
 use crate::args::{GlobalArgs, RunArgs};
