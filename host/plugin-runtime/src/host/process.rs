@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 const MAX_KEPT_BYTES: u32 = 1024 * 1024;
 /// Time to wait for the end of the output after the program has ended: a process that left the group may hold it open.
 const DRAIN: Duration = Duration::from_millis(250);
-/// Interval at which the output is shown while the program runs.
+/// Least time between two updates of the output that is shown while the program runs.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum bytes shown, from the end of the output.
 const PROGRESS_BYTES: usize = 2048;
@@ -246,7 +246,7 @@ impl Streams {
         Self { stdout: kept(), stderr: kept(), spill, redactors }
     }
 
-    /// Reads both to their ends, and shows now and then what there is.
+    /// Reads both to their ends. What arrives is shown within [`PROGRESS_INTERVAL`], also if nothing follows it.
     async fn read(
         &mut self,
         mut stdout: Option<impl AsyncRead + Unpin>,
@@ -254,15 +254,21 @@ impl Streams {
         progress: &dyn ToolProgress,
     ) {
         let (mut from_stdout, mut from_stderr) = (vec![0; 32 * 1024], vec![0; 32 * 1024]);
-        let mut shown = Instant::now();
+        let (mut due, mut is_new) = (Instant::now(), false);
         while stdout.is_some() || stderr.is_some() {
             tokio::select! {
-                read = read_some(&mut stdout, &mut from_stdout) => self.take_stdout(&from_stdout[..read]),
-                read = read_some(&mut stderr, &mut from_stderr) => self.take_stderr(&from_stderr[..read]),
-            }
-            if shown.elapsed() >= PROGRESS_INTERVAL {
-                shown = Instant::now();
-                progress.update(vec![Content::text(self.latest())]);
+                read = read_some(&mut stdout, &mut from_stdout) => {
+                    self.take_stdout(&from_stdout[..read]);
+                    is_new |= read > 0;
+                }
+                read = read_some(&mut stderr, &mut from_stderr) => {
+                    self.take_stderr(&from_stderr[..read]);
+                    is_new |= read > 0;
+                }
+                () = sleep_until(due), if is_new => {
+                    (due, is_new) = (Instant::now() + PROGRESS_INTERVAL, false);
+                    progress.update(vec![Content::text(self.latest())]);
+                }
             }
         }
     }
@@ -381,6 +387,7 @@ impl RetainedOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Limits;
     use crate::convert::clip;
 
     #[test]
@@ -411,6 +418,43 @@ mod tests {
         bytes.chunks(7).for_each(|chunk| many.take(chunk));
         let (one, many) = (one.into_captured(), many.into_captured());
         assert_eq!((one.head, one.tail, one.total), (many.head, many.tail, many.total));
+    }
+
+    #[derive(Default)]
+    struct Shown(std::sync::Mutex<Vec<String>>);
+
+    impl ToolProgress for Shown {
+        fn report(&self, _: String) {}
+
+        fn update(&self, partial: Vec<Content>) {
+            self.0.lock().unwrap().extend(partial.iter().filter_map(Content::as_text).map(str::to_owned));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn output_before_a_silence_is_shown_at_once() {
+        let shown = Shown::default();
+        let spill = Spill::new(Path::new("unused"), Written::new(&Limits::default()));
+        let mut streams = Streams::new(spill, 1024, &Secrets::default());
+        let (mut program, stdout) = tokio::io::duplex(64);
+        let reading = streams.read(Some(stdout), None::<tokio::io::Empty>, &shown);
+        let writing = async {
+            for line in ["one\n", "two\n"] {
+                program.write_all(line.as_bytes()).await.unwrap();
+                tokio::time::sleep(PROGRESS_INTERVAL * 2).await;
+            }
+            let silent = shown.0.lock().unwrap().clone();
+            for line in ["3", "4", "5"] {
+                program.write_all(line.as_bytes()).await.unwrap();
+                tokio::time::sleep(PROGRESS_INTERVAL / 4).await;
+            }
+            drop(program);
+            silent
+        };
+        let ((), silent) = tokio::join!(reading, writing);
+        assert_eq!(silent, ["one\n", "one\ntwo\n"]);
+        // A burst is one update.
+        assert_eq!(shown.0.lock().unwrap()[2..], ["one\ntwo\n3"]);
     }
 
     #[test]
