@@ -50,6 +50,8 @@ mod providers;
 mod readme;
 mod registry;
 mod reloads;
+#[cfg(target_os = "linux")]
+mod resume;
 mod scale;
 #[cfg(target_os = "linux")]
 mod screen_input;

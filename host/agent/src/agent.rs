@@ -430,11 +430,14 @@ impl Agent {
         Ok(self.config().next_loop_id(&*self.idle()?))
     }
 
+    /// Replaces the totals, for another conversation.
+    pub fn set_totals(&self, totals: Totals) {
+        *lock(&self.spent) = totals;
+    }
+
     /// Adds requests that were made beside its runs, and their spend, to the totals.
     pub fn add(&self, requests: u64, spend: Spend) {
-        let mut totals = lock(&self.spent);
-        totals.requests += requests;
-        totals.spend.add(spend);
+        lock(&self.spent).add(requests, spend);
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Context {
     pub loops: u32,
     /// Id of the parent run: the previous run, or the run whose tool started this one.
     pub parent_loop_id: Option<Arc<str>>,
+    /// Id of the parent run's tool call for which this run works.
+    pub call_id: Option<Arc<str>>,
     /// Relation to the parent run; `None` for a run with a prompt.
     pub continuation: Option<Continuation>,
     /// Cause of the first turn of a run with a prompt.
@@ -47,6 +49,7 @@ impl Context {
             loop_id: "".into(),
             loops: 0,
             parent_loop_id: None,
+            call_id: None,
             continuation: None,
             first_trigger: TurnTrigger::User,
             calibration: None,

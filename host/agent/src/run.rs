@@ -169,16 +169,17 @@ impl<'a> Run<'a> {
     /// Starts the run. Returns its end if it is over before its first turn.
     async fn begin(&mut self, prompts: Vec<Message>) -> Option<RunEnd> {
         let verdict = caught_async(self.hooks().before_loop(self.context)).await;
-        let started = EventKind::AgentStart {
+        self.emit(EventKind::AgentStart {
             agent_id: self.context.agent_id.clone(),
             session_id: self.context.session_id.clone(),
             parent_loop_id: self.context.parent_loop_id.clone(),
+            call_id: self.context.call_id.clone(),
             continuation: self.context.continuation.clone(),
             trigger: self.trigger(),
             provider: self.config.ports.provider.name().to_owned(),
             model: self.config.policy.model.name.clone(),
-        };
-        self.emit(started).await;
+        })
+        .await;
         match verdict {
             Ok(Verdict::Pass) => {}
             Ok(Verdict::Deny(reason) | Verdict::Ask(reason)) => return Some(self.rejected(reason).await),
@@ -251,8 +252,7 @@ impl<'a> Run<'a> {
         self.turns = turn;
         self.open = Some(OpenTurn::default());
         self.emit(EventKind::TurnStart { turn, trigger }).await;
-        let next = self.exchange().await;
-        let next = next.unwrap_or_else(|error| Next::End(RunEnd::Failed(error.into())));
+        let next = self.exchange().await.unwrap_or_else(|error| Next::End(RunEnd::Failed(error.into())));
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
             Next::Done(stop_reason) => *stop_reason,

@@ -2,20 +2,9 @@
 
 use crate::context::Context;
 use pinion_protocol::message::Message;
-use pinion_protocol::usage::Spend;
+pub use pinion_protocol::usage::Totals;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Totals of an agent since its creation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Totals {
-    /// Number of requests to models.
-    pub requests: u64,
-    /// Tokens and cost of these requests.
-    #[serde(flatten)]
-    pub spend: Spend,
-}
 
 /// State of an idle agent, from [`Agent::snapshot`](crate::Agent::snapshot).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -135,7 +135,7 @@ fn ended(end: &RunEnd, usage: Usage) -> CompletionError {
 fn messages(turns: Vec<Vec<Content>>, provider: &str, model: &str) -> Vec<Message> {
     let timestamp = pinion_agent::jiff::Timestamp::now();
     let message = |(at, content): (usize, Vec<Content>)| match at % 2 {
-        0 => Message::User(UserMessage { content, timestamp }),
+        0 => Message::User(UserMessage { content, label: None, timestamp }),
         _ => Message::Assistant(AssistantMessage {
             content,
             stop_reason: StopReason::Stop,

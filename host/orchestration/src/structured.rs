@@ -137,7 +137,7 @@ pub(crate) async fn answer_with(
         if let Some(Failed { count, last_error }) = attempts.end_run() {
             return Err(AnswerError::NoAnswer { attempts: count, last_error, text: std::mem::take(text) });
         }
-        prompts = vec![Message::user(REMINDER)];
+        prompts = vec![Message::labelled("asked for the answer", REMINDER)];
         config.policy.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
     }
 }

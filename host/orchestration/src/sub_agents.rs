@@ -288,6 +288,7 @@ impl Call {
         let context = Context {
             agent_id: name.into(),
             first_trigger: TurnTrigger::SubAgent,
+            call_id: Some(self.id.as_str().into()),
             ..Context::new(prompt, session.id.clone())
         };
         match &plan.attempts[..] {

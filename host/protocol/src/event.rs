@@ -10,7 +10,7 @@ use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
 use crate::output::{Display, Ledger};
 use crate::step::StepStatus;
-use crate::usage::{Cost, Usage};
+use crate::usage::{Cost, Spend, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -39,6 +39,9 @@ pub enum EventKind {
         /// Id of the parent run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_loop_id: Option<Arc<str>>,
+        /// Id of the parent run's tool call for which it works.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<Arc<str>>,
         /// The relation to the parent run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continuation: Option<Continuation>,
@@ -222,6 +225,9 @@ pub enum EventKind {
         before: u64,
         /// Estimated tokens of the conversation after the compaction.
         after: u64,
+        /// Tokens and cost of the request for the summary.
+        #[serde(default)]
+        spend: Spend,
     },
     /// A plan step started or ended. Emitted before the first run of the step, with the id of that run, or after the
     /// last one.

@@ -98,4 +98,4 @@ pub use tool::{
     ANSWER_TOOL, Display, Ledger, LogLevel, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress,
     ToolReply,
 };
-pub use usage::{Cost, PriceList, Prices, Spend, Usage};
+pub use usage::{Cost, PriceList, Prices, Spend, Totals, Usage};

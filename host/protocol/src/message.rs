@@ -23,7 +23,13 @@ pub enum Message {
 impl Message {
     /// Creates a user message of plain text with the current time.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User(UserMessage { content: vec![Content::text(text)], timestamp: Timestamp::now() })
+        Self::User(UserMessage { content: vec![Content::text(text)], label: None, timestamp: Timestamp::now() })
+    }
+
+    /// Creates a message that a program writes on the user's behalf, with the words that stand for it.
+    pub fn labelled(label: impl Into<String>, text: impl Into<String>) -> Self {
+        let content = vec![Content::text(text)];
+        Self::User(UserMessage { content, label: Some(label.into()), timestamp: Timestamp::now() })
     }
 
     /// Returns the time at which the message was written.
@@ -42,6 +48,9 @@ impl Message {
 pub struct UserMessage {
     /// Text and images.
     pub content: Vec<Content>,
+    /// A few words that stand for the message where people read the conversation, if a program wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Time at which the message was written.
     pub timestamp: Timestamp,
 }

@@ -213,7 +213,7 @@ mod tests {
 
     fn user(text: &str, second: i64) -> Message {
         let timestamp = Timestamp::from_second(second).unwrap();
-        Message::User(crate::UserMessage { content: vec![Content::text(text)], timestamp })
+        Message::User(crate::UserMessage { content: vec![Content::text(text)], label: None, timestamp })
     }
 
     #[test]

@@ -113,6 +113,24 @@ impl Spend {
     }
 }
 
+/// The requests of a conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Number of requests to models.
+    pub requests: u64,
+    /// Tokens and cost of these requests.
+    #[serde(flatten)]
+    pub spend: Spend,
+}
+
+impl Totals {
+    /// Adds other requests.
+    pub fn add(&mut self, requests: u64, spend: Spend) {
+        self.requests += requests;
+        self.spend.add(spend);
+    }
+}
+
 /// Computes the cost of requests to a model.
 pub trait PriceList: std::fmt::Debug + Send + Sync {
     /// Returns the cost of one request; `None` when it is unknown. `model` is the model that the reply names, which

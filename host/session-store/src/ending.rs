@@ -1,8 +1,9 @@
 //! The end of a long session, for a first look while the whole is read.
 
 use crate::error::SessionError;
-use crate::format::{self, Entry, Kind, Payload};
+use crate::format::{self, Payload};
 use crate::index::Index;
+use crate::replay::History;
 use pinion_protocol::Message;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -10,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Reads the messages of the current branch that are in the last `bytes` of a session's file, from the first prompt among them
-/// on. They are not repaired: calls may lack results. Returns none for a file that is no longer than that, and for an end
-/// without such messages. Takes no lock and changes nothing.
+/// on, and the records after it. They are not repaired: calls may lack results. Returns none for a file that is no longer than
+/// that, and for an end without such messages. Takes no lock and changes nothing.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn last_messages(path: &Path, bytes: u64) -> Result<Option<Vec<Arc<Message>>>, SessionError> {
+pub fn last_history(path: &Path, bytes: u64) -> Result<Option<History>, SessionError> {
     let failed = SessionError::io("read", path);
     // Opening a pipe can block without end.
     let length = match path.metadata() {
@@ -30,17 +31,21 @@ pub fn last_messages(path: &Path, bytes: u64) -> Result<Option<Vec<Arc<Message>>
     let Some(first) = end.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let lines = &end[first + 1..];
     let Ok(index) = Index::read(path, lines) else { return Ok(None) };
-    let message = |node: &crate::index::Node| {
+    let payload = |node: crate::index::Node| {
         let (begin, length) = (usize::try_from(node.offset).ok()?, usize::try_from(node.length).ok()?);
-        match format::decode_entry(lines.get(begin..begin + length)?, Kind::Message).ok()? {
-            Entry { payload: Payload::Message(message), .. } => Some(Arc::new(message)),
-            _ => None,
-        }
+        Some(format::decode_entry(lines.get(begin..begin + length)?, node.kind).ok()?.payload)
     };
-    let nodes = index.branch(index.position());
-    let messages: Vec<_> = nodes.iter().filter(|node| node.kind == Kind::Message).filter_map(message).collect();
-    let prompt = messages.iter().position(|message| matches!(**message, Message::User(_)));
-    Ok(prompt.map(|prompt| messages[prompt..].to_vec()))
+    let payloads = index.branch(index.position()).into_iter().filter_map(payload);
+    let is_prompt = |payload: &Payload| matches!(payload, Payload::Message(Message::User(_)));
+    let mut history = History::default();
+    for payload in payloads.skip_while(|payload| !is_prompt(payload)) {
+        match payload {
+            Payload::Message(message) => history.messages.push(Arc::new(message)),
+            Payload::Record(record) => history.records.push((history.messages.len(), record)),
+            _ => {}
+        }
+    }
+    Ok((!history.messages.is_empty()).then_some(history))
 }
 
 #[cfg(test)]
@@ -72,14 +77,14 @@ mod tests {
         let all: Vec<String> = (0..100).flat_map(|n| [format!("ask {n}"), format!("say {n}")]).collect();
         // Wherever the first line is cut off.
         for bytes in 2_000..2_500 {
-            let messages = last_messages(&path, bytes).unwrap().unwrap();
+            let messages = last_history(&path, bytes).unwrap().unwrap().messages;
             let texts: Vec<String> = messages.iter().map(|message| text(message)).collect();
             assert!(texts.len() >= 4 && texts[0].starts_with("ask ") && all.ends_with(&texts), "{bytes}: {texts:?}");
         }
-        assert_eq!(last_messages(&path, length).unwrap(), None);
-        assert_eq!(last_messages(&path, 40).unwrap(), None);
-        assert_eq!(last_messages(&directory.path().join("none"), 40).unwrap(), None);
-        assert_eq!(last_messages(directory.path(), 40).unwrap(), None);
+        assert_eq!(last_history(&path, length).unwrap(), None);
+        assert_eq!(last_history(&path, 40).unwrap(), None);
+        assert_eq!(last_history(&directory.path().join("none"), 40).unwrap(), None);
+        assert_eq!(last_history(directory.path(), 40).unwrap(), None);
     }
 
     #[test]
@@ -91,7 +96,7 @@ mod tests {
         opened.session.go_back(Some(nodes[195])).unwrap();
         opened.session.append_message(&user("instead")).unwrap();
         drop::<Session>(opened.session);
-        let messages = last_messages(&path, 4_000).unwrap().unwrap();
+        let messages = last_history(&path, 4_000).unwrap().unwrap().messages;
         let texts: Vec<String> = messages.iter().map(|message| text(message)).collect();
         assert!(texts.ends_with(&["ask 97".to_owned(), "say 97".to_owned(), "instead".to_owned()]), "{texts:?}");
     }
@@ -102,7 +107,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert_eq!(last_messages(&pipe, 40).unwrap(), None);
+        assert_eq!(last_history(&pipe, 40).unwrap(), None);
     }
 
     #[test]
@@ -114,9 +119,9 @@ mod tests {
         let at = bytes.len() - 1_000;
         bytes[at..at + 20].fill(b'x');
         std::fs::write(&path, bytes).unwrap();
-        let messages = last_messages(&path, 4_000).unwrap().unwrap();
+        let messages = last_history(&path, 4_000).unwrap().unwrap().messages;
         assert_eq!(text(messages.last().unwrap()), "ask 99");
         std::fs::write(&path, "x\n".repeat(4_000)).unwrap();
-        assert_eq!(last_messages(&path, 4_000).unwrap(), None);
+        assert_eq!(last_history(&path, 4_000).unwrap(), None);
     }
 }

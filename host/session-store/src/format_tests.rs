@@ -5,8 +5,8 @@ use crate::record::{
 };
 use crate::testing::{assistant, time, user};
 use pinion_protocol::{
-    Continuation, Cost, ExtensionMessage, HookAnswer, HookPoint, Image, Ledger, Limit, RunEnd, StepStatus, StopReason,
-    Thinking, ToolCall, ToolResultMessage, TurnTrigger, Usage, UserMessage,
+    Continuation, Cost, Display, ExtensionMessage, HookAnswer, HookPoint, Image, Ledger, Limit, RunEnd, Spend,
+    StepStatus, StopReason, Thinking, ToolCall, ToolResultMessage, TurnTrigger, Usage, UserMessage,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -54,6 +54,7 @@ fn one_of_each() -> [Message; 4] {
                 Content::text("look:\n\"\u{1b}\""),
                 Content::Image(Image { media_type: "image/png".into(), data: vec![0, 255] }),
             ],
+            label: Some("a label".into()),
             timestamp: time(),
         }),
         Message::Assistant(AssistantMessage {
@@ -82,7 +83,7 @@ fn one_of_each() -> [Message; 4] {
 fn format_on_disk_is_unchanged() {
     let messages = one_of_each();
     let expected = [
-        r#"{"role":"user","content":[{"type":"text","text":"look:\n\"\u001b\""},{"type":"image","media_type":"image/png","data":"AP8="}],"timestamp":"2026-01-02T03:04:05.678Z"}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"look:\n\"\u001b\""},{"type":"image","media_type":"image/png","data":"AP8="}],"label":"a label","timestamp":"2026-01-02T03:04:05.678Z"}"#,
         r#"{"role":"assistant","content":[{"type":"thinking","text":"hm","signature":"sig","redacted":true},{"type":"text","text":"I read it."},{"type":"tool_call","id":"c1","name":"read","arguments":{"path":"a"},"signature":"sig"},{"type":"tool_call","id":"c2","name":"read","arguments":null,"partial":"{\"pa"}],"stop_reason":"length","provider":"replay","model":"scripted","usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":{"input":0.1,"output":0.2,"cache_read":0.0,"cache_write":1e-7},"error":"cut","timestamp":"2026-01-02T03:04:05.678Z"}"#,
         r#"{"role":"tool_result","call_id":"c1","tool_name":"read","content":[{"type":"text","text":"text"}],"details":{"lines":1},"is_error":true,"child_loop_id":"s.c.1","timestamp":"2026-01-02T03:04:05.678Z"}"#,
         r#"{"role":"extension","kind":"note","data":[1,null],"timestamp":"2026-01-02T03:04:05.678Z"}"#,
@@ -134,8 +135,14 @@ fn format_of_records_on_disk_is_unchanged() {
             r#"retry","data":{"loop_id":"s.c.1","attempt":1,"max_attempts":3,"delay_ms":9,"cause":"c"}"#,
         ),
         (
-            Record::Compacted(Compacted { loop_id: loop_id(), dropped: 4 }),
-            r#"compacted","data":{"loop_id":"s.c.1","dropped":4}"#,
+            Record::Compacted(Compacted {
+                loop_id: loop_id(),
+                dropped: 4,
+                before: 9,
+                after: 5,
+                asked: Some(Spend { usage, cost: None }),
+            }),
+            r#"compacted","data":{"loop_id":"s.c.1","dropped":4,"before":9,"after":5,"asked":{"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":null}}"#,
         ),
         (
             Record::Rejected(Rejected { loop_id: loop_id(), reason: "r".into() }),
@@ -166,8 +173,9 @@ fn format_of_records_on_disk_is_unchanged() {
                 call_id: "c1".into(),
                 tool: "read".into(),
                 ledger: Ledger { plugin: "fs".into(), generation: 2, fuel: 3, time_us: 4, ..Ledger::default() },
+                display: Display::Code("rust".into()),
             }),
-            r#"ledger","data":{"loop_id":"s.c.1","call_id":"c1","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0}}"#,
+            r#"ledger","data":{"loop_id":"s.c.1","call_id":"c1","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0},"display":{"kind":"code","language":"rust"}}"#,
         ),
         (
             Record::CalledHook(CalledHook {
@@ -203,6 +211,17 @@ fn format_of_records_on_disk_is_unchanged() {
 }
 
 #[test]
+fn records_of_older_programs_are_read() {
+    let record = |kind: RecordKind, data: &str| kind.decode(data).unwrap();
+    let ledger = r#"{"loop_id":"l","call_id":"c","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0}}"#;
+    let Record::CallLedger(ledger) = record(RecordKind::CallLedger, ledger) else { panic!() };
+    assert_eq!(ledger.display, Display::Plain);
+    let compacted = record(RecordKind::Compacted, r#"{"loop_id":"l","dropped":4}"#);
+    let expected = Compacted { loop_id: "l".into(), dropped: 4, before: 0, after: 0, asked: None };
+    assert_eq!(compacted, Record::Compacted(expected));
+}
+
+#[test]
 fn format_of_positions_and_side_entries_is_unchanged() {
     let line = encode_position(link("b", Some("a")), Some(id("9"))).unwrap();
     let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","type":"position","data":{"left":"9"}}"#;
@@ -210,8 +229,9 @@ fn format_of_positions_and_side_entries_is_unchanged() {
     assert_eq!(decode_entry(&line, Kind::Position).unwrap().payload, Payload::Position { left: Some(id("9")) });
 
     let aside = Link { side: Some("s.c.1"), ..link("b", Some("a")) };
-    let line = encode_record(aside, &Record::Compacted(Compacted { loop_id: "s.c.1".into(), dropped: 4 })).unwrap();
-    let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"loop_id":"s.c.1","dropped":4}}"#;
+    let compacted = Compacted { loop_id: "s.c.1".into(), dropped: 4, before: 0, after: 0, asked: None };
+    let line = encode_record(aside, &Record::Compacted(compacted)).unwrap();
+    let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"loop_id":"s.c.1","dropped":4,"before":0,"after":0}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
     assert_eq!(decode_entry(&line, Kind::Record(RecordKind::Compacted)).unwrap().side.as_deref(), Some("s.c.1"));
     let moved = String::from_utf8(encode_moved(&line, Some(id("7"))).unwrap()).unwrap();
@@ -418,7 +438,11 @@ fn any_tool_result() -> impl Strategy<Value = ToolResultMessage> {
 
 fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (any_content(), any_time()).prop_map(|(content, timestamp)| Message::User(UserMessage { content, timestamp })),
+        (any_content(), any_time()).prop_map(|(content, timestamp)| Message::User(UserMessage {
+            content,
+            label: None,
+            timestamp
+        })),
         any_reply().prop_map(Message::Assistant),
         any_tool_result().prop_map(Message::ToolResult),
         (any::<String>(), any_value(), any_time())

@@ -8,9 +8,11 @@ use crate::index::{HeaderState, Index, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};
 use crate::record::{LoopStart, Record, RecordKind};
+use crate::replay::{History, add_record};
 use crate::session::Session;
 use crate::transcript::Transcript;
-use pinion_protocol::{Message, sort_results};
+use pinion_protocol::{Message, Totals, sort_results};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,10 @@ pub struct Opened {
     /// The messages from the root of the tree to the position of the conversation. Every tool call is followed by its
     /// result.
     pub messages: Vec<Arc<Message>>,
+    /// The records of this branch, each with the number of messages before it.
+    pub records: Vec<(usize, Record)>,
+    /// All requests so far, on all branches.
+    pub totals: Totals,
     /// The number of runs so far, on all branches: the number of the last one, for the ids of further runs.
     pub loops: u64,
     /// The last run that started on this branch, which the next run continues.
@@ -74,8 +80,10 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let file = lock::open_locked(path)?;
     let mut transcript = Transcript::read(path, file)?;
     let mut recovery = Recovery { bad_lines: transcript.bad_lines().clone(), ..Recovery::default() };
-    let last_loop = last_loop(&mut transcript);
-    let mut messages = transcript.branch().messages(&mut recovery.bad_lines)?;
+    let history = transcript.branch().history(&mut recovery.bad_lines)?;
+    let last_loop = last_loop(&history);
+    let totals = totals(&mut transcript, &history);
+    let History { mut messages, records } = history;
     let (mut file, index) = transcript.into_parts();
     recovery.torn = settle_tail(path, &mut file, &index)?;
     let session = Session::resume(path, header(path, workspace, &index), &index, file);
@@ -84,18 +92,31 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
         session.append_message(message)?;
     }
     sort_results(&mut messages);
-    Ok(Opened { session, messages, loops: index.loops(), last_loop, recovery })
+    Ok(Opened { session, messages, records, totals, loops: index.loops(), last_loop, recovery })
 }
 
-/// Returns the last run that started on the branch; none when its record cannot be read.
-fn last_loop(transcript: &mut Transcript) -> Option<LoopStart> {
-    let index = transcript.index();
-    let nodes = index.branch(index.position());
-    let last = nodes.into_iter().rfind(|node| node.kind == Kind::Record(RecordKind::LoopStart))?;
-    match transcript.entries(vec![last]).next()?.ok()?.payload {
-        Payload::Record(Record::LoopStart(start)) => Some(start),
+/// Returns the last run that started on the branch.
+fn last_loop(history: &History) -> Option<LoopStart> {
+    history.records.iter().rev().find_map(|(_, record)| match record {
+        Record::LoopStart(start) => Some(start.clone()),
         _ => None,
+    })
+}
+
+/// Returns the requests on all branches. Runs that were killed count on the current one only.
+fn totals(transcript: &mut Transcript, history: &History) -> Totals {
+    let mut totals = history.totals();
+    let index = transcript.index();
+    let here: HashSet<u64> = index.branch(index.position()).iter().map(|node| node.offset).collect();
+    let accounts = [RecordKind::LoopEnd, RecordKind::Compacted].map(Kind::Record);
+    let elsewhere = index.nodes.iter().filter(|node| accounts.contains(&node.kind) && !here.contains(&node.offset));
+    let elsewhere = elsewhere.copied().collect();
+    for entry in transcript.entries(elsewhere).flatten() {
+        if let Payload::Record(record) = &entry.payload {
+            add_record(&mut totals, record);
+        }
     }
+    totals
 }
 
 /// Returns the file's header, or one made from its name and `workspace`.

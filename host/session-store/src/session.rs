@@ -194,7 +194,7 @@ impl Session {
         }
         let mut transcript = Transcript::open(&self.path)?;
         let branch = transcript.branch_to(entry).ok_or_else(unknown)?;
-        branch.messages(&mut BadLines::default())
+        Ok(branch.history(&mut BadLines::default())?.messages)
     }
 
     /// Appends a record, and returns its entry.

@@ -3,7 +3,9 @@ use crate::record::CallLedger;
 use crate::testing::{calls, result, time, user, workspace};
 use crate::transcript::Transcript;
 use crate::{ExportFormat, Payload, export, render};
-use pinion_protocol::{CompactionReason, Display, Ledger, RunEnd, StopReason, ToolResultMessage, TurnTrigger, Usage};
+use pinion_protocol::{
+    CompactionReason, Display, Ledger, RunEnd, Spend, StopReason, ToolResultMessage, TurnTrigger, Usage,
+};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -12,6 +14,7 @@ fn start(session: &str) -> EventKind {
         agent_id: "agent".into(),
         session_id: session.into(),
         parent_loop_id: None,
+        call_id: None,
         continuation: None,
         trigger: TurnTrigger::User,
         provider: "p".into(),
@@ -57,7 +60,12 @@ fn events_of_a_run_are_recorded_in_its_session() {
         EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User },
         retry(&"ä".repeat(Record::MAX_TEXT)),
         EventKind::Compaction {
-            reason: CompactionReason::Asked, dropped: 4, summary: "…".into(), before: 2, after: 1
+            reason: CompactionReason::Asked,
+            dropped: 4,
+            summary: "…".into(),
+            before: 2,
+            after: 1,
+            spend: Spend::default(),
         },
         EventKind::MessageEnd { message: delegated },
         end(),
@@ -130,7 +138,13 @@ fn ledger_of_a_call_is_recorded_before_its_result() {
     session.append(&result("c1")).unwrap();
     assert_eq!(types(session.path()), ["session", "message", "message", "ledger", "message"]);
     let entry = Transcript::open(session.path()).unwrap().branch().nth(2).unwrap().unwrap();
-    let expected = CallLedger { loop_id: "s.c.1".into(), call_id: "c1".into(), tool: "read".into(), ledger: ledger() };
+    let expected = CallLedger {
+        loop_id: "s.c.1".into(),
+        call_id: "c1".into(),
+        tool: "read".into(),
+        ledger: ledger(),
+        display: Display::Plain,
+    };
     assert_eq!(entry.payload, Payload::Record(Record::CallLedger(expected)));
 }
 

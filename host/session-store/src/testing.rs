@@ -16,7 +16,7 @@ pub(crate) fn time() -> Timestamp {
 
 /// A prompt of the user.
 pub(crate) fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User(UserMessage { content: vec![Content::text(text)], timestamp: time() }))
+    Arc::new(Message::User(UserMessage { content: vec![Content::text(text)], label: None, timestamp: time() }))
 }
 
 /// A reply with these parts.

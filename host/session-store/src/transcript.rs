@@ -5,6 +5,7 @@ use crate::format::{self, Entry, Kind, Payload};
 use crate::header::Header;
 use crate::id::EntryId;
 use crate::index::{HeaderState, Index, Node};
+use crate::replay::History;
 use crate::tree::BranchInfo;
 use pinion_protocol::{Message, UserMessage};
 use std::fs::File;
@@ -172,21 +173,24 @@ impl Iterator for Branch<'_> {
 }
 
 impl Branch<'_> {
-    /// Reads the messages of the branch. Entries that cannot be read are skipped and added to `bad`.
+    /// Reads the messages and records of the branch. Entries that cannot be read are skipped and added to `bad`.
     ///
     /// # Errors
     /// The file can no longer be read.
-    pub(crate) fn messages(self, bad: &mut BadLines) -> Result<Vec<Arc<Message>>, SessionError> {
-        let mut messages = Vec::with_capacity(self.nodes.len());
+    pub(crate) fn history(self, bad: &mut BadLines) -> Result<History, SessionError> {
+        let mut history = History::default();
         for entry in self {
             match entry {
-                Ok(Entry { payload: Payload::Message(message), .. }) => messages.push(Arc::new(message)),
+                Ok(Entry { payload: Payload::Message(message), .. }) => history.messages.push(Arc::new(message)),
+                Ok(Entry { payload: Payload::Record(record), .. }) => {
+                    history.records.push((history.messages.len(), record));
+                }
                 Ok(_) => {}
                 Err(EntryError::Broken(line)) => bad.push(line),
                 Err(EntryError::Session(error)) => return Err(error),
             }
         }
-        Ok(messages)
+        Ok(history)
     }
 
     /// Returns the line of the next node as it is in the file, with the node.

@@ -34,8 +34,12 @@ impl Bench {
         let text = |n: usize| {
             format!("message {n}: some words with `code`, **bold** text and 世界, long enough to wrap on most screens")
         };
-        let messages: Vec<Arc<Message>> = (0..items).map(|n| Arc::new(Message::user(text(n)))).collect();
-        app.handle(Input::Session(messages), Duration::ZERO);
+        let event = |n| Event {
+            loop_id: "run".into(),
+            kind: EventKind::MessageEnd { message: Arc::new(Message::user(text(n))) },
+        };
+        let events: Vec<Event> = (0..items).map(event).collect();
+        app.handle(Input::Session(events), Duration::ZERO);
         let screen = Screen::new(SIZE.width, SIZE.height);
         let mut bench = Self { app, screen, buffer: Buffer::empty(SIZE), now: Duration::ZERO };
         bench.frame();

@@ -6,7 +6,7 @@ use crate::dialog::plugin::Reply;
 use crate::highlight::Highlighted;
 use crate::theme::Theme;
 use crate::transcript::Tone;
-use pinion_protocol::{Dialog, Event, EventKind, Message, ToolCall};
+use pinion_protocol::{Dialog, Event, EventKind, ToolCall};
 use std::sync::Arc;
 
 /// Something that the UI learns.
@@ -16,8 +16,8 @@ pub enum Input {
     Terminal(crossterm::event::Event),
     /// An event of a run.
     Event(Event),
-    /// Another session begins or continues, with these messages.
-    Session(Vec<Arc<Message>>),
+    /// Another session begins or continues, with the events of its past.
+    Session(Vec<Event>),
     /// A line of the host.
     Note(Tone, String),
     /// Markdown that a command prints.

@@ -301,7 +301,7 @@ pub(crate) fn time(time: Duration) -> String {
 }
 
 /// Formats a number of tokens in a few characters.
-fn short(n: u64) -> String {
+pub(crate) fn short(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),
         1_000..10_000 => format!("{:.1} k", n as f64 / 1e3),

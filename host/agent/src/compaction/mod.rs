@@ -237,6 +237,7 @@ impl Compactor<'_> {
             summary: compaction.summary.clone(),
             before: compaction.before,
             after: compaction.after,
+            spend,
         };
         self.config.report(self.events, &self.context.loop_id, event).await;
         Ok(compaction)

@@ -55,7 +55,7 @@ fn history(steps: Vec<Step>) -> Vec<Arc<Message>> {
             Step::User(text) => messages.push(Message::user(text)),
             Step::Image(bytes) => {
                 let image = Content::Image(Image { media_type: "image/png".into(), data: vec![0; bytes] });
-                messages.push(Message::User(UserMessage { content: vec![image], timestamp }));
+                messages.push(Message::User(UserMessage { content: vec![image], label: None, timestamp }));
             }
             Step::Reply(text, results) => {
                 let mut content = vec![

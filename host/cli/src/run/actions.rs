@@ -160,6 +160,7 @@ impl Chat<'_> {
         }
         if let Err(failure) = self.ready.session.sync() {
             self.say(&text!("! {}", Text::block(failure.message())));
+        agent.set_totals(session.totals);
         }
         self.ready.keeper.begin(session.on_disk.as_ref());
         self.ready.session = session;

@@ -91,7 +91,7 @@ impl Chat<'_> {
     pub(crate) fn facts(&self) -> Vec<String> {
         let approval = own_commands::describe(self.ready.agent.config().ports.approval.mode());
         let session = &self.ready.session;
-        let saved = match (session.on_disk.is_some(), session.messages.len()) {
+        let saved = match (session.on_disk.is_some(), session.history.messages.len()) {
             (false, _) => "session is not saved".to_owned(),
             (true, 0) => format!("session {}", short_id(&session.id)),
             (true, n) => format!("session {}, {} so far", short_id(&session.id), count(n as u64, "message")),
@@ -116,12 +116,16 @@ impl Chat<'_> {
         }
     }
 
-    /// Shows where the session was left.
-    pub(crate) fn show_session(&self) {
-        let messages = &self.ready.session.messages;
+    /// Shows the session: all of it on the screen, and in lines where it was left.
+    pub(crate) fn show_session(&mut self) {
+        let session = &mut self.ready.session;
+        let history = std::mem::take(&mut session.history);
         match &self.voice {
-            Voice::Lines { style, .. } => recall(messages, *style).iter().for_each(|line| self.say(line)),
-            Voice::Screen(said) => said.session(messages),
+            Voice::Lines { style, .. } => recall(&session.messages, *style).iter().for_each(|line| self.say(line)),
+            Voice::Screen(said) => {
+                let path = session.on_disk.as_ref().map(|session| session.path());
+                said.session(history.into_events(path));
+            }
         }
     }
 

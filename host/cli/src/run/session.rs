@@ -4,9 +4,10 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{ELSEWHERE, Failure, Result};
 use crate::files::private::owner_hint;
+use pinion_agent::snapshot::Totals;
 use pinion_agent::{Message, SessionStore};
 use pinion_plugin_runtime::PluginStorage;
-use pinion_session_store::{EntryId, MemorySession, Session, SessionDirectory, Transcript, open_to_continue};
+use pinion_session_store::{EntryId, History, MemorySession, Session, SessionDirectory, Transcript, open_to_continue};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,6 +25,10 @@ pub(crate) struct OpenSession {
     pub(crate) on_disk: Option<Arc<Session>>,
     /// The messages that the model sees from earlier runs.
     pub(crate) messages: Vec<Arc<Message>>,
+    /// All messages and records of the conversation, until it is shown.
+    pub(crate) history: History,
+    /// The requests of earlier runs.
+    pub(crate) totals: Totals,
     /// Number of earlier runs.
     pub(crate) loops: u32,
     /// Id of the last run; empty for a new session.
@@ -67,6 +72,8 @@ impl OpenSession {
             store: Arc::new(MemorySession::new()),
             on_disk: None,
             messages: Vec::new(),
+            history: History::default(),
+            totals: Totals::default(),
             loops: 0,
             last_loop: "".into(),
             notices: Vec::new(),
@@ -87,8 +94,9 @@ impl OpenSession {
         let notices = opened.recovery.notices();
         let loops = u32::try_from(opened.loops).unwrap_or(u32::MAX);
         let last_loop = opened.last_loop.map(|start| start.loop_id).unwrap_or_default().into();
+        let history = History { messages: opened.messages.clone(), records: opened.records };
         let messages = pinion_agent::compaction::view(opened.messages);
-        Ok(Self { messages, loops, last_loop, notices, ..Self::kept(opened.session) })
+        Ok(Self { messages, history, totals: opened.totals, loops, last_loop, notices, ..Self::kept(opened.session) })
     }
 
     fn kept(session: Session) -> Self {
@@ -98,6 +106,8 @@ impl OpenSession {
             store: session.clone(),
             on_disk: Some(session),
             messages: Vec::new(),
+            history: History::default(),
+            totals: Totals::default(),
             loops: 0,
             last_loop: "".into(),
             notices: Vec::new(),

@@ -157,6 +157,7 @@ impl Base {
         let user = Some(approver.clone()).filter(|_| matches!(purpose, Purpose::Conversation));
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
+        agent.set_totals(session.totals);
         let keeper = Arc::new(Keeper::new(self, args, &agent, user));
         keeper.begin(session.on_disk.as_ref());
         keeper.recover().await;

@@ -102,7 +102,10 @@ impl<'a> ShellCommand<'a> {
             format!("{fence}{language}\n{}\n{fence}", text.trim_end())
         };
         let (command, output) = (block("sh", self.text), block("", output));
-        Message::user(format!("I ran this command:\n\n{command}\n\nIt printed:\n\n{output}"))
+        Message::labelled(
+            format!("! {}", self.text),
+            format!("I ran this command:\n\n{command}\n\nIt printed:\n\n{output}"),
+        )
     }
 }
 

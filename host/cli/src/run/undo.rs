@@ -4,9 +4,10 @@ use crate::failure::{Failure, Result};
 use crate::output::{Text, text};
 use crate::run::actions::Next;
 use crate::run::chat::Chat;
-use crate::undo::rewind::{Conversation, Done, Target, Wish, read, rewind};
+use crate::run::voice::Voice;
+use crate::undo::rewind::{Conversation, Target, Wish, read, rewind};
 use crate::undo::show;
-use pinion_session_store::Session;
+use pinion_session_store::{History, Session};
 use std::sync::Arc;
 
 /// The most turns that a command may name.
@@ -44,14 +45,13 @@ impl Chat<'_> {
         let wish = wish(arguments, target)?;
         let (session, store) = (self.saved()?, self.ready.keeper.store());
         let done = blocking(move || rewind(store.as_ref(), &session, wish)).await?;
-        self.show(&done, wish);
-        let Some(conversation) = done.conversation else { return Ok(Next::default()) };
-        self.move_to(conversation)?;
-        Ok(Next { insert: done.prompt.map(|prompt| self.base.secrets.clean(&prompt).into_owned()), ..Next::default() })
-    }
-
-    fn show(&self, done: &Done, wish: Wish) {
-        show::report(done, wish).iter().for_each(|line| self.say(line));
+        let lines = show::report(&done, wish);
+        let has_moved = done.conversation.is_some();
+        let moved = done.conversation.map_or(Ok(()), |conversation| self.move_to(conversation));
+        lines.iter().for_each(|line| self.say(line));
+        moved?;
+        let prompt = done.prompt.filter(|_| has_moved).map(|prompt| self.base.secrets.clean(&prompt).into_owned());
+        Ok(Next { insert: prompt, ..Next::default() })
     }
 
     /// Continues the conversation at another entry of the session.
@@ -62,7 +62,14 @@ impl Chat<'_> {
         session.last_loop = conversation.last_loop.into();
         let files = self.base.context(self.args);
         let context = self.base.conversation(self.args, &self.ready.session, &files);
-        self.begin_conversation(context, files)
+        self.begin_conversation(context, files)?;
+        if matches!(self.voice, Voice::Screen(_)) {
+            let session = &mut self.ready.session;
+            let read = session.on_disk.as_ref().map(|session| History::read(session.path()));
+            session.history = read.transpose().map_err(Failure::from)?.unwrap_or_default();
+            self.show_session();
+        }
+        Ok(())
     }
 
     async fn list_turns(&mut self) -> Result<Next> {

@@ -69,7 +69,8 @@ pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<An
     let step = plan.steps.get(index).ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
     let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
     agent.report(&agent.next_loop_id()?, event(StepStatus::Running)).await;
-    let prompt = vec![Message::user(assignment(plan, index, step))];
+    let label = format!("instructions for step {} of {steps}: {}", index + 1, step.title);
+    let prompt = vec![Message::labelled(label, assignment(plan, index, step))];
     let approval = agent.config().ports.approval;
     let denied_before = approval.denied_count();
     let mut answer = answer_as::<StepReport>(agent, prompt, report_schema(), REMINDERS).await;

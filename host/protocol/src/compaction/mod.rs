@@ -83,7 +83,7 @@ impl Record {
         let kept = rest;
         let summary = (!self.summary.is_empty()).then(|| {
             let content = vec![Content::text(format!("{SUMMARY_FRAME}{}", self.summary))];
-            Arc::new(Message::User(UserMessage { content, timestamp }))
+            Arc::new(Message::User(UserMessage { content, label: None, timestamp }))
         });
         let spared = kept.len() - self.cut.map_or(kept.len(), |cut| cut.spared).min(kept.len());
         let cut = kept.iter().enumerate().map(|(at, message)| match self.cut {

@@ -2,9 +2,12 @@
 
 use super::{Known, MARK, Secrets};
 use crate::content::Content;
+use crate::event::{Event, EventKind};
 use crate::message::Message;
+use crate::outcome::RunEnd;
 use crate::text::with_causes;
 use crate::tool::{ToolError, ToolOutput, ToolReply};
+use std::sync::Arc;
 
 impl Secrets {
     /// Redacts the texts, arguments and details of a message. Replaces a picture whose bytes contain a part of a secret
@@ -16,7 +19,10 @@ impl Secrets {
         }
         let mut message = message;
         match &mut message {
-            Message::User(message) => known.clean_contents(&mut message.content),
+            Message::User(message) => {
+                known.clean_contents(&mut message.content);
+                known.clean_option(&mut message.label);
+            }
             Message::Assistant(message) => {
                 known.clean_contents(&mut message.content);
                 // The name that was asked for is the user's own, and decides whether thinking goes back.
@@ -32,6 +38,34 @@ impl Secrets {
             Message::Extension(message) => message.data = known.clean_json(message.data.take()),
         }
         message
+    }
+
+    /// Redacts the texts of an event of the past: of its messages, results and remarks.
+    pub fn clean_event(&self, event: Event) -> Event {
+        let known = self.snapshot();
+        if known.grams.is_empty() {
+            return event;
+        }
+        let mut event = event;
+        match &mut event.kind {
+            EventKind::MessageEnd { message } => {
+                *message = Arc::new(self.clean_message(Arc::unwrap_or_clone(message.clone())));
+            }
+            EventKind::ToolExecutionStart { arguments, .. } => *arguments = known.clean_json(arguments.take()),
+            EventKind::ToolExecutionEnd { content, details, .. } => {
+                known.clean_contents(content);
+                *details = details.take().map(|details| known.clean_json(details));
+            }
+            EventKind::Retry { cause: text, .. }
+            | EventKind::Compaction { summary: text, .. }
+            | EventKind::PlanStep { title: text, .. }
+            | EventKind::InputRejected { reason: text } => known.clean_string(text),
+            EventKind::Hook { hook, .. } => known.clean_string(&mut hook.text),
+            EventKind::AgentEnd { end: RunEnd::Failed(error), .. } => known.clean_string(&mut error.message),
+            EventKind::AgentEnd { end: RunEnd::Rejected { reason }, .. } => known.clean_string(reason),
+            _ => {}
+        }
+        event
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn message(number: usize, size: usize) -> Arc<Message> {
     let text = Content::text("fn main() { println!(\"hello\"); }\n".repeat(size / 33 + 1));
     let id = format!("call-{}", number / 4);
     Arc::new(match number % 4 {
-        0 => Message::User(UserMessage { content: vec![text], timestamp }),
+        0 => Message::User(UserMessage { content: vec![text], label: None, timestamp }),
         2 => Message::ToolResult(ToolResultMessage {
             call_id: id,
             tool_name: "read".into(),

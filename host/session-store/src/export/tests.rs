@@ -175,7 +175,7 @@ fn thinking_is_folded_and_pictures_are_embedded() {
     let drawing = Content::Image(Image { media_type: "image/svg+xml\" onload=\"x".into(), data: vec![1] });
     let thinking = Content::Thinking(Thinking { text: "hm, **so**".into(), ..Thinking::default() });
     let html = html_of(&[
-        Arc::new(Message::User(UserMessage { content: vec![picture, drawing], timestamp: time() })),
+        Arc::new(Message::User(UserMessage { content: vec![picture, drawing], label: None, timestamp: time() })),
         reply(vec![thinking, Content::text("done")]),
     ]);
     check_page(&html);
@@ -346,7 +346,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let parts = || prop::collection::vec(hostile_part(), 0..4);
     prop_oneof![
-        2 => parts().prop_map(|content| Step::Say(Message::User(UserMessage { content, timestamp: time() }))),
+        2 => parts().prop_map(|content| Step::Say(Message::User(UserMessage { content, label: None, timestamp: time() }))),
         3 => (parts(), hostile()).prop_map(|(content, text)| {
             let Message::Assistant(reply) = assistant(content) else { unreachable!() };
             Step::Say(Message::Assistant(pinion_protocol::AssistantMessage {

@@ -1,7 +1,7 @@
 //! The call of a plugin's hook.
 
 use super::{RecordType, cut};
-use pinion_protocol::{EventKind, HookAnswer, HookPoint, Ledger};
+use pinion_protocol::{EventKind, HookAnswer, HookCall, HookPoint, Ledger};
 use serde::{Deserialize, Serialize};
 
 /// The call of a hook: its answer, and the resources that it used.
@@ -40,6 +40,11 @@ impl RecordType for CalledHook {
         })
     }
 
+    fn into_event(self) -> Option<EventKind> {
+        let Self { call_id, point, plugin, answer, text, ledger, .. } = self;
+        Some(EventKind::Hook { call_id, hook: HookCall { point, plugin, answer, text, ledger } })
+    }
+
     fn describe(&self) -> String {
         let Self { point, plugin, text, .. } = self;
         let answer = match self.answer {
@@ -63,7 +68,6 @@ impl RecordType for CalledHook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_protocol::HookCall;
 
     #[test]
     fn description_names_plugin_point_and_answer() {

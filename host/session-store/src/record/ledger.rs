@@ -1,10 +1,11 @@
 //! The account of a tool call.
 
 use super::RecordType;
-use pinion_protocol::{EventKind, Ledger};
+use pinion_protocol::{Display, EventKind, Ledger};
 use serde::{Deserialize, Serialize};
 
-/// The ledger of a tool call: the resources that it used. The entry comes before the result of the call.
+/// The ledger of a tool call: the resources that it used, and how to display its result. The entry is beside that of the
+/// result, on either side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallLedger {
     /// The run that made the call.
@@ -15,12 +16,27 @@ pub struct CallLedger {
     pub tool: String,
     /// The resources that the call used.
     pub ledger: Ledger,
+    /// Format in which a UI displays the result.
+    #[serde(default, skip_serializing_if = "is_plain")]
+    pub display: Display,
+}
+
+fn is_plain(display: &Display) -> bool {
+    *display == Display::Plain
 }
 
 impl RecordType for CallLedger {
     fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
-        let EventKind::ToolExecutionEnd { call_id, tool, ledger: Some(ledger), .. } = event else { return None };
-        Some(Self { loop_id: loop_id.to_owned(), call_id: call_id.clone(), tool: tool.clone(), ledger: ledger.clone() })
+        let EventKind::ToolExecutionEnd { call_id, tool, ledger: Some(ledger), display, .. } = event else {
+            return None;
+        };
+        Some(Self {
+            loop_id: loop_id.to_owned(),
+            call_id: call_id.clone(),
+            tool: tool.clone(),
+            ledger: ledger.clone(),
+            display: display.clone(),
+        })
     }
 
     fn describe(&self) -> String {
@@ -45,7 +61,7 @@ mod tests {
             bytes_read: 512,
             ..Ledger::default()
         };
-        let record = CallLedger { loop_id: "s.c.1".into(), call_id: "c1".into(), tool: "read".into(), ledger };
+        let record = CallLedger { loop_id: "s.c.1".into(), call_id: "c1".into(), tool: "read".into(), ledger, display: Display::Plain };
         let expected = "fs #2 · 1.20 ms · 61.3 k fuel · 1.1 MiB memory · 1 host call · 2 files · 512 B read";
         assert_eq!(record.describe(), format!("Call c1 of read used {expected}"));
     }

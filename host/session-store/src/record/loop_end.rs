@@ -43,6 +43,11 @@ impl RecordType for LoopEnd {
         })
     }
 
+    fn into_event(self) -> Option<EventKind> {
+        let Self { end, usage, cost, turns, .. } = self;
+        Some(EventKind::AgentEnd { end, messages: Vec::new(), usage, cost, turns })
+    }
+
     fn describe(&self) -> String {
         format!("Run {} ended: {}, turns: {}", self.loop_id, self.end, self.turns)
     }

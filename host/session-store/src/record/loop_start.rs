@@ -1,6 +1,7 @@
 //! The start of a run.
 
 use super::RecordType;
+use crate::loop_name::LoopName;
 use pinion_protocol::{Continuation, EventKind, TurnTrigger};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,20 @@ impl RecordType for LoopStart {
             trigger: *trigger,
             provider: Some(provider.clone()),
             model: Some(model.clone()),
+        })
+    }
+
+    fn into_event(self) -> Option<EventKind> {
+        let session = LoopName::parse(&self.loop_id).map_or("", |name| name.session);
+        Some(EventKind::AgentStart {
+            agent_id: self.agent_id.unwrap_or_default().into(),
+            session_id: session.into(),
+            parent_loop_id: self.parent_loop_id.map(Into::into),
+            call_id: None,
+            continuation: self.continuation,
+            trigger: self.trigger,
+            provider: self.provider.unwrap_or_default(),
+            model: self.model.unwrap_or_default(),
         })
     }
 

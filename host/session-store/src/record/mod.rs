@@ -21,6 +21,11 @@ pub(crate) trait RecordType: Serialize + DeserializeOwned {
         None
     }
 
+    /// Returns the event, to show it again to whoever watches the conversation; none for a record of another kind.
+    fn into_event(self) -> Option<EventKind> {
+        None
+    }
+
     /// Describes the record for people, in one sentence without a final period. The caller escapes it.
     fn describe(&self) -> String;
 }
@@ -76,6 +81,13 @@ macro_rules! records {
                     }
                 })*
                 None
+            }
+
+            /// Returns the event that was recorded, as far as it was; none for records of other origin.
+            pub(crate) fn into_event(self) -> Option<EventKind> {
+                match self {
+                    $($(#[$attribute])* Self::$name(record) => record.into_event(),)*
+                }
             }
 
             /// Describes the record for people, in one sentence without a final period.

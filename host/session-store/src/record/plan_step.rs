@@ -31,6 +31,12 @@ impl RecordType for PlanStep {
         })
     }
 
+    fn into_event(self) -> Option<EventKind> {
+        let Self { step, steps, title, status, .. } = self;
+        let number = |n| usize::try_from(n).unwrap_or(usize::MAX);
+        Some(EventKind::PlanStep { step: number(step), steps: number(steps), title, status })
+    }
+
     fn describe(&self) -> String {
         format!("Step {} of {} of the plan, {}: {}", self.step, self.steps, self.title, self.status)
     }

@@ -19,6 +19,10 @@ impl RecordType for Rejected {
         Some(Self { loop_id: loop_id.to_owned(), reason: cut(reason) })
     }
 
+    fn into_event(self) -> Option<EventKind> {
+        Some(EventKind::InputRejected { reason: self.reason })
+    }
+
     fn describe(&self) -> String {
         format!("The prompt was refused: {}", self.reason)
     }

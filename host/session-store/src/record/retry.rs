@@ -31,6 +31,11 @@ impl RecordType for Retry {
         })
     }
 
+    fn into_event(self) -> Option<EventKind> {
+        let Self { attempt, max_attempts, delay_ms, cause, .. } = self;
+        Some(EventKind::Retry { attempt, max_attempts, delay_ms, cause })
+    }
+
     fn describe(&self) -> String {
         let seconds = self.delay_ms as f64 / 1e3;
         format!("Retry {} of {} after {seconds:.1} s: {}", self.attempt, self.max_attempts, self.cause)

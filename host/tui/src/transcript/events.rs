@@ -1,10 +1,11 @@
 //! Events of runs as changes of the transcript.
 
-use crate::transcript::items::{AgentCall, Call, CallState, Drawing, SubAgent, Thinking, Tone, text_of};
+use crate::status::short;
+use crate::transcript::items::{AgentCall, Call, CallState, Drawing, Folded, SubAgent, Thinking, Tone, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Entry, Item, Transcript};
 use pinion_protocol::arguments::summary;
-use pinion_protocol::compaction::SUMMARY_FRAME;
+use pinion_protocol::text::count;
 use pinion_protocol::{Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -29,8 +30,12 @@ impl Runs {
     }
 
     fn is_main(&mut self, event: &Event) -> bool {
-        matches!(event.kind, EventKind::PlanStep { .. })
-            || *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id
+        let is_start = matches!(event.kind, EventKind::AgentStart { .. } | EventKind::ParallelStart { .. });
+        if is_start && self.main.is_none() {
+            self.main = Some(event.loop_id.clone());
+        }
+        let is_of_no_run = matches!(event.kind, EventKind::PlanStep { .. } | EventKind::Compaction { .. });
+        is_of_no_run || self.main.as_ref().is_none_or(|main| *main == event.loop_id)
     }
 }
 
@@ -61,12 +66,14 @@ impl Transcript {
         self.main_event(kind, now);
     }
 
-    /// Adds messages of earlier runs.
-    pub(crate) fn history(&mut self, messages: &[Arc<Message>]) {
-        for message in messages {
-            self.message(message);
+    /// Adds the events of earlier runs.
+    pub(crate) fn history(&mut self, events: &[Event]) {
+        for event in events {
+            self.event(event, Duration::ZERO);
         }
+        self.runs = Runs::default();
         self.calls.clear();
+        self.writing = None;
     }
 
     fn main_event(&mut self, kind: &EventKind, now: Duration) {
@@ -114,13 +121,20 @@ impl Transcript {
                 let text = format!("{cause}; retry {attempt} of {max_attempts} in {seconds:.1} s");
                 self.note(Tone::Warning, text);
             }
-            EventKind::Compaction { dropped, before, after, .. } => {
+            EventKind::Compaction { dropped, before, after, summary, .. } => {
                 let what = match dropped {
                     0 => "shortened long results of old tool calls".to_owned(),
-                    n => format!("replaced {n} messages with a summary"),
+                    n => format!("replaced {} with a summary", count(*n as u64, "message")),
                 };
-                let text = format!("{what}: about {before} tokens before, {after} now (the session keeps everything)");
-                self.note(Tone::Plain, text);
+                let size = match before {
+                    0 => String::new(),
+                    _ => format!(": about {} tokens before, {} now", short(*before), short(*after)),
+                };
+                let label = format!("{what}{size} (the session keeps everything)");
+                match summary.is_empty() {
+                    true => self.note(Tone::Plain, label),
+                    false => self.push(Item::Folded(Folded { label, text: summary.clone() })),
+                }
             }
             EventKind::Hook { hook, .. } => {
                 hook.notice().into_iter().for_each(|notice| self.note(Tone::Warning, notice));
@@ -193,13 +207,10 @@ impl Transcript {
             Message::User(message) => {
                 self.writing = None;
                 let text = text_of(&message.content);
-                match text.strip_prefix(SUMMARY_FRAME) {
-                    Some(summary) => {
-                        self.note(Tone::Plain, "summary of the earlier conversation:");
-                        self.push(Item::Page(summary.to_owned()));
-                    }
-                    None => self.push(Item::User(text)),
-                }
+                self.push(match message.label.clone() {
+                    Some(label) => Item::Folded(Folded { label, text }),
+                    None => Item::User(text),
+                });
             }
             Message::Assistant(message) => {
                 self.complete(&message.content);
@@ -320,18 +331,24 @@ impl Transcript {
         }
     }
 
-    /// Adds an item for a run: at the end, or below the run that started it and that one's others.
+    /// Adds an item for a run: below the run that started it and that one's others, or below the call of the foreground run
+    /// that did, or else at the end.
     fn other_run(&mut self, event: &Event) -> usize {
-        let parent = match &event.kind {
-            EventKind::AgentStart { parent_loop_id: Some(id), .. } => self.runs.others.get(id).copied(),
-            _ => None,
+        let (parent, call) = match &event.kind {
+            EventKind::AgentStart { parent_loop_id, call_id, .. } => (
+                parent_loop_id.as_ref().and_then(|id| self.runs.others.get(id).copied()),
+                call_id.as_deref().and_then(|id| self.calls.get(id).copied()),
+            ),
+            _ => (None, None),
         };
-        let depth = |entry: &Entry| if let Item::Agent(agent) = &entry.item { Some(agent.depth) } else { None };
-        let above = parent.and_then(|at| Some((at, depth(self.entries.get(at)?)?)));
-        let (at, depth) = above.map_or((self.len(), 0), |(parent, of_parent)| {
-            let is_below = |entry: &&Entry| depth(entry).is_some_and(|depth| depth > of_parent);
-            (parent + 1 + self.entries[parent + 1..].iter().take_while(is_below).count(), of_parent + 1)
-        });
+        let depth_of = |entry: &Entry| if let Item::Agent(agent) = &entry.item { Some(agent.depth) } else { None };
+        let of_parent = parent.and_then(|at| depth_of(self.entries.get(at)?));
+        let depth = of_parent.map_or(0, |depth| depth + 1);
+        let is_below = |entry: &&Entry| depth_of(entry).is_some_and(|found| found >= depth);
+        let at = parent
+            .filter(|_| of_parent.is_some())
+            .or(call)
+            .map_or(self.len(), |above| above + 1 + self.entries[above + 1..].iter().take_while(is_below).count());
         self.insert(at, Item::Agent(Box::new(SubAgent { depth, ..SubAgent::default() })));
         self.runs.others.insert(event.loop_id.clone(), at);
         at
@@ -364,13 +381,17 @@ impl SubAgent {
                 let call = self.calls.iter_mut().rev().find(|call| call.id == *call_id);
                 call.into_iter().for_each(|call| call.state = state);
             }
-            EventKind::MessageEnd { message } => {
-                if let Message::Assistant(message) = &**message {
-                    self.words = message.text();
+            EventKind::MessageEnd { message } => match &**message {
+                Message::Assistant(message) => self.words = message.text(),
+                Message::User(message) if self.title.is_empty() => {
+                    let task = text_of(&message.content);
+                    self.title = task.trim().lines().next().unwrap_or_default().to_owned();
                 }
-            }
+                _ => {}
+            },
             EventKind::AgentEnd { end, turns, usage, .. } => {
-                self.end = Some(format!("{end}, {turns} turns, {} tokens", usage.total()));
+                let turns = count(u64::from(*turns), "turn");
+                self.end = Some(format!("{end}, {turns}, {} tokens", short(usage.total())));
             }
             _ => {}
         }

@@ -18,12 +18,20 @@ pub(crate) enum Item {
     /// Reasoning of the model.
     Thinking(Thinking),
     Call(Box<Call>),
+    /// Something that a program wrote for the model: a line that unfolds.
+    Folded(Folded),
     /// Markdown that a command printed.
     Page(String),
     /// A line of the host.
     Note(Tone, String),
     /// A sub-agent or a branch.
     Agent(Box<SubAgent>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Folded {
+    pub(crate) label: String,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -129,6 +137,8 @@ impl Call {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubAgent {
     pub(crate) name: String,
+    /// The first line of its task.
+    pub(crate) title: String,
     pub(crate) model: String,
     /// Number of runs between this one and the foreground run.
     pub(crate) depth: usize,

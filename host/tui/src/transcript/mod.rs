@@ -211,7 +211,7 @@ impl Transcript {
         match (&before.item, &self.entries[at].item) {
             (Item::Text(_), Item::Text(segment)) if segment.continues() => 0,
             (Item::Call(_) | Item::Agent(_), Item::Call(_) | Item::Agent(_)) => 0,
-            (Item::Note(..), Item::Note(..)) => 0,
+            (Item::Note(..) | Item::Folded(_), Item::Note(..) | Item::Folded(_)) => 0,
             _ => 1,
         }
     }
@@ -254,7 +254,7 @@ impl Transcript {
     /// Returns whether an item can be folded and unfolded.
     pub(crate) fn is_foldable(&self, at: usize) -> bool {
         match self.entries.get(at).map(|entry| &entry.item) {
-            Some(Item::Call(_) | Item::Agent(_) | Item::Thinking(_)) => true,
+            Some(Item::Call(_) | Item::Agent(_) | Item::Thinking(_) | Item::Folded(_)) => true,
             Some(Item::User(text)) => render::is_long(text),
             _ => false,
         }
@@ -321,10 +321,17 @@ impl Item {
             Self::User(text) | Self::Page(text) | Self::Note(_, text) => text.into(),
             Self::Text(segment) => segment.text().into(),
             Self::Thinking(thinking) => thinking.text.as_str().into(),
-            Self::Call(call) => format!("{} {}\n{}", call.tool, summary(&call.arguments), call.output).into(),
+            Self::Folded(folded) => format!("{}\n{}", folded.label, folded.text).into(),
+            Self::Call(call) => {
+                format!("{} {}\n{}", call.tool, summary(&call.arguments), without_colours(&call.output)).into()
+            }
             Self::Agent(agent) => {
                 let calls = agent.calls.iter().map(|call| call.label.as_str());
-                calls.chain([agent.name.as_str(), agent.words.as_str()]).collect::<Vec<_>>().join("\n").into()
+                calls
+                    .chain([agent.name.as_str(), agent.title.as_str(), agent.words.as_str()])
+                    .collect::<Vec<_>>()
+                    .join("\n")
+                    .into()
             }
         }
     }

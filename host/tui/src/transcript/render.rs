@@ -6,7 +6,7 @@
 use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
-use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone};
+use crate::transcript::items::{Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
 use crate::transcript::{Look, code, drawing};
 use pinion_protocol::Display;
 use pinion_protocol::arguments::summary;
@@ -59,6 +59,7 @@ pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -
             markdown::rows(&segment.markdown(), paper)
         }
         Item::Page(text) => markdown::rows(text, look.paper(&blank)),
+        Item::Folded(folded) => folded_rows(folded, is_unfolded, look),
         Item::Thinking(thinking) => thinking_rows(thinking, is_unfolded, look),
         Item::Note(tone, text) => {
             let (mark, style) = match tone {
@@ -100,6 +101,17 @@ fn user_rows(text: &str, is_unfolded: bool, lead: &Lead, look: &Look) -> Vec<Row
 /// Returns whether a message of the user is cut off.
 pub(super) fn is_long(text: &str) -> bool {
     text.len() > LONG_MESSAGE || text.lines().nth(LONG_LINES).is_some()
+}
+
+/// Renders what a program wrote: a line for it, and its text below if it is unfolded.
+fn folded_rows(folded: &Folded, is_unfolded: bool, look: &Look) -> Vec<Row> {
+    let dim = look.theme.dim;
+    let lead = Lead::new(vec![Piece::new("· ", dim)], vec![Piece::new("  ", dim)]);
+    let mut rows = wrapped(&folded.label, dim, &lead, look);
+    if is_unfolded {
+        rows.extend(markdown::rows(&folded.text, look.paper(&Piece::new("  │ ", dim))));
+    }
+    rows
 }
 
 fn thinking_rows(thinking: &Thinking, is_unfolded: bool, look: &Look) -> Vec<Row> {
@@ -253,8 +265,14 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let mark = if agent.end.is_some() { ("◆ ", theme.good) } else { ("◇ ", theme.accent) };
     let last = agent.calls.last().map(|call| call.label.clone());
     let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
-    let text = format!("{} · {state}", agent.name);
     let room = look.columns.saturating_sub(indent.len() + 2);
+    let text = match agent.title.is_empty() {
+        true => format!("{} · {state}", agent.name),
+        false => {
+            let title = Piece::line(&agent.title, room / 2, theme.text);
+            format!("{} “{}” · {state}", agent.name, title.text())
+        }
+    };
     let mut rows = vec![Row::of([
         Piece::new(&branch, theme.dim),
         Piece::new(mark.0, mark.1),

@@ -102,7 +102,7 @@ impl Transcript {
     /// Returns whether an item cannot change any more, except in the way it is rendered.
     fn is_final(&self, at: usize) -> bool {
         match &self.entries[at].item {
-            Item::User(_) | Item::Page(_) | Item::Note(..) => true,
+            Item::User(_) | Item::Folded(_) | Item::Page(_) | Item::Note(..) => true,
             Item::Thinking(thinking) => thinking.is_done || !self.is_written(at),
             Item::Text(_) => !self.is_written(at),
             Item::Call(call) => call.is_over() || !self.calls.values().any(|call| *call == at),

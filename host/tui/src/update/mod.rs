@@ -173,9 +173,9 @@ impl App {
                 self.transcript.own_event(&kind, now);
                 self.status.event(&kind, now);
             }
-            Input::Session(messages) => {
+            Input::Session(events) => {
                 self.transcript.clear();
-                self.transcript.history(&messages);
+                self.transcript.history(&events);
                 if self.settings.is_inline {
                     self.transcript.settle_history();
                 }

@@ -2,13 +2,12 @@
 
 use crate::random::{Step, apply, steps};
 use crate::screens::assert_screen;
-use crate::ui::{Ui, done};
+use crate::ui::{Ui, done, of_past};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, Delta, EventKind, Message, Thinking};
 use pinion_tui::{Buffer, Inline, Input, text_of};
 use proptest::prelude::*;
 use serde_json::json;
-use std::sync::Arc;
 
 /// A UI in an emulated terminal, which cuts its rows off when it gets narrower.
 struct Emulated {
@@ -307,7 +306,7 @@ fn keys_that_read_do_nothing_special_on_the_full_screen() {
 #[test]
 fn continued_session_shows_its_end_and_what_is_left_out() {
     let messages =
-        |count: usize| (0..count).map(|n| Arc::new(Message::user(format!("message {n}.")))).collect::<Vec<_>>();
+        |count: usize| (0..count).map(|n| of_past(Message::user(format!("message {n}.")))).collect::<Vec<_>>();
     let mut emulated = Emulated::new(60, 12);
     emulated.ui.input(Input::Session(messages(3_000)));
     emulated.draw();

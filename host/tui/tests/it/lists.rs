@@ -1,9 +1,8 @@
 //! Lists from which the user picks.
 
-use crate::ui::Ui;
+use crate::ui::{Ui, of_past};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_tui::{Choice, Input, Pick, Request};
-use std::sync::Arc;
 
 fn submits(requests: &[Request]) -> Vec<&str> {
     requests.iter().filter_map(|r| if let Request::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
@@ -25,7 +24,7 @@ fn picked_session_is_resumed_unless_the_agent_works() {
     let mut ui = Ui::new(80, 24);
     ui.input(Input::Choices(Pick::Session, vec![choice.clone()]));
     assert_eq!(ui.key(KeyCode::Enter), [Request::Resume("1a2b".into())]);
-    ui.input(Input::Session(vec![Arc::new(pinion_protocol::Message::user("earlier words"))]));
+    ui.input(Input::Session(vec![of_past(pinion_protocol::Message::user("earlier words"))]));
     ui.input(Input::Finished);
     assert!(ui.screen().contains("› earlier words"));
     ui.start("go");

@@ -4,6 +4,8 @@
 mod code;
 mod commands;
 mod completion;
+mod history;
+mod hostile;
 mod inline;
 mod lists;
 mod mouse;

@@ -1,18 +1,17 @@
 //! Random inputs: nothing panics, the cursor stays on the screen, and only text and our own sequences are written.
 
-use crate::ui::{Ui, agent_below, agent_start, assistant, done, end_of, ended, tool_result};
+use crate::ui::{Ui, agent_below, agent_start, assistant, done, end_of, ended, of_past, tool_result};
 use crossterm::event::{
     Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use pinion_protocol::dialog::{Dialog, DialogKind};
 use pinion_protocol::{
-    Authority, Block, Content, Delta, Display, DrawnPart, EventKind, Message, RunEnd, Severity, Span, SpanStyle,
-    Thinking, ToolCall, TurnTrigger,
+    Authority, Block, CompactionReason, Content, Delta, Display, DrawnPart, EventKind, Message, RunEnd, Severity, Span,
+    SpanStyle, Spend, Thinking, ToolCall, TurnTrigger,
 };
 use pinion_tui::{Choice, Facts, Inline, Input, Pick, Screen, SlashCommand, Tone};
 use proptest::prelude::*;
 use serde_json::json;
-use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
@@ -101,6 +100,16 @@ fn kind(kind: u8, text: &str) -> EventKind {
         15 => ended(&id, text, Display::Code("rs".into()), vec![text.into()]),
         16 => ended(&id, text, Display::Markdown, vec![text.into()]),
         17 => ended(&id, text, Display::Diff, vec![text.into()]),
+        18 => ended(&id, text, Display::Plain, vec![text.into()]),
+        19 => end_of(Message::labelled(text, text)),
+        20 => EventKind::Compaction {
+            reason: CompactionReason::Asked,
+            dropped: 2,
+            summary: text.into(),
+            before: 2,
+            after: 1,
+            spend: Spend::default(),
+        },
         _ => EventKind::InputRejected { reason: text.into() },
     }
 }
@@ -157,7 +166,7 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
             ui.input(Input::Commands(vec![command]));
         }
         Step::Input(16, text) => drop(ui.input(Input::Preview { id: text.clone(), text })),
-        Step::Input(17, text) => drop(ui.input(Input::Session(vec![Arc::new(Message::user(text))]))),
+        Step::Input(17, text) => drop(ui.input(Input::Session(vec![of_past(Message::labelled(text.clone(), text))]))),
         Step::Input(18, text) => {
             let mut question = ui.question(&text, json!({ "path": text, "content": text }));
             [question.label, question.plugin, question.can] = [(); 3].map(|()| text.clone());

@@ -247,6 +247,7 @@ pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
         session_id: "session".into(),
         parent_loop_id: parent.map(Arc::from),
         continuation: None,
+        call_id: None,
         trigger: TurnTrigger::User,
         provider: "anthropic".into(),
         model: "claude".into(),
@@ -254,6 +255,11 @@ pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
 }
 
 pub(crate) fn end_of(message: Message) -> EventKind {
+/// Returns the event of a message of an earlier run.
+pub(crate) fn of_past(message: Message) -> Event {
+    Event { loop_id: "earlier".into(), kind: end_of(message) }
+}
+
     EventKind::MessageEnd { message: Arc::new(message) }
 }
 

@@ -11,10 +11,9 @@ use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::keyboard::{self, Batch};
 use crate::run::full::lists;
 use crate::run::session::continued;
-use pinion_agent::{Message, compaction};
-use pinion_session_store::last_messages;
+use pinion_agent::Event;
+use pinion_session_store::last_history;
 use pinion_tui::{App, Facts, Input, Settings, Tone};
-use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -53,8 +52,7 @@ impl Opening {
     pub(super) fn of_long_session(base: &Base, args: &RunArgs, settings: &Settings) -> Result<Option<Self>> {
         let Some(end) = end_of_session(base, args).filter(|_| !settings.is_inline) else { return Ok(None) };
         let mut opening = Self::new(base, settings.clone())?;
-        let clean = |message: Arc<Message>| Arc::new(base.secrets.clean_message(Arc::unwrap_or_clone(message)));
-        let end = compaction::view(end).into_iter().map(clean).collect();
+        let end = end.into_iter().map(|event| base.secrets.clean_event(event)).collect();
         let (branch, directory) = (lists::branch(base), shown_directory(&base.workspace));
         let facts = Facts { branch, directory, ..Facts::default() };
         let note = Input::Note(Tone::Plain, "reading the rest of the session …".to_owned());
@@ -66,9 +64,11 @@ impl Opening {
     }
 }
 
-/// Returns the last messages of the session to continue, if that is a long one. The start of the conversation reports errors.
-fn end_of_session(base: &Base, args: &RunArgs) -> Option<Vec<Arc<Message>>> {
+/// Returns the last events of the session to continue, if that is a long one. The start of the conversation reports errors.
+fn end_of_session(base: &Base, args: &RunArgs) -> Option<Vec<Event>> {
     let path = continued(base, args).ok()??;
     let is_long = path.metadata().is_ok_and(|found| found.len() > 4 * END);
-    if is_long { last_messages(&path, END).ok()? } else { None }
+    let history = if is_long { last_history(&path, END).ok()? } else { None };
+    // Reading the sessions of sub-agents takes longer than the first look should.
+    Some(history?.into_events(None))
 }

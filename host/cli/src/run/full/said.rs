@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::output::Text;
-use pinion_agent::Message;
+use pinion_agent::Event;
 use pinion_tui::{Input, Tone};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// Inputs for the UI, from any task.
@@ -36,9 +36,9 @@ impl Said {
         self.put(Input::Page(markdown.to_owned()));
     }
 
-    /// Shows the messages of another session.
-    pub(crate) fn session(&self, messages: &[Arc<Message>]) {
-        self.put(Input::Session(messages.to_vec()));
+    /// Shows another session, or the same one at another position.
+    pub(crate) fn session(&self, events: Vec<Event>) {
+        self.put(Input::Session(events));
     }
 
     /// Removes the segments of plugins from the status line.

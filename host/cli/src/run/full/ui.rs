@@ -301,14 +301,15 @@ impl Ui {
     pub(super) fn said(&mut self) {
         let secrets = self.to.base.secrets.clone();
         let clean = |text: String| secrets.clean(&text).into_owned();
-        let clean_message = |message: Arc<Message>| Arc::new(secrets.clean_message(Arc::unwrap_or_clone(message)));
         for input in self.to.said.take() {
             self.input(match input {
                 Input::Note(tone, text) => Input::Note(tone, clean(text)),
                 Input::Page(text) => Input::Page(clean(text)),
                 Input::SideAnswer(text) => Input::SideAnswer(clean(text)),
                 // An earlier process stored what was no secret to it.
-                Input::Session(messages) => Input::Session(messages.into_iter().map(clean_message).collect()),
+                Input::Session(events) => {
+                    Input::Session(events.into_iter().map(|event| secrets.clean_event(event)).collect())
+                }
                 other => other,
             });
         }

@@ -28,7 +28,7 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> Request {
 }
 
 pub(crate) fn user(content: Vec<Content>) -> Message {
-    Message::User(UserMessage { content, timestamp: Timestamp::UNIX_EPOCH })
+    Message::User(UserMessage { content, label: None, timestamp: Timestamp::UNIX_EPOCH })
 }
 
 pub(crate) fn text(text: &str) -> Message {

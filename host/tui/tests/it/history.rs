@@ -1,0 +1,106 @@
+//! Conversations that continue: their past looks as it did.
+
+use crate::ui::{Ui, agent_start, assistant, done, end_of, ended, tool_result};
+use crossterm::event::{KeyCode, KeyModifiers};
+use pinion_protocol::{
+    CompactionReason, Content, Display, Event, EventKind, Message, RunEnd, Spend, StepStatus, ToolCall, Usage,
+};
+use pinion_tui::Input;
+use serde_json::json;
+
+fn of(run: &str, kind: EventKind) -> Event {
+    Event { loop_id: run.into(), kind }
+}
+
+fn started_for(agent: &str, call: &str) -> EventKind {
+    let mut start = agent_start(agent);
+    let EventKind::AgentStart { call_id, parent_loop_id, .. } = &mut start else { unreachable!() };
+    (*call_id, *parent_loop_id) = (Some(call.into()), Some("run".into()));
+    start
+}
+
+fn end(end: RunEnd) -> EventKind {
+    EventKind::AgentEnd { end, messages: Vec::new(), usage: Usage::default(), cost: None, turns: 1 }
+}
+
+fn calls(ids: &[&str]) -> EventKind {
+    let call = |id: &&str| Content::ToolCall(ToolCall::new(*id, "task", json!({ "prompt": format!("part {id}") })));
+    end_of(assistant(ids.iter().map(call).collect()))
+}
+
+fn compaction(dropped: usize, summary: &str) -> EventKind {
+    let (summary, spend) = (summary.to_owned(), Spend::default());
+    EventKind::Compaction { reason: CompactionReason::Asked, dropped, summary, before: 9_000, after: 1_200, spend }
+}
+
+#[test]
+fn past_has_its_calls_with_ledgers_and_its_sub_agents() {
+    let mut ui = Ui::new(80, 24);
+    let past = vec![
+        of("run", agent_start("agent")),
+        of("run", end_of(Message::user("compare"))),
+        of("run", calls(&["1", "2"])),
+        of("child", started_for("sub-agent", "1")),
+        of("child", end_of(Message::user("Read one.rs.\nReport."))),
+        of("child", end_of(assistant(vec![Content::text("It is short.")]))),
+        of("child", end(done())),
+        of("run", ended("1", "short", Display::Plain, vec!["read src/".into()])),
+        of("run", end_of(tool_result("1", "task", "short"))),
+        of("run", end_of(tool_result("2", "task", "skipped"))),
+        of("run", end(done())),
+        of("run2", agent_start("agent")),
+        of("run2", end_of(Message::user("and now?"))),
+    ];
+    ui.input(Input::Session(past));
+    let expected = "› compare\n\n✓ task part 1  1 line\n  ◆ sub-agent “Read one.rs.” · done, 1 turn, 0 tokens\n✓ task part 2  1 line\n\n› and now?";
+    assert!(ui.screen().starts_with(expected), "{}", ui.screen());
+    ui.press(KeyCode::Char('l'), KeyModifiers::ALT);
+    assert!(ui.screen().contains("\n    short #0") && ui.screen().contains("read src/"), "{}", ui.screen());
+    // The next run is the foreground run, although the last one has no end.
+    ui.event_of("run3", agent_start("agent"));
+    ui.event_of("run3", end_of(Message::user("go on")));
+    assert!(ui.screen().contains("\n› go on"), "{}", ui.screen());
+}
+
+#[test]
+fn sub_agents_stand_below_their_calls_with_their_tasks() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("compare");
+    ui.event(calls(&["1", "2"]));
+    for (run, call, task) in [("b", "2", "Read two.rs"), ("a", "1", "Read one.rs"), ("c", "1", "Read it again")] {
+        ui.event_of(run, started_for("reader", call));
+        ui.event_of(run, end_of(Message::user(task)));
+    }
+    let screen = ui.screen();
+    let expected = "○ task part 1\n  ◇ reader “Read one.rs” · starting\n  ◇ reader “Read it again” · starting\n○ task part 2\n  ◇ reader “Read two.rs” · starting\n";
+    assert!(screen.contains(expected), "{screen}");
+}
+
+#[test]
+fn prompts_of_a_plan_are_lines_that_unfold() {
+    let mut ui = Ui::new(60, 24);
+    let title = "Read the test".to_owned();
+    ui.event(EventKind::PlanStep { step: 1, steps: 2, title, status: StepStatus::Running });
+    ui.event(agent_start("agent"));
+    ui.event(end_of(Message::labelled("instructions for step 1 of 2", "The user has approved this plan.")));
+    let screen = ui.screen();
+    assert!(screen.contains("\n· instructions for step 1 of 2\n") && !screen.contains("approved"), "{screen}");
+    ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+    ui.key(KeyCode::Enter);
+    assert!(ui.screen().contains("\n  │ The user has approved this plan.\n"), "{}", ui.screen());
+}
+
+#[test]
+fn compaction_is_a_line_that_unfolds_to_its_summary() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.reply(vec![Content::text("the answer")]);
+    ui.end(done());
+    ui.event_of("compaction", compaction(16, "# So far\n\nAll is well."));
+    ui.start("next");
+    let screen = ui.screen();
+    assert!(screen.contains("  the answer\n\n· replaced 16 messages with a summary: about 9.0 k tokens before, 1.2 k"));
+    assert!(!screen.contains("All is well") && screen.contains("\n› next\n"), "{screen}");
+    ui.ctrl('o');
+    assert!(ui.screen().contains("\n  │ All is well.\n"), "{}", ui.screen());
+}
