@@ -233,6 +233,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("tui/src/inline.rs", "\\x1b["),
     ("tui/src/pen.rs", "\\x1b["),
     ("tui/src/screen.rs", "\\x1b["),
+    ("tui/src/surroundings.rs", "\\x1b["),
     ("tui/src/terminal.rs", "\\x1b["),
     // The name of an open directory, to change its mode.
     ("checkpoints/src/root.rs", "chmod(format!(\"/proc/self/fd/{}\", file.as_raw_fd()), mode)"),

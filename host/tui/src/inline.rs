@@ -16,6 +16,8 @@ use std::cmp::Ordering;
 pub struct InlineFrame {
     /// Rows that have become final.
     pub settled: Buffer,
+    /// Rows that begin with a mark, counted from the first settled one, with its sequence.
+    pub marks: Vec<(usize, &'static str)>,
     /// The rows below them, at most those of the terminal.
     pub live: Buffer,
     /// Place of the cursor among them; `None` hides it.
@@ -38,6 +40,7 @@ pub struct Inline {
     wraps_again: bool,
     /// True if the terminal may have got another width before it got the last frame.
     is_late: bool,
+    has_marks: bool,
     pen: Pen,
 }
 
@@ -46,7 +49,22 @@ impl Inline {
     /// terminal wraps its rows again when its width changes, as most do.
     pub fn new(wraps_again: bool) -> Self {
         let front = Buffer::empty(Rect::ZERO);
-        Self { front, y: 0, cursor: None, is_unknown: true, wraps_again, is_late: false, pen: Pen::default() }
+        Self {
+            front,
+            y: 0,
+            cursor: None,
+            is_unknown: true,
+            wraps_again,
+            is_late: false,
+            has_marks: false,
+            pen: Pen::default(),
+        }
+    }
+
+    /// Marks the messages of the user, so that the terminal jumps between them.
+    pub fn with_marks(mut self) -> Self {
+        self.has_marks = true;
+        self
     }
 
     /// Writes no links, for a terminal that would show their sequences.
@@ -73,6 +91,7 @@ impl Inline {
     /// Returns the bytes that show the frame on a terminal of this many rows; none if it is there already.
     pub fn draw(&mut self, next: &InlineFrame, links: &Links, rows: u16) -> &[u8] {
         let InlineFrame { settled, live, cursor, .. } = next;
+        let marks = if self.has_marks { next.marks.as_slice() } else { &[] };
         let is_same = settled.area().height == 0 && self.front == *live && self.cursor == *cursor;
         if !self.is_unknown && is_same {
             return &[];
@@ -81,10 +100,19 @@ impl Inline {
         let is_resized = self.front.area().width != live.area().width || self.height() > rows.into();
         let total = settled.area().height + live.area().height;
         match is_resized || self.is_unknown || total > rows {
-            true => self.write(settled, live, links),
-            false => self.change(&joined(settled, live), links),
+            true => {
+                self.write(settled, live, marks, links);
+                self.pen.end_text();
+            }
+            false => {
+                self.change(&joined(settled, live), links);
+                self.pen.end_text();
+                for (row, mark) in marks {
+                    go(&mut self.pen, &mut self.y, 0, *row);
+                    self.pen.put(mark);
+                }
+            }
         }
-        self.pen.end_text();
         let settled = usize::from(settled.area().height);
         if self.y < settled {
             go(&mut self.pen, &mut self.y, 0, settled);
@@ -114,7 +142,8 @@ impl Inline {
 
     /// Lets the region begin in the row of the cursor, which has to be in the first column.
     pub fn begin(&mut self) {
-        *self = Self { pen: std::mem::take(&mut self.pen), ..Self::new(self.wraps_again) };
+        let (pen, has_marks) = (std::mem::take(&mut self.pen), self.has_marks);
+        *self = Self { pen, has_marks, ..Self::new(self.wraps_again) };
     }
 
     fn height(&self) -> usize {
@@ -136,7 +165,7 @@ impl Inline {
     }
 
     /// Writes all rows from the beginning of the region. What does not fit goes to the scrollback.
-    fn write(&mut self, settled: &Buffer, live: &Buffer, links: &Links) {
+    fn write(&mut self, settled: &Buffer, live: &Buffer, marks: &[(usize, &'static str)], links: &Links) {
         let columns = live.area().width;
         let up = self.rows_above(columns);
         if up > 0 {
@@ -150,6 +179,9 @@ impl Inline {
                 self.pen.put(if at == 1 { "\r\n\x1b[J" } else { "\r\n" });
             }
             let used = used(row);
+            for (_, mark) in marks.iter().filter(|(row, _)| *row == at) {
+                self.pen.put(mark);
+            }
             self.pen.cells(&row[..used], links, 0);
             if at == 0 && used < row.len() {
                 self.pen.clear_line();

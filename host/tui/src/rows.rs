@@ -76,30 +76,36 @@ impl Piece {
 
 /// One row of the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Row(Vec<Piece>);
+pub(crate) struct Row {
+    pieces: Vec<Piece>,
+    /// It is the first row of a message of the user.
+    pub(crate) begins_prompt: bool,
+    /// It is the last one.
+    pub(crate) ends_prompt: bool,
+}
 
 impl Row {
     /// Creates a row from pieces of one line each.
     pub(crate) fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
-        Self(pieces.into_iter().collect())
+        Self { pieces: pieces.into_iter().collect(), ..Self::default() }
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.0
+        &self.pieces
     }
 
     pub(crate) fn push(&mut self, piece: Piece) {
-        self.0.push(piece);
+        self.pieces.push(piece);
     }
 
     /// Returns the columns that the row occupies.
     pub(crate) fn width(&self) -> usize {
-        self.0.iter().map(|piece| width(&piece.text)).sum()
+        self.pieces.iter().map(|piece| width(&piece.text)).sum()
     }
 
     /// Returns the text without its styles.
     pub(crate) fn plain(&self) -> String {
-        self.0.iter().map(|piece| piece.text.as_str()).collect()
+        self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
 
     /// Returns the columns of each place with this text, which is in small letters.
@@ -118,25 +124,25 @@ impl Row {
 
     /// Returns the row with a style laid over all of its pieces.
     pub(crate) fn patched(mut self, style: Style) -> Self {
-        self.0.iter_mut().for_each(|piece| piece.style = piece.style.patch(style));
+        self.pieces.iter_mut().for_each(|piece| piece.style = piece.style.patch(style));
         self
     }
 
     /// Appends a grapheme cluster of a piece.
     fn put(&mut self, cluster: &str, of: &Piece) {
-        match self.0.last_mut().filter(|last| last.style == of.style && last.link == of.link) {
+        match self.pieces.last_mut().filter(|last| last.style == of.style && last.link == of.link) {
             Some(last) => last.text.push_str(cluster),
-            None => self.0.push(Piece { text: cluster.to_owned(), style: of.style, link: of.link.clone() }),
+            None => self.pieces.push(Piece { text: cluster.to_owned(), style: of.style, link: of.link.clone() }),
         }
     }
 
     fn trim_end(&mut self) {
-        while let Some(last) = self.0.last_mut() {
+        while let Some(last) = self.pieces.last_mut() {
             last.text.truncate(last.text.trim_end_matches(' ').len());
             if !last.text.is_empty() {
                 return;
             }
-            self.0.pop();
+            self.pieces.pop();
         }
     }
 }
@@ -185,6 +191,17 @@ impl Lead {
         &self.rest
     }
 
+    /// Returns the lead for a line of code behind another text, whose further rows stand below the code: they repeat its
+    /// indentation, as far as half of the width allows.
+    pub(crate) fn of_code(&self, before: &str, line: &str, columns: usize) -> Self {
+        let used = Row::of(self.rest.clone()).width();
+        let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+        let indent =
+            before.chars().chain(blanks).fold(used, |at, c| if c == '\t' { at + TAB - at % TAB } else { at + 1 });
+        let blank = Piece::new(&" ".repeat(indent.min(columns / 2).saturating_sub(used)), Style::new());
+        Self { first: self.first.clone(), rest: self.rest.iter().cloned().chain([blank]).collect() }
+    }
+
     /// Creates a lead that is the same for all rows.
     pub(crate) fn same(pieces: Vec<Piece>) -> Self {
         Self { first: pieces.clone(), rest: pieces }
@@ -218,7 +235,7 @@ struct Wrapper<'a> {
 
 impl<'a> Wrapper<'a> {
     fn begin(&mut self, lead: &[Piece]) {
-        self.row = Row(lead.to_vec());
+        self.row = Row::of(lead.to_vec());
         self.used = self.row.width();
         self.is_fresh = true;
     }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here writes; the application writes the sequences to its stdout.
 
+use crate::surroundings::{OUTPUT, PROMPT};
 use crate::view::PrintedRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -160,10 +161,14 @@ fn through_tmux(sequence: &str) -> String {
     format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b"))
 }
 
-/// Returns rows of the transcript for the main screen, with or without styles.
-pub fn printed(rows: &[PrintedRow], has_styles: bool) -> String {
+/// Returns rows of the transcript for the main screen, with or without styles, and with or without marks at the messages of
+/// the user.
+pub fn printed(rows: &[PrintedRow], has_styles: bool, has_marks: bool) -> String {
     let mut text = String::new();
     for PrintedRow(row) in rows {
+        if has_marks && row.begins_prompt {
+            text.push_str(PROMPT);
+        }
         for piece in row.pieces() {
             let style = piece.style();
             let style = (style.fg.unwrap_or_default(), style.bg.unwrap_or_default(), style.add_modifier);
@@ -174,6 +179,9 @@ pub fn printed(rows: &[PrintedRow], has_styles: bool) -> String {
             }
         }
         text.push('\n');
+        if has_marks && row.ends_prompt {
+            text.push_str(OUTPUT);
+        }
     }
     text
 }

@@ -6,6 +6,7 @@ use crate::keys::Action;
 use crate::links::Links;
 use crate::rows::{Piece, Row, width};
 use crate::status::Now;
+use crate::surroundings::{Activity, OUTPUT, PROMPT};
 use crate::update::App;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -76,8 +77,23 @@ impl App {
             let row = (above + row).checked_sub(skipped)?;
             Some((u16::try_from(column.min(width.checked_sub(1)?)).ok()?, u16::try_from(row).ok()?))
         });
+        let begins = |(at, row): (usize, &Row)| row.begins_prompt.then_some((at, PROMPT));
+        let ends = |(at, row): (usize, &Row)| row.ends_prompt.then_some((at + 1, OUTPUT));
+        let mut marks: Vec<_> = settled.iter().enumerate().filter_map(begins).collect();
+        marks.extend(settled.iter().enumerate().filter_map(ends));
+        marks.sort_unstable();
         let settled = drawn(columns, &settled, &mut self.links);
-        InlineFrame { settled, live: drawn(columns, &live[skipped..], &mut self.links), cursor, has_more }
+        InlineFrame { settled, marks, live: drawn(columns, &live[skipped..], &mut self.links), cursor, has_more }
+    }
+
+    /// Returns the activity and the directory, for the surroundings of the screen.
+    pub fn activity(&self) -> (Activity, &str) {
+        let activity = match self.approval.is_some() || self.dialog.is_some() {
+            true => Activity::Asking,
+            false if self.status.is_busy() => Activity::Working,
+            false => Activity::Idle,
+        };
+        (activity, &self.status.facts.directory)
     }
 
     /// Returns the links of the frames that were drawn.

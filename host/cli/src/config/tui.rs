@@ -22,6 +22,18 @@ pub(crate) struct FileTui {
     pub(crate) mouse: bool,
     /// Draws no moving marks.
     pub(crate) reduced_motion: bool,
+    /// Shows the model's reasoning completely.
+    pub(crate) thinking: bool,
+    /// Shows results of calls and sub-agents completely.
+    pub(crate) unfolded: bool,
+    /// Begins with lines about the conversation and the keys.
+    pub(crate) greeting: Option<bool>,
+    /// Sets the title of the terminal's window.
+    pub(crate) title: Option<bool>,
+    /// Shows the work as the terminal's progress, such as in the taskbar.
+    pub(crate) progress: Option<bool>,
+    /// Marks messages of the user in the scrollback, so that the terminal jumps between them.
+    pub(crate) marks: Option<bool>,
 }
 
 /// Way to notify the user.

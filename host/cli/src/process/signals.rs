@@ -172,14 +172,24 @@ pub(crate) fn set_shown(shown: Shown) {
     SHOWN.store(number, Ordering::Release);
 }
 
+/// Title and progress around what is shown, which have to be undone too, as two bits.
+static SURROUNDINGS: AtomicU8 = AtomicU8::new(0);
+
+/// Notes whether the terminal shows a title and progress of a UI.
+pub(crate) fn set_surroundings((has_title, has_progress): (bool, bool)) {
+    SURROUNDINGS.store(u8::from(has_title) | u8::from(has_progress) << 1, Ordering::Release);
+}
+
 /// Returns the sequences that undo what a UI shows, if it shows anything.
 pub(crate) fn undoing_shown() -> Option<String> {
     let number = SHOWN.load(Ordering::Acquire);
-    match number & 3 {
-        0 => None,
-        1 => Some(pinion_tui::terminal::LEAVE.to_owned()),
-        kind => Some(pinion_tui::terminal::left_inline(kind == 3, number >> 2)),
-    }
+    let shown = match number & 3 {
+        0 => return None,
+        1 => pinion_tui::terminal::LEAVE.to_owned(),
+        kind => pinion_tui::terminal::left_inline(kind == 3, number >> 2),
+    };
+    let around = SURROUNDINGS.load(Ordering::Acquire);
+    Some(pinion_tui::undoing((around & 1 == 1, around & 2 == 2)) + &shown)
 }
 
 /// Suspends the program until the user's shell continues it.

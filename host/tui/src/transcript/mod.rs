@@ -44,6 +44,8 @@ pub(crate) struct Look {
     /// Shows the old lines of a diff beside the new ones.
     pub(crate) has_sides: bool,
     pub(crate) highlights: Highlights,
+    /// Shows also what its plugin may use.
+    pub(crate) has_grants: bool,
 }
 
 impl Look {
@@ -108,6 +110,7 @@ impl Transcript {
                 highlights: Highlights::default(),
             },
             cached: VecDeque::new(),
+                has_grants: true,
             calls: HashMap::new(),
             writing: None,
             runs: Runs::default(),

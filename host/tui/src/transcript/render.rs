@@ -52,7 +52,10 @@ pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -
     match item {
         Item::User(text) => {
             let lead = Lead::new(vec![Piece::new("› ", theme.user)], vec![blank]);
-            user_rows(text, is_unfolded, &lead, look)
+            let mut rows = user_rows(text, is_unfolded, &lead, look);
+            rows.first_mut().into_iter().for_each(|row| row.begins_prompt = true);
+            rows.last_mut().into_iter().for_each(|row| row.ends_prompt = true);
+            rows
         }
         Item::Text(segment) => {
             let paper = Paper { is_continued: segment.continues(), is_growing: true, ..look.paper(&blank) };

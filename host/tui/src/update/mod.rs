@@ -51,6 +51,12 @@ pub struct Settings {
     /// Shows resources that calls used.
     pub has_ledgers: bool,
     /// Notifies the user when a question waits, and when work ends that took at least this long; `None` for never.
+    /// Shows what plugins may use beside what their calls used.
+    pub has_grants: bool,
+    /// Shows the model's reasoning completely.
+    pub has_thinking: bool,
+    /// Shows results and sub-agents completely.
+    pub is_unfolded: bool,
     pub notify_after: Option<Duration>,
     /// Parts of the status line.
     pub status: Vec<Segment>,
@@ -70,6 +76,9 @@ impl Default for Settings {
             keys,
             has_ledgers: false,
             notify_after: Some(LONG_WORK),
+            has_grants: true,
+            has_thinking: false,
+            is_unfolded: false,
             status: Segment::DEFAULT.to_vec(),
             has_vi_keys: false,
             has_reduced_motion: false,
@@ -130,7 +139,10 @@ impl App {
     /// Creates the UI of an empty conversation.
     pub fn new(settings: Settings) -> Self {
         let mut transcript = Transcript::new(settings.theme.clone());
-        transcript.set_look(|look| look.has_ledgers = settings.has_ledgers);
+        transcript.set_look(|look| {
+            (look.has_ledgers, look.has_grants) = (settings.has_ledgers, settings.has_grants);
+            (look.has_thinking, look.is_unfolded) = (settings.has_thinking, settings.is_unfolded);
+        });
         Self {
             transcript,
             settings,

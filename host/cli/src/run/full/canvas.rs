@@ -4,9 +4,9 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::Attention;
 use crate::process::signals::{self, Shown};
-use crate::run::full::settings::{has_links, wraps_again};
+use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
 use pinion_tui::terminal::{self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, RawMode};
-use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup};
+use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, Surroundings};
 use std::io;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ pub(super) struct Canvas {
     is_viewing: bool,
     /// Time at which the inline form drew last.
     drawn_at: Duration,
+    surroundings: Surroundings,
     raw: Option<RawMode>,
 }
 
@@ -36,6 +37,7 @@ impl Canvas {
     /// The terminal cannot be used.
     pub(super) fn open(base: &Base, is_inline: bool) -> Result<Self> {
         let (screen, inline) = (Screen::new(0, 0), is_inline.then(|| Inline::new(wraps_again())));
+        let inline = if has_marks(base) { inline.map(Inline::with_marks) } else { inline };
         let (screen, inline) = match has_links(base) {
             true => (screen, inline),
             false => (screen.without_links(), inline.map(Inline::without_links)),
@@ -49,6 +51,7 @@ impl Canvas {
             has_mouse: base.config.tui.mouse,
             is_viewing: false,
             drawn_at: Duration::ZERO,
+            surroundings: surroundings(base),
             raw: None,
         };
         canvas.enter()?;
@@ -82,6 +85,9 @@ impl Canvas {
     /// Returns the terminal as it was.
     pub(super) fn leave(&mut self) {
         self.view(false);
+        let undoing = self.surroundings.clear();
+        self.write(&undoing);
+        signals::set_surroundings((false, false));
         // A lost terminal needs nothing.
         let _ = match &mut self.inline {
             Some(inline) => {
@@ -137,6 +143,7 @@ impl Canvas {
     /// # Errors
     /// The terminal is lost.
     pub(super) fn draw(&mut self, app: &mut App, now: Duration) -> Result<()> {
+        self.surround(app);
         self.view(app.is_viewing());
         let Rect { width, height, .. } = *self.buffer.area();
         if self.inline.is_none() || self.is_viewing || width == 0 || height == 0 {
@@ -160,6 +167,17 @@ impl Canvas {
             }
         }
         Ok(())
+    }
+
+    /// Shows the activity of the conversation around the screen.
+    fn surround(&mut self, app: &App) {
+        let (activity, directory) = app.activity();
+        let sequences = self.surroundings.show(activity, directory);
+        // Before the terminal shows it: the program may end at any time.
+        signals::set_surroundings(self.surroundings.undoes());
+        if !sequences.is_empty() {
+            self.write(&sequences);
+        }
     }
 
     /// Draws a frame of the setup.

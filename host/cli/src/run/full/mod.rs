@@ -69,8 +69,12 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
     let pending = Pending::default();
     let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: pending.clone() };
+    let facts = chat.facts();
     chat.show_session();
-    greet(&chat, &said, &settings);
+    if base.config.tui.greeting.unwrap_or(true) {
+        greet(&said, &facts, &settings);
+    }
+    chat.ready.notices(base).into_iter().for_each(|notice| said.put(Input::Note(Tone::Warning, notice)));
     if let Err(error) = &watch {
         chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
     }
@@ -91,8 +95,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     conversed.and(saved)
 }
 
-fn greet(chat: &Chat<'_>, said: &Said, settings: &Settings) {
-    said.put(Input::Note(Tone::Plain, chat.facts().join(" · ")));
+fn greet(said: &Said, facts: &[String], settings: &Settings) {
+    said.put(Input::Note(Tone::Plain, facts.join(" · ")));
     let says = |action, separator, does| settings.keys.says(action, separator, does);
     let keys = [
         says(Action::Help, ", ", "keys"),
@@ -100,7 +104,6 @@ fn greet(chat: &Chat<'_>, said: &Said, settings: &Settings) {
         says(Action::Quit, ", ", "exits"),
     ];
     said.put(Input::Note(Tone::Plain, format!("/ lists commands, @ files{}", keys.concat())));
-    chat.ready.notices(chat.base).into_iter().for_each(|notice| said.put(Input::Note(Tone::Warning, notice)));
 }
 
 /// Works on messages and commands one after another until the user quits.

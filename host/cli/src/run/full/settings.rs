@@ -8,7 +8,7 @@ use crate::names::nearest;
 use crate::run::full::themes;
 use pinion_plugin_runtime::HostCommand;
 use pinion_tui::terminal::{Multiplexer, Notification};
-use pinion_tui::{KeyMap, Segment, Settings};
+use pinion_tui::{KeyMap, Segment, Settings, Surroundings};
 use std::time::Duration;
 
 /// Returns the slash commands of the UI itself.
@@ -45,6 +45,9 @@ pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Res
         theme: themes::configured(base)?,
         keys,
         has_ledgers: global.verbose > 0,
+        has_grants: usual.has_grants,
+        has_thinking: tui.thinking,
+        is_unfolded: tui.unfolded,
         notify_after: notify_after.filter(|_| tui.notify != Notify::Off),
         status,
         has_vi_keys: tui.vi,
@@ -76,7 +79,30 @@ pub(super) fn notification(base: &Base) -> Notification {
 
 /// Returns whether to write links. The Linux console prints their sequences, other terminals ignore them.
 pub(super) fn has_links(base: &Base) -> bool {
-    base.config.tui.links.unwrap_or_else(|| std::env::var("TERM").is_ok_and(|term| term != "linux"))
+    base.config.tui.links.unwrap_or_else(knows_sequences)
+}
+
+/// Returns whether to mark messages of the user in the scrollback.
+pub(super) fn has_marks(base: &Base) -> bool {
+    base.config.tui.marks.unwrap_or_else(knows_sequences)
+}
+
+/// Returns what to show around the screen. Some terminals show a notification for progress, so only those get it that are known
+/// to show progress.
+pub(super) fn surroundings(base: &Base) -> Surroundings {
+    let program = std::env::var("TERM_PROGRAM").unwrap_or_default();
+    let shows_progress = || {
+        let is_inside = multiplexer() != Multiplexer::None;
+        let is_known = matches!(program.as_str(), "ghostty" | "WezTerm") || is_set("WT_SESSION") || is_set("ConEmuPID");
+        is_known && !is_inside
+    };
+    let tui = &base.config.tui;
+    Surroundings::new(tui.title.unwrap_or_else(knows_sequences), tui.progress.unwrap_or_else(shows_progress))
+}
+
+/// Returns whether the terminal ignores sequences that it does not know. The Linux console prints them.
+fn knows_sequences() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term != "linux")
 }
 
 /// Returns whether the terminal wraps its rows again when its width changes. Most do; xterm, rxvt, st, the Linux console and

@@ -16,6 +16,7 @@ use crate::run::full::keyboard::{Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
 use crate::run::full::opening::Opening;
 use crate::run::full::said::Said;
+use crate::run::full::settings::has_marks;
 use crate::run::full::themes::Look;
 use crate::run::full::{editor, history, lists};
 use crate::run::notices::Notices;
@@ -154,7 +155,7 @@ impl Ui {
         self.canvas.leave();
         let now = self.now();
         let rows = self.app.printed(self.canvas.columns(), PRINTED_ITEMS, now);
-        let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour);
+        let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour, has_marks(&self.to.base));
         self.canvas.write(&self.to.base.secrets.clean(&text));
     }
 
