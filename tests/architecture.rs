@@ -235,6 +235,8 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("tui/src/screen.rs", "\\x1b["),
     ("tui/src/surroundings.rs", "\\x1b["),
     ("tui/src/terminal.rs", "\\x1b["),
+    // The sequences of programs that are recognized.
+    ("tui/src/ansi.rs", "\\x1b["),
     // The name of an open directory, to change its mode.
     ("checkpoints/src/root.rs", "chmod(format!(\"/proc/self/fd/{}\", file.as_raw_fd()), mode)"),
     // Places in the file tree of confined programs, and in the profile for macOS.

@@ -13,7 +13,11 @@ pub struct UiCommand {
 
 /// The slash commands of the UI.
 pub const COMMANDS: &[UiCommand] = &[
-    UiCommand { name: "copy", hint: "[n]", description: "Copy the last answer, or the n-th last one" },
+    UiCommand {
+        name: "copy",
+        hint: "[code] [n]",
+        description: "Copy the last answer or code block, or the n-th last one",
+    },
     UiCommand { name: "editor", hint: "[text]", description: "Write a message in the external editor" },
     UiCommand { name: "execute", hint: "<file>", description: "Execute a plan in a new session" },
     UiCommand { name: "keys", hint: "", description: "Show the keys" },

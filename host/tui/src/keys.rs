@@ -82,6 +82,8 @@ actions! {
     Search "search" ["ctrl+s"];
     /// Copy the selected block, or the last answer
     Copy "copy" ["alt+c"];
+    /// Copy the last code block of the answers
+    CopyCode "copy-code" ["alt+x"];
     /// Redraw the screen
     Redraw "redraw" ["ctrl+l"];
     /// Suspend the program

@@ -10,6 +10,7 @@
 //! The conversation is one model (`transcript`) of items, each rendered by one function into rows that are kept while
 //! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
+mod ansi;
 mod commands;
 mod composer;
 mod dialog;
@@ -33,6 +34,7 @@ mod transcript;
 mod update;
 mod view;
 
+pub use ansi::without_colours;
 pub use commands::{COMMANDS, UiCommand, command_of, of_hash};
 pub use dialog::approval::{Answer, Question};
 pub use dialog::picker::{Choice, NESTED, Pick, matching};

@@ -5,6 +5,7 @@ use crate::output::{PartExt as _, Text, fit, size, text};
 use pinion_agent::Content;
 use pinion_agent::arguments::summary;
 use pinion_agent::tool::Ledger;
+use pinion_tui::without_colours;
 use serde_json::Value;
 
 /// Maximum lines of a result.
@@ -40,7 +41,7 @@ pub(super) fn excerpt(text: &str, style: Style) -> (Vec<Text>, usize) {
 
 pub(super) fn part(content: &Content) -> String {
     match content {
-        Content::Text { text } => text.clone(),
+        Content::Text { text } => without_colours(text).into_owned(),
         Content::Image(image) => format!("[{}, {} bytes]", image.media_type, image.data.len()),
         Content::Thinking(_) | Content::ToolCall(_) => String::new(),
     }

@@ -12,7 +12,7 @@ use pinion_agent::secrets::{RedactedTools, Secrets};
 use pinion_agent::tool::{Display, Ledger, ToolInvocation, ToolProgress, ToolReply};
 use pinion_agent::{Authority, Content, EventKind, Message, ToolExecutor};
 use pinion_plugin_runtime::Runtime;
-use pinion_tui::Input;
+use pinion_tui::{Input, without_colours};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -128,7 +128,7 @@ impl Watched {
         match &self.voice {
             Voice::Lines { .. } => {
                 let output = content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n");
-                say(&indented(&output));
+                say(&indented(&without_colours(&output)));
             }
             Voice::Screen(said) => said.put(Input::OwnEvent(EventKind::ToolExecutionEnd {
                 call_id: self.call_id.clone(),

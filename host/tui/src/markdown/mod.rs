@@ -61,6 +61,21 @@ struct Page<'a> {
     paper: Paper<'a>,
     columns: usize,
     lead: &'a [Piece],
+/// Returns the contents of the code blocks of a text.
+pub(crate) fn code_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block: Option<String> = None;
+    for event in Parser::new(text) {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => block = Some(String::new()),
+            Event::Text(text) => block.iter_mut().for_each(|block| block.push_str(&text)),
+            Event::End(TagEnd::CodeBlock) => blocks.extend(block.take()),
+            _ => {}
+        }
+    }
+    blocks
+}
+
     theme: &'a Theme,
     rows: Vec<Row>,
     pieces: Vec<Piece>,

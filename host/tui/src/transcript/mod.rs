@@ -4,6 +4,7 @@
 //! nor the memory for rows depends on the length of the conversation.
 
 mod code;
+mod copy;
 mod drawing;
 mod events;
 mod items;
@@ -16,7 +17,9 @@ mod window;
 pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item};
 pub(crate) use self::render::{FRAME, spinner};
+pub(crate) use self::segments::Segment;
 
+use crate::ansi::without_colours;
 use crate::highlight::{Highlighted, Highlights, Job};
 use crate::rows::Row;
 use crate::theme::Theme;
@@ -41,11 +44,11 @@ pub(crate) struct Look {
     pub(crate) is_unfolded: bool,
     /// Shows what each call used.
     pub(crate) has_ledgers: bool,
+    /// Shows also what its plugin may use.
+    pub(crate) has_grants: bool,
     /// Shows the old lines of a diff beside the new ones.
     pub(crate) has_sides: bool,
     pub(crate) highlights: Highlights,
-    /// Shows also what its plugin may use.
-    pub(crate) has_grants: bool,
 }
 
 impl Look {
@@ -107,10 +110,10 @@ impl Transcript {
                 has_thinking: false,
                 is_unfolded: false,
                 has_ledgers: false,
+                has_grants: true,
                 highlights: Highlights::default(),
             },
             cached: VecDeque::new(),
-                has_grants: true,
             calls: HashMap::new(),
             writing: None,
             runs: Runs::default(),
@@ -219,28 +222,6 @@ impl Transcript {
         }
     }
 
-    /// Returns an answer of the model as it was written; 1 stands for the last one.
-    pub(crate) fn answer(&self, number: usize) -> Option<String> {
-        let is_other = |a: &Entry, b: &Entry| a.item.answer().is_some() == b.item.answer().is_some();
-        let answers = self.entries.chunk_by(is_other).filter(|run| run[0].item.answer().is_some());
-        let answer = answers.rev().nth(number.checked_sub(1)?)?;
-        Some(answer.iter().filter_map(|entry| entry.item.answer()).collect())
-    }
-
-    /// Returns the text of the selected item: the result of a call, reasoning, a message of the user, or the last words of a
-    /// sub-agent.
-    pub(crate) fn selected_text(&self) -> Option<String> {
-        let entry = self.entries.get(self.selected?)?;
-        let text = match &entry.item {
-            Item::Call(call) => &call.output,
-            Item::Thinking(thinking) => &thinking.text,
-            Item::Agent(agent) => &agent.words,
-            Item::User(text) => text,
-            _ => return None,
-        };
-        Some(text.clone()).filter(|text| !text.is_empty())
-    }
-
     /// Selects the item before or after the selected one among those that can be unfolded.
     pub(crate) fn select(&mut self, is_down: bool, height: usize, now: Duration) {
         let is_foldable = |at: &usize| self.is_foldable(*at);
@@ -310,14 +291,6 @@ impl Transcript {
 }
 
 impl Item {
-    /// Returns the text of a part of the model's answer.
-    fn answer(&self) -> Option<&str> {
-        match self {
-            Self::Text(segment) => Some(segment.text()),
-            _ => None,
-        }
-    }
-
     /// Returns the text that a search looks through.
     fn haystack(&self) -> std::borrow::Cow<'_, str> {
         match self {

@@ -3,6 +3,7 @@
 //! Everything from models, tools and plugins is indented by two columns; only marks of the host stand in the first
 //! ones.
 
+use crate::ansi;
 use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
@@ -83,6 +84,13 @@ fn wrapped(text: &str, style: Style, lead: &Lead, look: &Look) -> Vec<Row> {
     wrap(&pieces, look.columns, lead, &mut rows);
     rows
 }
+/// Renders the output of a program.
+fn coloured(output: &str, lead: &Lead, look: &Look) -> Vec<Row> {
+    let mut rows = Vec::new();
+    wrap(&ansi::pieces(output.trim_end(), look.theme.dim, &look.theme), look.columns, lead, &mut rows);
+    rows
+}
+
 
 /// Renders a message of the user; a long one, such as a pasted file, is cut off until it is unfolded.
 fn user_rows(text: &str, is_unfolded: bool, lead: &Lead, look: &Look) -> Vec<Row> {
@@ -237,7 +245,7 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
             _ if is_diff => diff::rows(output, look.columns, &lead, theme, false),
             Display::Code(language) => code::rows(output, language, &lead, look),
             Display::Markdown => markdown::rows(output, look.paper(&Piece::new("    ", theme.text))),
-            _ => wrapped(output, theme.dim, &lead, look),
+            _ => coloured(output, &lead, look),
         };
     }
     let head = |rows: Vec<Row>, most: usize| {
@@ -249,10 +257,18 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
         CallState::Running => {
             let lines: Vec<&str> = output.lines().collect();
             let tail = lines[lines.len().saturating_sub(GROWING_ROWS)..].iter();
-            let line = |line: &&str| Piece::line(line, look.columns.saturating_sub(4), theme.dim);
-            tail.map(|text| Row::of([Piece::new("    ", theme.text), line(text)])).collect()
+            // Of a long line, only the beginning is shown.
+            let line = |line: &&str| {
+                let mut rows = coloured(line, &lead, look);
+                let is_cut = rows.len() > 1;
+                let mut row = rows.swap_remove(0);
+                let room = look.columns.saturating_sub(row.width());
+                row.push(Piece::line(if is_cut { "…" } else { "" }, room, theme.dim));
+                row
+            };
+            tail.map(line).collect()
         }
-        CallState::Failed => head(wrapped(output, theme.dim, &lead, look), FAILURE_ROWS),
+        CallState::Failed => head(coloured(output, &lead, look), FAILURE_ROWS),
         CallState::Done if is_diff => head(diff::rows(output, look.columns, &lead, theme, true), CHANGED_ROWS),
         _ => Vec::new(),
     }

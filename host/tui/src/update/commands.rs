@@ -4,6 +4,7 @@ use crate::commands::command_of;
 use crate::dialog::picker::Pick;
 use crate::input::Request;
 use crate::update::App;
+use pinion_protocol::text::count;
 use std::time::Duration;
 
 impl App {
@@ -16,15 +17,11 @@ impl App {
         let Some((name, argument)) = command_of(text) else { return false };
         match (name, argument) {
             ("exit" | "quit", "") => self.quit(now),
-            ("copy", "") => self.copy_answer(1, now),
-            ("copy", number) => match number.parse() {
-                Ok(number) if number > 0 => self.copy_answer(number, now),
-                _ => self.hint("`/copy` takes the number of an answer, 1 for the last one", now),
-            },
+            ("copy", argument) => self.copy_command(argument, now),
             ("editor", text) => self.requests.push(Request::Edit(text.to_owned())),
             ("keys", _) => {
                 let help = self.settings.keys.help();
-                self.page(&help);
+                self.page(help, now);
             }
             ("resume", "") => self.requests.push(Request::List(Pick::Session)),
             ("model", "") => self.requests.push(Request::List(Pick::Model)),
@@ -59,17 +56,39 @@ impl App {
         }
     }
 
+    fn copy_command(&mut self, argument: &str, now: Duration) {
+        let (is_code, number) = match argument.strip_prefix("code") {
+            Some(number) => (true, number.trim()),
+            None => (false, argument),
+        };
+        match (if number.is_empty() { Ok(1) } else { number.parse() }, is_code) {
+            (Ok(number @ 1..), true) => self.copy_code(number, now),
+            (Ok(number @ 1..), false) => self.copy_answer(number, now),
+            _ => self
+                .hint("`/copy` takes the number of an answer, 1 for the last one; `/copy code`, of a code block", now),
+        }
+    }
+
     /// Copies an answer of the model as it was written; 1 stands for the last one.
     fn copy_answer(&mut self, number: usize, now: Duration) {
-        let what = if number == 1 { "the last answer".to_owned() } else { format!("answer {number} from the end") };
-        match self.transcript.answer(number) {
-            Some(text) => self.copy_text(text, &what, now),
-            None => self.hint("there is no such answer to copy", now),
+        self.copy_nth(self.transcript.answer(number), "answer", number, now);
+    }
+
+    /// Copies a code block of the model's answers; 1 stands for the last one.
+    pub(super) fn copy_code(&mut self, number: usize, now: Duration) {
+        self.copy_nth(self.transcript.code(number), "code block", number, now);
+    }
+
+    fn copy_nth(&mut self, text: Option<String>, what: &str, number: usize, now: Duration) {
+        match (text, number) {
+            (Some(text), 1) => self.copy_text(text, &format!("the last {what}"), now),
+            (Some(text), _) => self.copy_text(text, &format!("{what} {number} from the end"), now),
+            (None, _) => self.hint(format!("there is no such {what} to copy"), now),
         }
     }
 
     fn copy_text(&mut self, text: String, what: &str, now: Duration) {
-        self.hint(format!("copied {} characters of {what}", text.chars().count()), now);
+        self.hint(format!("copied {} of {what}", count(text.chars().count() as u64, "character")), now);
         self.requests.push(Request::Copy(text));
     }
 }

@@ -139,6 +139,7 @@ impl App {
                 self.is_viewing = self.settings.is_inline;
             }
             Action::Copy => self.copy(now),
+            Action::CopyCode => self.copy_code(1, now),
             Action::Redraw => self.requests.push(Request::Redraw),
             Action::Suspend => self.requests.push(Request::Suspend),
             Action::Help => {
