@@ -120,6 +120,8 @@ pub struct Facts {
     pub context: u64,
     /// Context window of the model in tokens, if known.
     pub window: Option<u64>,
+    /// The window that the compactor assumes of a model whose own is unknown.
+    pub assumed_window: Option<u64>,
     /// Tokens of the conversation so far.
     pub tokens: u64,
     /// Input tokens of the conversation so far, and those of them that the vendor's cache supplied.

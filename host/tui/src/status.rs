@@ -1,11 +1,11 @@
 //! The state of the work in progress, and the status line.
 
 use crate::input::Facts;
-use crate::rows::{Piece, Row};
+use crate::rows::{Piece, Row, width};
 use crate::theme::Theme;
 use pinion_protocol::step::StepStatus;
 use pinion_protocol::text::count;
-use pinion_protocol::{Delta, EventKind};
+use pinion_protocol::{AssistantMessage, Delta, EventKind, Message};
 use ratatui_core::style::Style;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +15,14 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// Shares of the context window from which the gauge is yellow and red, in percent.
 const YELLOW: u64 = 60;
 const RED: u64 = 85;
+/// Least time of a message whose speed is shown.
+const LONG_MESSAGE: Duration = Duration::from_millis(500);
 /// Segments of plugins in the status line, and the columns of each.
 const MAX_SEGMENTS: usize = 8;
 const SEGMENT_COLUMNS: usize = 40;
+/// Between two parts of the status line, and columns of a part.
+const BETWEEN: &str = " · ";
+const MAX_PART: usize = 60;
 
 /// The current activity of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,14 +50,20 @@ pub(crate) struct Status {
     /// Output tokens that the vendor reported in this run, and bytes of output since.
     reported: u64,
     bytes: u64,
+    /// Time at which the model began to write its message.
+    writing_since: Option<Duration>,
+    /// Output tokens a second of the model's last message.
+    speed: Option<u64>,
+    /// Turns and tokens of the runs of this work that ended.
+    pub(crate) account: Option<(u32, u64)>,
     /// Segments of plugins, by name.
     of_plugins: BTreeMap<String, String>,
 }
 
 impl Status {
     pub(crate) fn begin(&mut self, now: Duration) {
-        let (facts, of_plugins) = (std::mem::take(&mut self.facts), std::mem::take(&mut self.of_plugins));
-        *self = Self { facts, of_plugins, since: Some(now), ..Self::default() };
+        let Self { facts, speed, of_plugins, .. } = std::mem::take(self);
+        *self = Self { facts, speed, of_plugins, since: Some(now), ..Self::default() };
     }
 
     /// Names the slash command that has begun, until a turn of the agent or a tool does.
@@ -82,8 +93,9 @@ impl Status {
     /// Applies an event of the foreground run.
     pub(crate) fn event(&mut self, event: &EventKind, now: Duration) {
         match event {
-            EventKind::TurnStart { .. } => self.activity = Activity::Waiting,
+            EventKind::TurnStart { .. } => (self.activity, self.writing_since) = (Activity::Waiting, None),
             EventKind::MessageUpdate { delta, .. } => {
+                self.writing_since.get_or_insert(now);
                 self.activity = match delta {
                     Delta::Text { .. } => Activity::Writing,
                     Delta::Thinking { .. } => Activity::Thinking,
@@ -96,6 +108,11 @@ impl Status {
                     }
                     Delta::ToolCallStart { .. } => 0,
                 };
+            }
+            EventKind::MessageEnd { message } => {
+                if let Message::Assistant(reply) = &**message {
+                    self.speed = self.speed_of(reply, now).or(self.speed);
+                }
             }
             EventKind::ToolExecutionStart { call_id, tool, .. } => match &mut self.activity {
                 Activity::Running(tools) => tools.push((call_id.clone(), tool.clone())),
@@ -112,9 +129,20 @@ impl Status {
             EventKind::PlanStep { step, steps, status: StepStatus::Running, .. } => {
                 self.step = Some(format!("step {step} of {steps}"));
             }
+            EventKind::AgentEnd { usage, turns, .. } => {
+                let (before, tokens) = self.account.unwrap_or_default();
+                self.account = Some((before.saturating_add(*turns), tokens + usage.total()));
+            }
             EventKind::TurnEnd { usage, .. } => (self.reported, self.bytes) = (usage.output, 0),
             _ => {}
         }
+    }
+
+    /// Returns the output tokens a second of a message that took long enough to tell.
+    fn speed_of(&mut self, reply: &AssistantMessage, now: Duration) -> Option<u64> {
+        let took = now.checked_sub(self.writing_since.take()?).filter(|took| *took >= LONG_MESSAGE)?;
+        let tokens = if reply.usage.output > 0 { reply.usage.output } else { self.bytes / BYTES_PER_TOKEN };
+        Some((tokens as f64 / took.as_secs_f64()).round() as u64)
     }
 
     /// Returns the row that says what is happening, and which key interrupts it.
@@ -137,7 +165,10 @@ impl Status {
             Activity::Running(tools) => {
                 format!("running {}", tools.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>().join(", "))
             }
-            Activity::Retrying(at) => format!("retrying in {} s", at.saturating_sub(now).as_secs()),
+            Activity::Retrying(at) => match at.saturating_sub(now).as_millis().div_ceil(1000) {
+                0 => "retrying".to_owned(),
+                seconds => format!("retrying in {seconds} s"),
+            },
         };
         let mut parts: Vec<String> = self.step.iter().cloned().collect();
         parts.extend([what, time(now.saturating_sub(since))]);
@@ -153,12 +184,15 @@ impl Status {
 
     /// Returns the status line.
     pub(crate) fn line(&self, segments: &[Segment], now: Now, columns: usize, theme: &Theme) -> Row {
-        let own = segments.iter().filter_map(|segment| self.segment(*segment, now, theme));
+        let own = segments.iter().filter_map(|segment| {
+            let (text, style) = self.segment(*segment, now, theme)?;
+            Some((segment.rank(), text, style))
+        });
         let of_plugins = self.of_plugins.iter().map(|(plugin, text)| {
             let text = Piece::line(text, SEGMENT_COLUMNS, theme.dim);
-            (format!("{plugin}: {}", text.text()), theme.dim)
+            (Segment::ALL.len(), format!("{plugin}: {}", text.text()), theme.dim)
         });
-        fitting(own.chain(of_plugins).filter(|(text, _)| !text.is_empty()), columns, theme)
+        fitting(own.chain(of_plugins).filter(|(_, text, _)| !text.is_empty()).collect(), columns, theme)
     }
 
     fn segment(&self, segment: Segment, now: Now, theme: &Theme) -> Option<(String, Style)> {
@@ -173,10 +207,11 @@ impl Status {
             Segment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
             Segment::Tokens => return None,
             Segment::Cache => {
-                let share = facts.cached.saturating_mul(100).checked_div(facts.input)?;
+                let share = facts.cached.saturating_mul(100).checked_div(facts.input).filter(|_| facts.cached > 0)?;
                 format!("{share} % cached")
             }
             Segment::Cost => format!("${:.2}", facts.cost.filter(|cost| *cost > 0.0)?),
+            Segment::Speed => format!("{} tokens/s", short(self.speed?)),
             Segment::Agents if agents > 0 => count(agents as u64, "sub-agent"),
             Segment::Agents => return None,
             Segment::Network => return Some((facts.network.clone()?, theme.warning)),
@@ -190,16 +225,17 @@ impl Status {
     /// Returns how full the context is, in the numbers that decide on compaction.
     fn gauge(&self, theme: &Theme) -> Option<(String, Style)> {
         let facts = &self.facts;
-        let Some(window) = facts.window.filter(|window| *window > 0) else {
+        let (Some(window), is_assumed) = (facts.window.or(facts.assumed_window), facts.window.is_none()) else {
             return (facts.context > 0).then(|| (format!("{} in context", short(facts.context)), theme.dim));
         };
-        let share = facts.context.saturating_mul(100) / window;
+        let share = facts.context.saturating_mul(100) / window.max(1);
         let style = match share {
             ..YELLOW => theme.good,
             YELLOW..=RED => theme.warning,
             _ => theme.error,
         };
-        Some((format!("{share} % of {}", short(window)), style))
+        let mark = if is_assumed { "?" } else { "" };
+        Some((format!("{share} % of {}{mark}", short(window)), style))
     }
 }
 
@@ -228,6 +264,8 @@ pub enum Segment {
     Cache,
     /// The cost of the session so far.
     Cost,
+    /// The output tokens a second of the last message.
+    Speed,
     /// The number of sub-agents at work.
     Agents,
     /// The reach of programs, if they have a network.
@@ -248,12 +286,22 @@ impl Segment {
         Self::Thinking,
         Self::Context,
         Self::Tokens,
+        Self::Cache,
         Self::Cost,
         Self::Agents,
         Self::Network,
         Self::Branch,
         Self::Directory,
+        Self::Speed,
     ];
+
+    /// Returns the place of the part among those that remain on a narrow screen.
+    fn rank(self) -> usize {
+        use Segment::*;
+        let important =
+            [Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, Directory, Speed, Session];
+        important.iter().position(|segment| *segment == self).unwrap_or(important.len())
+    }
 
     /// All parts with their names in the config.
     pub const ALL: &[(&str, Self)] = &[
@@ -264,6 +312,7 @@ impl Segment {
         ("tokens", Self::Tokens),
         ("cache", Self::Cache),
         ("cost", Self::Cost),
+        ("speed", Self::Speed),
         ("agents", Self::Agents),
         ("network", Self::Network),
         ("branch", Self::Branch),
@@ -272,19 +321,24 @@ impl Segment {
     ];
 }
 
-/// Joins the parts that fit; later ones are less important.
-fn fitting(parts: impl Iterator<Item = (String, Style)>, columns: usize, theme: &Theme) -> Row {
-    let mut row = Row::default();
-    for (text, style) in parts {
-        let left = columns.saturating_sub(row.width());
-        let is_first = row.pieces().is_empty();
-        let piece = Piece::line(&text, if is_first { left } else { left.saturating_sub(3).min(60) }, style);
-        let is_cut = piece.text().is_empty() || piece.text().ends_with('…');
-        if is_cut && !is_first {
-            continue;
+/// Joins the parts that fit, in their order. Those of a low rank remain.
+fn fitting(parts: Vec<(usize, String, Style)>, columns: usize, theme: &Theme) -> Row {
+    let mut by_rank: Vec<usize> = (0..parts.len()).collect();
+    by_rank.sort_by_key(|at| parts[*at].0);
+    let mut left = columns;
+    let mut shown = vec![None; parts.len()];
+    for (place, at) in by_rank.into_iter().enumerate() {
+        let (_, text, style) = &parts[at];
+        let between = if place == 0 { 0 } else { BETWEEN.chars().count() };
+        let piece = Piece::line(text, if place == 0 { left } else { MAX_PART }, *style);
+        if let Some(rest) = left.checked_sub(between + width(piece.text())) {
+            (left, shown[at]) = (rest, Some(piece));
         }
-        if !is_first {
-            row.push(Piece::new(" · ", theme.dim));
+    }
+    let mut row = Row::default();
+    for piece in shown.into_iter().flatten() {
+        if !row.pieces().is_empty() {
+            row.push(Piece::new(BETWEEN, theme.dim));
         }
         row.push(piece);
     }

@@ -144,7 +144,7 @@ impl App {
             Action::Suspend => self.requests.push(Request::Suspend),
             Action::Help => {
                 let help = self.settings.keys.help();
-                self.page(&help);
+                self.page(help, now);
             }
             Action::Up if self.select_completion(false) => {}
             Action::Down if self.select_completion(true) => {}

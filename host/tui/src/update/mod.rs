@@ -9,6 +9,7 @@ mod keys;
 mod lists;
 mod modes;
 mod mouse;
+mod pages;
 mod plan;
 mod queue;
 mod vi;
@@ -28,7 +29,7 @@ use crate::keys::KeyMap;
 use crate::links::Links;
 use crate::status::{Segment, Status, time};
 use crate::theme::Theme;
-use crate::transcript::{FRAME, Item, Tone, Transcript};
+use crate::transcript::{FRAME, Tone, Transcript};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use pinion_protocol::{Event, EventKind};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ use std::time::Duration;
 const HINT: Duration = Duration::from_secs(4);
 /// Maximum time for which a draft is not kept.
 const DRAFT: Duration = Duration::from_secs(1);
-/// Work that took at least this long is worth a notification, by default.
+/// Work that took at least this long is worth a line, and by default a notification.
 const LONG_WORK: Duration = Duration::from_secs(10);
 
 /// Settings of the UI.
@@ -50,13 +51,13 @@ pub struct Settings {
     pub keys: KeyMap,
     /// Shows resources that calls used.
     pub has_ledgers: bool,
-    /// Notifies the user when a question waits, and when work ends that took at least this long; `None` for never.
     /// Shows what plugins may use beside what their calls used.
     pub has_grants: bool,
     /// Shows the model's reasoning completely.
     pub has_thinking: bool,
     /// Shows results and sub-agents completely.
     pub is_unfolded: bool,
+    /// Notifies the user when a question waits, and when work ends that took at least this long; `None` for never.
     pub notify_after: Option<Duration>,
     /// Parts of the status line.
     pub status: Vec<Segment>,
@@ -75,10 +76,10 @@ impl Default for Settings {
             theme,
             keys,
             has_ledgers: false,
-            notify_after: Some(LONG_WORK),
             has_grants: true,
             has_thinking: false,
             is_unfolded: false,
+            notify_after: Some(LONG_WORK),
             status: Segment::DEFAULT.to_vec(),
             has_vi_keys: false,
             has_reduced_motion: false,
@@ -193,10 +194,10 @@ impl App {
                 }
             }
             Input::Note(tone, text) => self.transcript.note(tone, text),
-            Input::Page(text) => self.transcript.push(Item::Page(text)),
+            Input::Page(text) => self.show_page(text, now),
             Input::SideAnswer(text) => {
                 self.asides = self.asides.saturating_sub(1);
-                self.transcript.push(Item::Page(text));
+                self.show_page(text, now);
             }
             Input::Facts(facts) => self.take_facts(facts),
             Input::Question(question) => {
@@ -304,6 +305,7 @@ impl App {
 
     fn finished(&mut self, now: Duration) {
         let began = self.status.end();
+        self.account(began.map(|began| now.saturating_sub(began)));
         (self.approval, self.dialog) = (None, None);
         self.quitting = None;
         self.release_mode();
@@ -368,12 +370,6 @@ impl App {
                 None => {}
             },
         }
-    }
-
-    /// Adds a note of the UI itself.
-    pub(crate) fn page(&mut self, text: &str) {
-        self.transcript.push(Item::Page(text.to_owned()));
-        self.transcript.follow();
     }
 
     /// Returns code that frames lack the parts of, for a [`Highlighter`](crate::Highlighter). To be asked after each

@@ -59,6 +59,7 @@ impl Ui {
             thinking: None,
             context: 72_000,
             window: Some(200_000),
+            assumed_window: None,
             tokens: 120_500,
             cost: Some(0.42),
             network: None,
@@ -246,20 +247,20 @@ pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
         agent_id: agent.into(),
         session_id: "session".into(),
         parent_loop_id: parent.map(Arc::from),
-        continuation: None,
         call_id: None,
+        continuation: None,
         trigger: TurnTrigger::User,
         provider: "anthropic".into(),
         model: "claude".into(),
     }
 }
 
-pub(crate) fn end_of(message: Message) -> EventKind {
 /// Returns the event of a message of an earlier run.
 pub(crate) fn of_past(message: Message) -> Event {
     Event { loop_id: "earlier".into(), kind: end_of(message) }
 }
 
+pub(crate) fn end_of(message: Message) -> EventKind {
     EventKind::MessageEnd { message: Arc::new(message) }
 }
 

@@ -411,13 +411,15 @@ impl Ui {
     /// Updates the status line and the commands.
     pub(super) fn refresh(&mut self) {
         let (estimate, totals) = (self.to.agent.context_estimate(), self.to.agent.totals());
-        let approval = self.to.agent.config().ports.approval.mode().name();
+        let config = self.to.agent.config();
+        let (approval, compaction) = (config.ports.approval.mode().name(), &config.policy.compaction);
         self.input(Input::Facts(Facts {
             model: self.to.info.model(),
             approval: approval.to_owned(),
             thinking: own_commands::thinking_level(&self.to.agent).map(str::to_owned),
             context: estimate.tokens,
             window: estimate.window,
+            assumed_window: compaction.assumed_window.filter(|_| compaction.automatic),
             tokens: totals.spend.usage.total(),
             cost: totals.spend.cost.map(|cost| cost.total()),
             network: self.to.base.network.summary(),

@@ -1,0 +1,32 @@
+//! What the UI itself adds to the conversation.
+
+use crate::status::{short, time};
+use crate::transcript::{Item, Tone};
+use crate::update::{App, LONG_WORK};
+use pinion_protocol::text::count;
+use std::time::Duration;
+
+impl App {
+    /// Adds a page of the UI itself.
+    pub(crate) fn page(&mut self, text: String, now: Duration) {
+        self.transcript.follow();
+        self.show_page(text, now);
+    }
+
+    /// Adds a page. One that is higher than the screen is shown from its beginning, if the end of the conversation was.
+    pub(super) fn show_page(&mut self, text: String, now: Duration) {
+        self.transcript.push(Item::Page(text));
+        if !self.settings.is_inline {
+            self.transcript.begin_last(self.height, now);
+        }
+    }
+
+    /// Says what work took that ended, if it was long.
+    pub(super) fn account(&mut self, took: Option<Duration>) {
+        let account = self.status.account.take();
+        if let (Some(took), Some((turns, tokens))) = (took.filter(|took| *took >= LONG_WORK), account) {
+            let turns = count(u64::from(turns), "turn");
+            self.transcript.note(Tone::Plain, format!("{turns} · {} tokens · {}", short(tokens), time(took)));
+        }
+    }
+}
