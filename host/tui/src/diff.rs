@@ -101,7 +101,7 @@ pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme, chang
         if removed + added == 0 {
             if !changes_only {
                 let style = if lines[at].starts_with("@@") { theme.accent } else { theme.dim };
-                wrap(&[Piece::new(lines[at], style)], columns, lead, &mut rows);
+                wrap(&[Piece::new(lines[at], style)], columns, &below_code(lines[at], lead, columns), &mut rows);
             }
             at += 1;
             continue;
@@ -110,15 +110,23 @@ pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme, chang
         let is_paired = removed == added;
         for (number, line) in old.iter().enumerate() {
             let other = if is_paired { new[number] } else { "" };
-            wrap(&marked(line, other, theme.removed, theme), columns, lead, &mut rows);
+            wrap(&marked(line, other, theme.removed, theme), columns, &below_code(line, lead, columns), &mut rows);
         }
         for (number, line) in new.iter().enumerate() {
             let other = if is_paired { old[number] } else { "" };
-            wrap(&marked(line, other, theme.added, theme), columns, lead, &mut rows);
+            wrap(&marked(line, other, theme.added, theme), columns, &below_code(line, lead, columns), &mut rows);
         }
         at += removed + added;
     }
     rows
+}
+
+/// Returns the lead of a line, whose further rows stand below its code.
+fn below_code(line: &str, lead: &Lead, columns: usize) -> Lead {
+    match line.chars().next() {
+        Some('+' | '-' | ' ') => lead.of_code(&line[..1], &line[1..], columns),
+        _ => lead.clone(),
+    }
 }
 
 /// Returns how many lines begin with a sign and not with the heading of a file.

@@ -349,6 +349,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_code_stand_below_its_beginning() {
+        let code = |before: &str, line: &str, columns| {
+            let lead = Lead::same(vec![Piece::new("| ", Style::new())]).of_code(before, line, columns);
+            let mut rows = Vec::new();
+            wrap(&[Piece::new(&format!("{before}{line}"), Style::new())], columns, &lead, &mut rows);
+            rows.iter().map(Row::plain).collect::<Vec<_>>()
+        };
+        assert_eq!(code("", "    let a = b;", 12), ["|     let a", "|     = b;"]);
+        assert_eq!(code("7\t", "  x = y;", 12), ["| 7   x = y;"]);
+        assert_eq!(code("7\t", "  xx = yy;", 13), ["| 7   xx =", "|     yy;"]);
+        assert_eq!(code("", "one two", 7), ["| one", "| two"]);
+    }
+
+    #[test]
     fn wide_characters_break_anywhere_and_keep_together() {
         assert_eq!(wrapped("世界世界", 5, ""), ["世界", "世界"]);
         assert_eq!(wrapped("👨‍👩‍👧👨‍👩‍👧", 3, ""), ["👨‍👩‍👧", "👨‍👩‍👧"]);

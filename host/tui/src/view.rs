@@ -263,6 +263,12 @@ impl App {
         status
     }
 
+    /// Returns the rows of at most `columns` that have become final in the inline form since they were last asked for.
+    pub fn settled(&mut self, columns: usize, now: Duration) -> Vec<PrintedRow> {
+        self.transcript.set_look(|look| look.columns = columns);
+        self.transcript.settle(usize::MAX, now).0.into_iter().map(PrintedRow).collect()
+    }
+
     /// Returns the transcript as plain rows of at most `columns`, from its `latest` items; in the inline form, what is not in
     /// the terminal's scrollback yet.
     pub fn printed(&mut self, columns: usize, latest: usize, now: Duration) -> Vec<PrintedRow> {

@@ -5,6 +5,7 @@
 mod table;
 
 use self::table::Table;
+use crate::diff;
 use crate::highlight::{Highlights, Part, language, pieces_of};
 use crate::links::{self, target};
 use crate::rows::{Lead, Piece, Row, wrap};
@@ -29,6 +30,25 @@ pub(crate) struct Paper<'a> {
     pub(crate) is_continued: bool,
     /// The last line may continue.
     pub(crate) is_growing: bool,
+    /// The old lines of a diff stand beside the new ones.
+    pub(crate) has_sides: bool,
+    /// The rows are read aloud: tables are lists, and marks are signs of the keyboard.
+    pub(crate) is_linear: bool,
+}
+
+impl<'a> Paper<'a> {
+    pub(crate) fn new(lead: &'a [Piece], theme: &'a Theme, highlights: &'a Highlights) -> Self {
+        Self {
+            columns: 80,
+            lead,
+            theme,
+            highlights,
+            is_continued: false,
+            is_growing: false,
+            has_sides: false,
+            is_linear: false,
+        }
+    }
 }
 
 /// Renders Markdown.
@@ -39,6 +59,21 @@ pub(crate) fn rows(text: &str, paper: Paper<'_>) -> Vec<Row> {
     Parser::new_ext(text, options).for_each(|event| page.event(event));
     page.flush();
     page.rows
+}
+
+/// Returns the contents of the code blocks of a text.
+pub(crate) fn code_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block: Option<String> = None;
+    for event in Parser::new(text) {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => block = Some(String::new()),
+            Event::Text(text) => block.iter_mut().for_each(|block| block.push_str(&text)),
+            Event::End(TagEnd::CodeBlock) => blocks.extend(block.take()),
+            _ => {}
+        }
+    }
+    blocks
 }
 
 /// A block around others.
@@ -61,21 +96,6 @@ struct Page<'a> {
     paper: Paper<'a>,
     columns: usize,
     lead: &'a [Piece],
-/// Returns the contents of the code blocks of a text.
-pub(crate) fn code_blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut block: Option<String> = None;
-    for event in Parser::new(text) {
-        match event {
-            Event::Start(Tag::CodeBlock(_)) => block = Some(String::new()),
-            Event::Text(text) => block.iter_mut().for_each(|block| block.push_str(&text)),
-            Event::End(TagEnd::CodeBlock) => blocks.extend(block.take()),
-            _ => {}
-        }
-    }
-    blocks
-}
-
     theme: &'a Theme,
     rows: Vec<Row>,
     pieces: Vec<Piece>,
@@ -127,7 +147,7 @@ impl<'a> Page<'a> {
             Event::HardBreak => self.push("\n", self.style()),
             Event::Rule => {
                 self.begin_block();
-                self.push("───", self.theme.dim);
+                self.push(if self.paper.is_linear { "---" } else { "───" }, self.theme.dim);
                 self.end_block();
             }
             Event::TaskListMarker(is_done) => self.push(if is_done { "[x] " } else { "[ ] " }, self.style()),
@@ -171,7 +191,7 @@ impl<'a> Page<'a> {
             Tag::Item => self.item(),
             Tag::Table(alignments) => {
                 self.begin_block();
-                self.table = Some(Table::new(alignments));
+                self.table = Some(Table::new(alignments, self.paper.is_linear));
             }
             Tag::Emphasis => self.styles.push(style.add_modifier(Modifier::ITALIC)),
             Tag::Strong => self.styles.push(style.patch(self.theme.strong)),
@@ -236,6 +256,9 @@ impl<'a> Page<'a> {
 
     fn code(&mut self, code: &Code) {
         let text = code.text.strip_suffix('\n').unwrap_or(&code.text);
+        if code.language == "diff" {
+            return self.diff(text);
+        }
         let lines: Vec<&str> = text.split('\n').collect();
         let is_complete = !self.paper.is_growing || code.text.ends_with('\n');
         let parts = self.paper.highlights.parts(&code.language, &lines, is_complete);
@@ -245,8 +268,19 @@ impl<'a> Page<'a> {
                 Some(parts) => self.highlighted(line, parts),
                 None => self.pieces.push(Piece::new(line, self.theme.code)),
             }
-            self.flush_always();
+            let lead = self.leads().of_code(CODE_INDENT, line, self.columns);
+            self.flush_with(&lead);
         }
+    }
+
+    fn diff(&mut self, text: &str) {
+        let lead = self.leads();
+        let indented = lead.rest().iter().cloned().chain([Piece::new(CODE_INDENT, self.theme.text)]).collect();
+        let (lead, theme) = (Lead::same(indented), self.theme);
+        self.rows.extend(match self.paper.has_sides {
+            true => diff::sides(text, self.columns, &lead, theme),
+            false => diff::rows(text, self.columns, &lead, theme, false),
+        });
     }
 
     fn highlighted(&mut self, line: &str, parts: &[(usize, Part)]) {
@@ -266,6 +300,7 @@ impl<'a> Page<'a> {
                 *number += 1;
                 format!("{}. ", *number - 1)
             }
+            _ if self.paper.is_linear => "- ".to_owned(),
             _ => "• ".to_owned(),
         };
         self.blocks.push(Block::Item { marker, is_begun: false });
@@ -305,8 +340,12 @@ impl<'a> Page<'a> {
 
     fn flush_always(&mut self) {
         let lead = self.leads();
+        self.flush_with(&lead);
+    }
+
+    fn flush_with(&mut self, lead: &Lead) {
         let pieces = std::mem::take(&mut self.pieces);
-        wrap(&pieces, self.columns, &lead, &mut self.rows);
+        wrap(&pieces, self.columns, lead, &mut self.rows);
         for block in &mut self.blocks {
             if let Block::Item { is_begun, .. } = block {
                 *is_begun = true;
@@ -320,8 +359,9 @@ impl<'a> Page<'a> {
         for block in self.blocks.iter().take(MAX_DEPTH) {
             match block {
                 Block::Quote => {
-                    first.push(Piece::new("│ ", self.theme.dim));
-                    rest.push(Piece::new("│ ", self.theme.dim));
+                    let mark = Piece::new(if self.paper.is_linear { "> " } else { "│ " }, self.theme.dim);
+                    first.push(mark.clone());
+                    rest.push(mark);
                 }
                 Block::Item { marker, is_begun } => {
                     let blank = Piece::new(&" ".repeat(marker.chars().count()), self.theme.text);
@@ -341,7 +381,7 @@ mod tests {
 
     fn rendered(text: &str, columns: usize) -> Vec<Row> {
         let (theme, highlights) = (&Theme::plain(), &Highlights::default());
-        rows(text, Paper { columns, lead: &[], theme, highlights, is_continued: false, is_growing: false })
+        rows(text, Paper { columns, ..Paper::new(&[], theme, highlights) })
     }
 
     fn shown(text: &str, columns: usize) -> String {
@@ -371,6 +411,39 @@ mod tests {
         );
         let narrow = shown(text, 18);
         assert!(narrow.lines().all(|row| crate::rows::width(row) <= 18) && narrow.contains("letter"), "{narrow}");
+    }
+
+    #[test]
+    fn columns_are_aligned_as_they_ask() {
+        let text = "| left | middle | right |\n|:--|:-:|--:|\n| a | b | c |\n| long cell | cc | dd |";
+        let expected = "left      │ middle │ right\n──────────┼────────┼──────\na         │   b    │     c\nlong cell │   cc   │    dd";
+        assert_eq!(shown(text, 80), expected);
+    }
+
+    #[test]
+    fn diff_has_the_form_that_the_user_chose() {
+        let (theme, highlights) = (&Theme::plain(), &Highlights::default());
+        let text = "```diff\n-let a = b - c;\n+let a = b + c;\n```";
+        let paper = Paper { columns: 60, ..Paper::new(&[], theme, highlights) };
+        let shown = |paper| rows(text, paper).iter().map(Row::plain).collect::<Vec<_>>();
+        assert_eq!(shown(paper), ["  diff", "  -let a = b - c;", "  +let a = b + c;"]);
+        let sides = shown(Paper { has_sides: true, ..paper });
+        assert!(sides[1].starts_with("  -let a = b - c;") && sides[1].ends_with("│ +let a = b + c;"), "{sides:?}");
+    }
+
+    #[test]
+    fn wrapped_code_keeps_its_indentation() {
+        let text = "```\nfn f() {\n    let sum = one + two;\n}\n```";
+        assert_eq!(shown(text, 20), "  fn f() {\n      let sum = one\n      + two;\n  }");
+    }
+
+    #[test]
+    fn linear_rows_have_no_drawn_lines() {
+        let (theme, highlights) = (&Theme::plain(), &Highlights::default());
+        let text = "- one\n\n> two\n\n---\n\n| a | b |\n|---|---|\n| c | d |";
+        let rows = rows(text, Paper { is_linear: true, ..Paper::new(&[], theme, highlights) });
+        let rows: Vec<String> = rows.iter().map(Row::plain).collect();
+        assert_eq!(rows.join("\n"), "- one\n\n> two\n\n---\n\na: c\nb: d");
     }
 
     #[test]

@@ -15,11 +15,13 @@ pub(super) struct Table {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<Vec<Piece>>>,
     row: Vec<Vec<Piece>>,
+    is_list: bool,
 }
 
 impl Table {
-    pub(super) fn new(alignments: Vec<Alignment>) -> Self {
-        Self { alignments, rows: Vec::new(), row: Vec::new() }
+    /// `is_list` makes a list of each row.
+    pub(super) fn new(alignments: Vec<Alignment>, is_list: bool) -> Self {
+        Self { alignments, rows: Vec::new(), row: Vec::new(), is_list }
     }
 
     pub(super) fn cell(&mut self, pieces: Vec<Piece>) {
@@ -36,7 +38,7 @@ impl Table {
         let room = columns.saturating_sub(Row::of(begin.clone()).width());
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let heading = if self.rows.is_empty() { Vec::new() } else { self.rows.remove(0) };
-        match widths(&heading, &self.rows, count, room) {
+        match widths(&heading, &self.rows, count, room).filter(|_| !self.is_list) {
             Some(widths) => {
                 self.line(&heading, &widths, &begin, theme.strong, rows);
                 let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
@@ -65,14 +67,17 @@ impl Table {
                     row.push(Piece::new(" │ ", Style::new()));
                 }
                 let cell = wrapped[at].get(number).cloned().unwrap_or_default().patched(style);
-                let blank = Piece::new(&" ".repeat(width.saturating_sub(cell.width())), Style::new());
-                let is_right = self.alignments.get(at) == Some(&Alignment::Right);
-                if is_right {
-                    row.push(blank.clone());
-                }
+                let blanks = width.saturating_sub(cell.width());
+                let before = match self.alignments.get(at) {
+                    Some(Alignment::Right) => blanks,
+                    Some(Alignment::Center) => blanks / 2,
+                    _ => 0,
+                };
+                let blank = |count: usize| Piece::new(&" ".repeat(count), Style::new());
+                row.push(blank(before));
                 cell.pieces().iter().for_each(|piece| row.push(piece.clone()));
-                if !is_right && at + 1 < widths.len() {
-                    row.push(blank);
+                if at + 1 < widths.len() {
+                    row.push(blank(blanks - before));
                 }
             }
             rows.push(row);

@@ -24,7 +24,7 @@ pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<
             Some(parts) => pieces.extend(pieces_of(code, parts).map(|(text, part)| Piece::new(text, theme.part(part)))),
             None => pieces.push(Piece::new(code, theme.code)),
         }
-        wrap(&pieces, look.columns, lead, &mut rows);
+        wrap(&pieces, look.columns, &lead.of_code(number, code, look.columns), &mut rows);
     }
     rows
 }

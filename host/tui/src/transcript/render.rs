@@ -41,8 +41,7 @@ impl Look {
     /// Returns the place for Markdown whose rows begin with `lead`.
     pub(super) fn paper<'a>(&'a self, lead: &'a Piece) -> Paper<'a> {
         let lead = std::slice::from_ref(lead);
-        let (theme, highlights) = (&self.theme, &self.highlights);
-        Paper { columns: self.columns, lead, theme, highlights, is_continued: false, is_growing: false }
+        Paper { columns: self.columns, has_sides: self.has_sides, ..Paper::new(lead, &self.theme, &self.highlights) }
     }
 }
 
@@ -84,13 +83,13 @@ fn wrapped(text: &str, style: Style, lead: &Lead, look: &Look) -> Vec<Row> {
     wrap(&pieces, look.columns, lead, &mut rows);
     rows
 }
+
 /// Renders the output of a program.
 fn coloured(output: &str, lead: &Lead, look: &Look) -> Vec<Row> {
     let mut rows = Vec::new();
     wrap(&ansi::pieces(output.trim_end(), look.theme.dim, &look.theme), look.columns, lead, &mut rows);
     rows
 }
-
 
 /// Renders a message of the user; a long one, such as a pasted file, is cut off until it is unfolded.
 fn user_rows(text: &str, is_unfolded: bool, lead: &Lead, look: &Look) -> Vec<Row> {
@@ -162,13 +161,16 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
         Some(drawing) => format!("drawn by {}", drawing.plugin),
         None => summary(&call.arguments),
     };
-    head.push(Piece::line(&summary, room.max(8), if call.drawn_call.is_some() { theme.dim } else { theme.text }));
+    let style = if call.drawn_call.is_some() { theme.dim } else { theme.text };
+    let shown = Piece::line(&summary, room.max(8), style);
+    let is_complete = call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
+    head.push(shown);
     if !status.text().is_empty() {
         head.push(Piece::new("  ", theme.text));
         head.push(status);
     }
     let mut rows = vec![head];
-    if is_unfolded && !call.is_own {
+    if is_unfolded && !call.is_own && !is_complete {
         rows.extend(argument_rows(call, look));
     }
     rows.extend(call.drawn_call.iter().flat_map(|drawing| drawing::rows(drawing, look)));
@@ -181,10 +183,10 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
         _ => rows.extend(output_rows(call, is_unfolded, look)),
     }
     if let Some(ledger) = call.ledger.as_ref().filter(|_| look.has_ledgers) {
-        let line = Piece::line(&ledger.to_string(), look.columns.saturating_sub(4), theme.dim);
-        rows.push(Row::of([Piece::new("    ", theme.dim), line]));
         let lead = Lead::same(vec![Piece::new("    ", theme.dim)]);
-        wrap(&[Piece::new(&ledger.grants(), theme.dim)], look.columns, &lead, &mut rows);
+        for text in std::iter::once(ledger.to_string()).chain(look.has_grants.then(|| ledger.grants())) {
+            wrap(&[Piece::new(&text, theme.dim)], look.columns, &lead, &mut rows);
+        }
     }
     rows
 }
@@ -216,7 +218,13 @@ fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
     }
 }
 
-/// Renders the arguments that the head of a call cannot show.
+/// Returns whether the head of a call shows all of its arguments.
+fn is_only_argument(shown: &str, arguments: &serde_json::Value) -> bool {
+    let only = arguments.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.values().next());
+    only.and_then(serde_json::Value::as_str) == Some(shown)
+}
+
+/// Renders the arguments of a call.
 fn argument_rows(call: &Call, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
     let serde_json::Value::Object(fields) = &call.arguments else { return Vec::new() };

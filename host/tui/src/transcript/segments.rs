@@ -40,6 +40,12 @@ impl Segment {
         }
     }
 
+    /// Returns the empty segment that follows if this one ends here.
+    pub(crate) fn rest(&self) -> Self {
+        let fence = self.scan.fence.clone();
+        Self { text: String::new(), scan: Scan { fence: fence.clone(), ..Scan::default() }, fence }
+    }
+
     /// Returns whether the segment continues the block of the one before.
     pub(crate) fn continues(&self) -> bool {
         self.fence.is_some()

@@ -85,6 +85,14 @@ impl Transcript {
         self.position = Position::Top { item, row };
     }
 
+    /// Shows the beginning of the last item, if the window is at the end and too low for all of it.
+    pub(crate) fn begin_last(&mut self, height: usize, now: Duration) {
+        let last = self.len().saturating_sub(1);
+        if self.is_at_end() && self.length(last, now) > height {
+            self.show(last);
+        }
+    }
+
     /// Moves the window so that an item is in it.
     pub(crate) fn reveal(&mut self, item: usize, height: usize, now: Duration) {
         let shown: Vec<usize> = self.visible(height, now).into_iter().map(|(at, _)| at).collect();

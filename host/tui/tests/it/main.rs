@@ -16,6 +16,7 @@ mod random;
 mod screens;
 mod setup;
 mod states;
+mod status;
 mod terminal;
 mod ui;
 mod vi;

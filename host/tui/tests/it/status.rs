@@ -1,0 +1,190 @@
+//! The status line, and what is shown around the screen.
+
+use crate::ui::{Ui, agent_start, assistant, done, end_of};
+use pinion_protocol::{Content, EventKind, Message, Thinking, TurnTrigger};
+use pinion_tui::{Activity, App, Facts, Input, Segment, Settings, Theme};
+use ratatui_core::style::Color;
+use serde_json::json;
+
+/// Shows facts on the status line in colours.
+fn with_facts(change: impl FnOnce(Facts) -> Facts) -> Ui {
+    let mut ui = Ui::new(80, 24);
+    let facts = change(ui.app.facts().clone());
+    ui.app = App::new(Settings { theme: Theme::colours(), ..Settings::default() });
+    ui.input(Input::Facts(facts));
+    ui
+}
+
+#[test]
+fn gauge_is_green_then_yellow_then_red() {
+    for (share, colour) in
+        [(59, Color::Green), (60, Color::Yellow), (85, Color::Yellow), (86, Color::Red), (120, Color::Red)]
+    {
+        let mut ui = with_facts(|facts| Facts { context: share * 2_000, ..facts });
+        let (buffer, _) = ui.buffer();
+        let row: String = (0..80).map(|x| buffer[(x, 23)].symbol()).collect();
+        let at = row.find(&format!("{share} % of 200 k")).unwrap_or_else(|| panic!("{row}"));
+        let x = u16::try_from(row[..at].chars().count()).unwrap();
+        assert_eq!(buffer[(x, 23)].fg, colour, "{share} %");
+    }
+}
+
+#[test]
+fn gauge_shows_the_assumed_window_of_an_unknown_model() {
+    let unknown = |assumed_window| move |facts| Facts { context: 12_800, window: None, assumed_window, ..facts };
+    assert!(with_facts(unknown(Some(128_000))).screen().contains("· 10 % of 128 k? ·"));
+    assert!(with_facts(unknown(None)).screen().contains("· 12 k in context ·"));
+}
+
+#[test]
+fn narrow_status_line_keeps_what_matters_in_its_order() {
+    let mut ui = with_facts(|facts| Facts { network: Some("network on".into()), ..facts });
+    let last = |ui: &mut Ui| ui.screen().lines().next_back().unwrap().to_owned();
+    let wide =
+        "anthropic/claude · asks · 36 % of 200 k · 120 k tokens · 80 % cached · $0.42 · network on · main · ~/project";
+    ui.size = (120, 24);
+    assert_eq!(last(&mut ui), wide);
+    ui.size = (60, 24);
+    assert_eq!(last(&mut ui), "anthropic/claude · asks · 36 % of 200 k · $0.42 · network on");
+    ui.size = (10, 24);
+    assert_eq!(last(&mut ui), "anthropic…");
+}
+
+#[test]
+fn speed_of_the_last_message_is_shown() {
+    let mut ui = Ui::new(80, 24);
+    ui.app = App::new(Settings { status: vec![Segment::Speed], ..Settings::default() });
+    ui.start("go");
+    ui.text("four");
+    ui.wait(1_000);
+    ui.text(&"four".repeat(99));
+    ui.wait(1_000);
+    ui.reply(vec![Content::text("four".repeat(100))]);
+    assert!(ui.screen().ends_with("\n50 tokens/s"), "{}", ui.screen());
+    // The time of tools does not count, and a short message does not tell.
+    ui.event(EventKind::TurnStart { turn: 2, trigger: TurnTrigger::Continuation });
+    ui.text("short");
+    ui.reply(vec![Content::text("short")]);
+    ui.end(done());
+    assert!(ui.screen().ends_with("\n50 tokens/s"), "{}", ui.screen());
+}
+
+#[test]
+fn retry_never_waits_for_zero_seconds() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.event(EventKind::Retry { attempt: 1, max_attempts: 3, delay_ms: 1_200, cause: "busy".into() });
+    assert!(ui.screen().contains("retrying in 2 s"), "{}", ui.screen());
+    ui.wait(1_100);
+    assert!(ui.screen().contains("retrying in 1 s"), "{}", ui.screen());
+    ui.wait(200);
+    assert!(ui.screen().contains(" retrying · "), "{}", ui.screen());
+}
+
+#[test]
+fn activity_is_known_outside_of_the_screen() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(ui.app.activity(), (Activity::Idle, "~/project"));
+    ui.start("go");
+    assert_eq!(ui.app.activity().0, Activity::Working);
+    ui.ask("bash", json!({ "command": "ls" }));
+    assert_eq!(ui.app.activity().0, Activity::Asking);
+    ui.input(Input::Withdrawn(7));
+    ui.end(done());
+    assert_eq!(ui.app.activity().0, Activity::Idle);
+}
+
+#[test]
+fn long_work_ends_with_what_it_took() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.wait(12_000);
+    let usage = pinion_protocol::Usage { input: 4_000, output: 200, ..Default::default() };
+    let (end, messages) = (done(), Vec::new());
+    ui.event(EventKind::AgentEnd { end, messages, usage, cost: None, turns: 3 });
+    ui.input(Input::Finished);
+    assert!(ui.screen().contains("\n· 3 turns · 4.2 k tokens · 12 s\n"), "{}", ui.screen());
+    ui.start("again");
+    ui.end(done());
+    assert!(!ui.screen().contains("1 turn"), "{}", ui.screen());
+}
+
+#[test]
+fn thinking_and_results_are_always_shown_if_the_user_wants_it() {
+    let mut ui = Ui::new(80, 24);
+    ui.app = App::new(Settings { has_thinking: true, is_unfolded: true, ..Settings::default() });
+    ui.start("go");
+    let text = "First.\n\nThen.".to_owned();
+    ui.reply(vec![Content::Thinking(Thinking { text, signature: None, redacted: false })]);
+    ui.call("1", "read", json!({ "path": "a" }));
+    ui.result("1", "read", false, "line one\nline two");
+    let screen = ui.screen();
+    assert!(screen.contains("∴ First.\n\n  Then.") && screen.contains("\n    line two\n"), "{screen}");
+    ui.ctrl('t');
+    ui.ctrl('o');
+    let screen = ui.screen();
+    assert!(!screen.contains("  Then.") && !screen.contains("line two"), "{screen}");
+}
+
+#[test]
+fn page_that_is_higher_than_the_screen_begins_at_its_top() {
+    let mut ui = Ui::new(60, 16);
+    ui.start("go");
+    ui.reply(vec![Content::text("hay\n\n".repeat(30))]);
+    ui.end(done());
+    ui.screen();
+    ui.input(Input::Page((0..40).map(|n| format!("- row {n}\n")).collect()));
+    let screen = ui.screen();
+    assert!(screen.starts_with("  • row 0\n") && screen.contains("scrolled up"), "{screen}");
+    ui.press(crossterm::event::KeyCode::End, crossterm::event::KeyModifiers::CONTROL);
+    assert!(ui.screen().contains("• row 39"), "{}", ui.screen());
+    ui.input(Input::Page("short".into()));
+    assert!(ui.screen().contains("  short\n"), "{}", ui.screen());
+    ui.key(crossterm::event::KeyCode::F(1));
+    assert!(ui.screen().starts_with("  key"), "{}", ui.screen());
+    // The next message is seen.
+    ui.send("next");
+    ui.event(agent_start("agent"));
+    ui.event(end_of(Message::user("next")));
+    ui.event(end_of(assistant(vec![Content::text("the end")])));
+    assert!(ui.screen().contains("the end"), "{}", ui.screen());
+}
+
+#[test]
+fn code_block_is_copied_without_its_marks() {
+    let mut ui = Ui::new(80, 24);
+    let copied = |requests: Vec<pinion_tui::Request>| {
+        requests.into_iter().find_map(|request| match request {
+            pinion_tui::Request::Copy(text) => Some(text),
+            _ => None,
+        })
+    };
+    let x = crossterm::event::KeyCode::Char('x');
+    assert_eq!(copied(ui.press(x, crossterm::event::KeyModifiers::ALT)), None);
+    ui.start("go");
+    ui.reply(vec![Content::text("One:\n\n```sh\nls -l\n```\n\nTwo:\n\n```rust\nfn f() {\n    g();\n}\n```\n")]);
+    ui.end(done());
+    ui.start("more");
+    ui.reply(vec![Content::text("No code.")]);
+    ui.end(done());
+    let last = Some("fn f() {\n    g();\n}\n".to_owned());
+    assert_eq!(copied(ui.press(x, crossterm::event::KeyModifiers::ALT)), last);
+    assert_eq!(copied(ui.send("/copy code")), last);
+    assert_eq!(copied(ui.send("/copy code 2")), Some("ls -l\n".to_owned()));
+    assert_eq!(copied(ui.send("/copy code 3")), None);
+    assert!(ui.screen().contains("no such code block"), "{}", ui.screen());
+}
+
+#[test]
+fn colours_of_programs_are_shown_and_their_other_sequences_are_text() {
+    let mut ui = Ui::new(80, 24);
+    ui.app = App::new(Settings { theme: Theme::colours(), ..Settings::default() });
+    ui.start("go");
+    ui.call("1", "bash", json!({ "command": "test" }));
+    ui.result("1", "bash", true, "\x1b[31mFAILED\x1b[0m one \x1b[2J\n");
+    let (buffer, _) = ui.buffer();
+    let text = pinion_tui::text_of(&buffer);
+    let at = text.lines().position(|row| row == "    FAILED one ␛[2J").unwrap_or_else(|| panic!("{text}"));
+    let y = u16::try_from(at).unwrap();
+    assert_eq!((buffer[(4, y)].fg, buffer[(11, y)].fg), (Color::Red, Color::Reset));
+}
