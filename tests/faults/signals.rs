@@ -155,8 +155,8 @@ fn signal_at_the_prompt_ends_the_conversation_and_restores_the_terminal() {
 #[test]
 fn signal_during_a_run_or_a_question_ends_the_conversation() {
     let asks = call("bash", json!({ "command": "true" }));
-    // The last word waits for its end, because it may have to wrap.
-    let streams = json!({ "text": "some words of an answer", "hang": true });
+    // A block is shown once it is complete, because it is laid out as a whole.
+    let streams = json!({ "text": "some words\n\nof an answer", "hang": true });
     for (reply, shown) in [(asks, "always in this session"), (streams, "some words")] {
         for (number, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
             let pinion = Pinion::default();

@@ -1,11 +1,10 @@
-//! Output of the commands: Markdown that is also readable as plain text.
+//! Output of the commands, in Markdown.
 
 use crate::table::table;
 use pinion_plugin_sdk::catalog::{CapabilityInfo, CommandInfo, Effects, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 
-/// The keys of a conversation.
-const KEYS: &str = "Keys: Ctrl-C interrupts the model and discards a line, twice at an empty line it exits, as does Ctrl-D. Tab \
-                    completes commands, ↑ and Ctrl-R find earlier lines, and a `\\` at the end of a line continues it.";
+/// The end of the list of commands.
+const MORE: &str = "`/help COMMAND` describes a command, `/keys` shows the keys.";
 
 /// Lists all commands, or describes the one called `name`; a leading slash is optional.
 ///
@@ -23,7 +22,7 @@ pub(crate) fn help(commands: &[CommandInfo], name: &str) -> Result<String, Strin
         .map(|command| [usage_of(command), command.description.clone(), command.plugin.clone()])
         .collect();
     rows.sort();
-    Ok(format!("{}\n\n{KEYS}", table(["command", "description", "plugin"], &rows)))
+    Ok(format!("{}\n\n{MORE}", table(["command", "description", "plugin"], &rows)))
 }
 
 fn usage_of(command: &CommandInfo) -> String {
@@ -139,13 +138,11 @@ mod tests {
     fn help_lists_the_commands_by_name() {
         let help = help(&[command("model", Some("[name]")), command("help", None)], "").unwrap();
         let expected = "\
-| command       | description | plugin   |
-|---------------|-------------|----------|
-| /help         | Does help   | commands |
-| /model [name] | Does model  | commands |";
-        let (table, keys) = help.split_once("\n\n").unwrap();
-        assert_eq!(table, expected);
-        assert!(keys.contains("Ctrl-D"), "{keys}");
+| command | description | plugin |
+|---|---|---|
+| /help | Does help | commands |
+| /model [name] | Does model | commands |";
+        assert_eq!(help, format!("{expected}\n\n{MORE}"));
     }
 
     #[test]
@@ -165,7 +162,7 @@ mod tests {
         };
         let text = tools(&[tool]);
         assert!(
-            text.lines().last().unwrap().starts_with("| read | fs     | reads files | Reads a file. Reads"),
+            text.lines().last().unwrap().starts_with("| read | fs | reads files | Reads a file. Reads"),
             "{text}"
         );
         assert_eq!(tools(&[]), "No tools are loaded.");
@@ -214,8 +211,8 @@ mod tests {
             cost: Some(0.01234),
         };
         let text = usage(&spent);
-        assert!(text.contains("| input tokens            | 1,234,567 |"), "{text}");
-        assert!(text.contains("| $0.0123   |"), "{text}");
+        assert!(text.contains("| input tokens | 1,234,567 |"), "{text}");
+        assert!(text.contains("| $0.0123 |"), "{text}");
         assert!(usage(&UsageInfo { cost: None, ..spent }).contains("unknown"));
         assert!(usage(&UsageInfo { requests: 0, ..spent }).starts_with("Nothing"));
     }

@@ -7,6 +7,7 @@
 mod clean;
 mod flow;
 mod numbers;
+mod prose;
 mod report;
 mod streams;
 pub(crate) mod terminal;
@@ -15,6 +16,7 @@ mod text;
 pub(crate) use self::clean::CleanWriter;
 pub(crate) use self::flow::{Flow, indented};
 pub(crate) use self::numbers::{age, bytes, short};
+pub(crate) use self::prose::{Prose, page, rows};
 pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, print, report_panics,

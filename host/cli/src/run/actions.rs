@@ -3,12 +3,14 @@
 use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
 use crate::files::paths::shown_directory;
-use crate::output::{Text, count, indented, text};
+use crate::output::{Text, count, page, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::prompt::context::Context as ContextFiles;
 use crate::run::chat::Chat;
 use crate::run::images::Prompt;
+use crate::run::line_editor::{KEYS, keys};
 use crate::run::session::{OpenSession, fork, here};
+use crate::run::voice::Voice;
 use crate::run::{aside, own_commands};
 use pinion_agent::Context;
 use pinion_mcp::serve::OWN_CONTENT;
@@ -35,6 +37,10 @@ impl Chat<'_> {
     pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
         if let Some(page) = own_commands::run(name, arguments, &self.ready.agent, self.base) {
             self.page(&page);
+            return Some(Next::default());
+        }
+        if name == KEYS.name && matches!(self.voice, Voice::Lines { .. }) {
+            self.page(keys());
             return Some(Next::default());
         }
         if name == aside::NAME && !arguments.is_empty() {
@@ -100,9 +106,12 @@ impl Chat<'_> {
         let agent = self.ready.agent.clone();
         let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
         let compaction = compaction.map_err(Failure::from)?;
-        let summary = indented(&compaction.summary);
-        let messages = count(compaction.dropped as u64, "message");
-        self.say(&text!("replaced {} with this summary:\n\n{}", messages, summary));
+        // The screen shows its event.
+        if matches!(self.voice, Voice::Lines { .. }) {
+            let summary = page(&compaction.summary, self.voice.style());
+            let messages = count(compaction.dropped as u64, "message");
+            self.say(&text!("replaced {} with this summary:\n\n{}", messages, summary));
+        }
         Ok(())
     }
 
@@ -151,6 +160,7 @@ impl Chat<'_> {
         let files = self.base.context(self.args);
         let conversation = self.base.conversation(self.args, &session, &files);
         self.begin_conversation(conversation, files)?;
+        self.ready.agent.set_totals(session.totals);
         self.ready.agent.configure(|config| {
             config.ports.store = session.store.clone();
             config.policy.options.session_id = Some(session.id.to_string());
@@ -160,7 +170,6 @@ impl Chat<'_> {
         }
         if let Err(failure) = self.ready.session.sync() {
             self.say(&text!("! {}", Text::block(failure.message())));
-        agent.set_totals(session.totals);
         }
         self.ready.keeper.begin(session.on_disk.as_ref());
         self.ready.session = session;

@@ -9,13 +9,13 @@ use crate::base::Base;
 use crate::commands::session::short_id;
 use crate::failure::{Failure, Result, Status};
 use crate::names::nearest;
-use crate::output::terminal::Style;
+use crate::output::terminal::{Style, is_linear};
 use crate::output::{self, Stdout, Text, count, indented, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
 use crate::run::images::{Prompt, with_images};
-use crate::run::line_editor::{Input, LineEditor};
+use crate::run::line_editor::{Input, KEYS, LineEditor, PROMPT};
 use crate::run::loops::Loops;
 use crate::run::mcp_command;
 use crate::run::notices::Notices;
@@ -54,7 +54,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let watch = ready.runtime.watch(base.plugin_directories(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
-    ready.info.offer(COMMANDS.to_vec());
+    ready.info.offer(COMMANDS.iter().copied().chain([KEYS]).collect());
     let mut chat = Chat {
         base,
         args,
@@ -111,7 +111,7 @@ impl Chat<'_> {
     /// Shows Markdown that a command prints.
     pub(crate) fn page(&self, markdown: &str) {
         match &self.voice {
-            Voice::Lines { .. } => output::say(&indented(markdown)),
+            Voice::Lines { style, .. } => output::say(&output::page(markdown, *style)),
             Voice::Screen(said) => said.page(markdown),
         }
     }
@@ -275,4 +275,8 @@ async fn render(
 
 fn remark_on_interrupt() {
     output::say(&Style::of_stdout().dim("Press Ctrl-C again to exit"));
+    if is_linear() {
+        // The line that is read goes on below.
+        let _ = output::print(&text!("{}", PROMPT));
+    }
 }

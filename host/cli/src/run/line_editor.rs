@@ -9,7 +9,7 @@ use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::{find_unsafe, one_line};
-use pinion_plugin_runtime::Runtime;
+use pinion_plugin_runtime::{HostCommand, Runtime};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;
@@ -24,12 +24,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 
+/// Text before the line that the user edits.
+pub(super) const PROMPT: &str = "› ";
 const HISTORY_LINES: usize = 1000;
 /// Maximum characters that a plugin may insert into the line.
 const MAX_INSERT: usize = 4000;
 /// Maximum characters of a completion in the list.
 const MAX_CANDIDATE: usize = 160;
 const MAX_CANDIDATES: usize = 200;
+
+/// The command that shows the keys.
+pub(super) const KEYS: HostCommand = HostCommand { name: "keys", hint: "", description: "Show the keys" };
+
+/// Returns the keys in Markdown.
+pub(super) fn keys() -> &'static str {
+    match is_linear() {
+        true => {
+            "- Ctrl-C interrupts the model; twice at an empty line, it exits, as does Ctrl-D\n\
+             - a `\\` at the end of a line continues it"
+        }
+        false => {
+            "- Ctrl-C interrupts the model and discards a line; twice at an empty line, it exits, as does Ctrl-D\n\
+             - Tab completes commands and their arguments\n\
+             - ↑ and Ctrl-R find earlier lines\n\
+             - a `\\` at the end of a line continues it"
+        }
+    }
+}
 
 /// Input of the user.
 pub(super) enum Input {
@@ -76,7 +97,7 @@ impl LineEditor {
         let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
         self.has_text.store(!initial.is_empty(), Ordering::Release);
         let mut reading = tokio::task::spawn_blocking(move || {
-            let line = editor.readline_with_initial("› ", (&one_line(&initial, MAX_INSERT), ""));
+            let line = editor.readline_with_initial(PROMPT, (&one_line(&initial, MAX_INSERT), ""));
             (editor, line)
         });
         let read = loop {
@@ -126,7 +147,7 @@ async fn plain(initial: String, notices: &Notices) -> Result<Input> {
     if !initial.is_empty() {
         say(&text!("suggested: {}", one_line(&initial, MAX_INSERT)));
     }
-    print(&text!("› "))?;
+    print(&text!("{}", PROMPT))?;
     let mut reading = tokio::task::spawn_blocking(|| {
         let mut text = String::new();
         // A backslash at the end continues the line.
@@ -136,7 +157,10 @@ async fn plain(initial: String, notices: &Notices) -> Result<Input> {
     let read = loop {
         tokio::select! {
             read = &mut reading => break read,
-            () = notices.arrived.notified() => notices.take().iter().for_each(say),
+            () = notices.arrived.notified() => {
+                notices.take().iter().for_each(say);
+                print(&text!("{}", PROMPT))?;
+            }
         }
     };
     let text = read.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
@@ -165,7 +189,7 @@ impl Completer for Prompting {
                 let of_plugins = self.runtime.commands().into_iter().filter(|command| command.name.starts_with(typed));
                 let of_plugins =
                     of_plugins.map(|c| pair(&c.name, c.argument_hint.as_deref().unwrap_or_default(), &c.description));
-                let own = COMMANDS.iter().filter(|command| command.name.starts_with(typed));
+                let own = COMMANDS.iter().chain([&KEYS]).filter(|command| command.name.starts_with(typed));
                 let own = own.map(|command| pair(command.name, command.hint, command.description));
                 Ok((1, of_plugins.chain(own).collect()))
             }

@@ -1,7 +1,7 @@
 //! The end of a resumed conversation, so that the person at the terminal knows where it was left.
 
 use crate::output::terminal::Style;
-use crate::output::{Text, count, indented, text};
+use crate::output::{Text, count, page, text};
 use pinion_agent::Message;
 use pinion_agent::compaction::is_summary;
 use pinion_agent::content::text_of;
@@ -28,7 +28,7 @@ pub(crate) fn recall(messages: &[Arc<Message>], style: Style) -> Vec<Text> {
     });
     let earlier = (at > 0).then(|| style.dim(text!("  {}", count(at as u64, "earlier message"))));
     let request = bounded(request.trim(), REQUEST.0, REQUEST.1);
-    let reply = reply.map(|reply| indented(&bounded(reply.trim(), REPLY.0, REPLY.1)));
+    let reply = reply.map(|reply| page(&bounded(reply.trim(), REPLY.0, REPLY.1), style));
     earlier.into_iter().chain([style.bold(text!("> {}", Text::block(request)))]).chain(reply).collect()
 }
 

@@ -6,7 +6,7 @@
 
 use crate::approve::notice;
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, count, fit, indented, short, size, text};
+use crate::output::{Flow, PartExt as _, Prose, Sink, Stdout, Text, count, fit, page, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
 use crate::run::rows::{account, call, call_label, excerpt, has_failed, part, room};
@@ -40,7 +40,10 @@ pub(crate) struct Renderer<W> {
     out: W,
     style: Style,
     detail: Detail,
+    /// Reasoning of the model.
     flow: Flow,
+    /// Its answer.
+    prose: Prose,
     step: ShownStep,
     loops: Loops,
     /// Calls that have neither started nor got a result, by run and id.
@@ -103,7 +106,20 @@ impl<W: Sink> Renderer<W> {
         let flow = Flow::new("  ", size().map(|(columns, _)| columns));
         let (loops, calls, waiting) = (Loops::default(), OpenCalls::default(), HashMap::new());
         let step = ShownStep::None;
-        Self { out, style, detail, flow, step, loops, waiting, has_turn_headings: false, is_thinking: false, calls }
+        let prose = Prose::new(style);
+        Self {
+            out,
+            style,
+            detail,
+            flow,
+            prose,
+            step,
+            loops,
+            waiting,
+            has_turn_headings: false,
+            is_thinking: false,
+            calls,
+        }
     }
 
     /// Adds a heading to each turn.
@@ -173,7 +189,8 @@ impl<W: Sink> Renderer<W> {
             EventKind::MessageUpdate { delta, .. } if self.detail >= Detail::Conversation => self.delta(delta),
             EventKind::MessageEnd { .. } => {
                 self.is_thinking = false;
-                self.end_line()
+                self.end_line()?;
+                self.out.text(&self.prose.end())
             }
             EventKind::ToolExecutionStart { call_id, tool, arguments } if self.detail >= Detail::Progress => {
                 let line = call(tool, arguments, self.style, room(2));
@@ -262,7 +279,7 @@ impl<W: Sink> Renderer<W> {
         if let Some(note) = note {
             self.notice(&note.text())?;
         }
-        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(indented);
+        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(|answer| page(answer, self.style));
         match answer.filter(|_| self.detail >= Detail::Conversation) {
             Some(answer) => self.line(&answer),
             None => Ok(()),
@@ -284,6 +301,10 @@ impl<W: Sink> Renderer<W> {
     }
 
     fn end_line(&mut self) -> io::Result<()> {
+        if self.prose.is_open() {
+            self.leave_step()?;
+            self.out.text(&self.prose.flush())?;
+        }
         match self.flow.is_in_line() {
             true => self.out.text(&self.flow.end()),
             false => Ok(()),
@@ -336,9 +357,16 @@ impl<W: Sink> Renderer<W> {
                 self.line(&text!(""))?;
             }
         }
-        let text = self.flow.push(delta);
-        self.leave_step()?;
-        self.out.text(&if is_thinking { self.style.dim(text) } else { text })
+        if is_thinking {
+            let text = self.flow.push(delta);
+            self.leave_step()?;
+            return self.out.text(&self.style.dim(text));
+        }
+        let text = self.prose.push(delta);
+        if !text.as_str().is_empty() {
+            self.leave_step()?;
+        }
+        self.out.text(&text)
     }
 
     fn result(

@@ -20,6 +20,11 @@ fn said_now(delta: &str) -> EventKind {
     EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: delta.into() } }
 }
 
+fn message_end() -> EventKind {
+    let message = json!({ "role": "user", "content": [], "timestamp": "2026-01-02T03:04:05Z" });
+    EventKind::MessageEnd { message: serde_json::from_value(message).unwrap() }
+}
+
 fn called(arguments: Value) -> EventKind {
     EventKind::ToolExecutionStart { call_id: "c".into(), tool: "read".into(), arguments }
 }
@@ -29,6 +34,14 @@ fn text_streams_and_each_call_has_its_own_line() {
     let shown =
         rendered(Detail::Conversation, vec![said_now("I "), said_now("look."), called(json!({ "path": "a.rs" }))]);
     assert_eq!(shown, "  I look.\n● read a.rs\n");
+}
+
+#[test]
+fn answer_is_laid_out_block_by_block() {
+    let pieces = ["**Two** files:\n\n| na", "me |\n|---|\n| `a` |\n\nEnd", "."].map(said_now).into_iter();
+    let shown =
+        rendered(Detail::Conversation, pieces.chain([message_end(), said_now("Next."), message_end()]).collect());
+    assert_eq!(shown, "  Two files:\n\n  name\n  ────\n  a\n\n  End.\n  Next.\n");
 }
 
 #[test]
@@ -79,6 +92,7 @@ fn background_calls_are_numbered_and_only_the_chosen_text_is_shown() {
     let (chosen, note) = (Some("b".into()), Some("the judge was silent".to_owned()));
     say("g", EventKind::ParallelEnd { group_id: "g".into(), chosen, note, usage: Default::default() });
     say("next", said_now("main again\n"));
+    say("next", message_end());
     let shown = String::from_utf8(out).unwrap();
     assert_eq!(
         shown,
@@ -137,7 +151,7 @@ fn progress_shows_calls_and_failures_only() {
 #[test]
 fn thinking_is_separated_from_the_answer() {
     let thought = |delta: &str| EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: delta.into() } };
-    let shown = rendered(Detail::Conversation, vec![thought("Hm"), thought("m."), said_now("42\n")]);
+    let shown = rendered(Detail::Conversation, vec![thought("Hm"), thought("m."), said_now("42\n"), message_end()]);
     assert_eq!(shown, "thinking:\n  Hmm.\n\n  42\n");
 }
 
