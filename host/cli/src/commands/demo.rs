@@ -9,34 +9,38 @@ use crate::base::Base;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
-use crate::files::spill::Output;
+use crate::files::spill;
 use crate::invocation::Invocation;
 use crate::model::Chosen;
-use crate::output::terminal::Style;
-use crate::output::{Stdout, indented, print, text, written};
+use crate::output::terminal::{Style, size};
+use crate::output::{Stdout, indented, page, print, text, written};
 use crate::plugins::builtin::GREETER;
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::prompt::context::Context;
 use crate::run::end::verdict;
+use crate::run::loops::Loops;
 use crate::run::notices::describe;
 use crate::run::render::{Detail, Renderer, show};
 use crate::run::session::OpenSession;
 use crate::run::setup::AgentParts;
+use crate::run::transcript::WrittenTranscript;
 use clap::Args;
 use futures_util::future::BoxFuture;
 use pinion_agent::approval::{ApprovalMode, DenyAll};
+use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::ToolCall;
 use pinion_agent::hooks::Flow;
 use pinion_agent::message::ToolResultMessage;
 use pinion_agent::{Context as Conversation, Hooks, Message, RunEnd, Usage};
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
 use pinion_providers::{Reply, Script};
+use pinion_tui::{Input, Tone};
 use serde_json::json;
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +65,18 @@ got=$(sh ./total.sh numbers.txt)
 if [ \"$got\" = 42 ]; then echo \"ok: $got\"; else echo \"FAILED: expected 42, got $got\"; exit 1; fi
 ";
 
+const TITLE: &str = "pinion demo: a scripted model, real plugins, a scratch directory";
+
+const CLOSING: &str = "\
+**Fixed the bug, passed the test, and replaced a plugin in the middle of a turn.**
+
+Next: set the key of your provider, and start in a project of yours:
+
+```
+export ANTHROPIC_API_KEY=…    # or OPENAI_API_KEY, GEMINI_API_KEY, …
+cd your/project && pinion
+```";
+
 /// Pauses after a turn and after a call on a terminal: about seven seconds in all.
 const TURN_AND_CALL: (Duration, Duration) = (Duration::from_millis(600), Duration::from_millis(350));
 
@@ -81,21 +97,70 @@ async fn run(global: &GlobalArgs) -> Result<()> {
     furnish(&workspace).map_err(io_failure)?;
     let base = base(&directory, workspace)?;
     let style = Style::of_stdout();
-    print(&text!(
-        "{}\n{}\n\n",
-        style.bold("pinion demo: a scripted model, real plugins, a scratch directory"),
-        style.dim(indented(PROMPT))
-    ))?;
-    let end = work(&base, style, global).await?;
+    let output = match size().is_some() && !global.quiet {
+        true => Output::Transcript(Arc::new(Mutex::new(WrittenTranscript::new(&base, style)?))),
+        false => Output::Lines(style),
+    };
+    output.page(&format!("**{TITLE}**"))?;
+    if let Output::Lines(style) = output {
+        print(&text!("{}\n\n", style.dim(indented(PROMPT))))?;
+    }
+    let end = work(&base, &output, global).await?;
     verdict(end, true)?;
     check(&base.workspace)?;
-    print(&text!(
-        "\n{}\n\n{}\n  {}\n  {}\n",
-        style.green("Fixed the bug, passed the test, and replaced a plugin in the middle of a turn."),
-        style.bold("Next: set the key of your provider, and start in a project of yours:"),
-        "export ANTHROPIC_API_KEY=…    # or OPENAI_API_KEY, GEMINI_API_KEY, …",
-        "cd your/project && pinion"
-    ))
+    output.page(CLOSING)
+}
+
+/// The way the run is shown.
+#[derive(Clone)]
+enum Output {
+    /// Lines, for a pipe.
+    Lines(Style),
+    /// The transcript of the UI, for a terminal.
+    Transcript(Arc<Mutex<WrittenTranscript>>),
+}
+
+impl Output {
+    fn page(&self, markdown: &str) -> Result<()> {
+        match self {
+            Self::Lines(style) => print(&text!("{}\n", page(markdown, *style))),
+            Self::Transcript(_) => written(self.input(Input::Page(markdown.to_owned()))),
+        }
+    }
+
+    fn notice(&self, notice: &Notice) {
+        // The next write reports a closed stdout.
+        let _ = match self {
+            Self::Lines(style) => print(&text!("  {}\n", style.yellow(describe(notice)))),
+            Self::Transcript(_) => {
+                written(self.input(Input::Note(Tone::Warning, describe(notice).as_str().to_owned())))
+            }
+        };
+    }
+
+    /// Applies an input of the UI.
+    fn input(&self, input: Input) -> io::Result<()> {
+        match self {
+            Self::Lines(_) => Ok(()),
+            Self::Transcript(transcript) => transcript.lock().unwrap_or_else(PoisonError::into_inner).input(input),
+        }
+    }
+
+    /// Shows the events of the run until it ends.
+    async fn show(self, mut events: EventReceiver, detail: Detail) -> io::Result<()> {
+        if let Self::Lines(style) = self {
+            return show(events, Renderer::new(Stdout, style, detail).with_turn_headings()).await;
+        }
+        let mut loops = Loops::default();
+        while let Some(event) = events.recv().await {
+            let is_end = loops.is_end(&event);
+            self.input(Input::Event(event))?;
+            if is_end {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn io_failure(error: io::Error) -> Failure {
@@ -125,15 +190,15 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let args = RunArgs::default();
     let mut config = Config::load(&paths, &workspace, &args)?;
     config.approve = ApprovalMode::All;
-    let output = Arc::new(Output::new(directory.join("output")));
+    let output = Arc::new(spill::Output::new(directory.join("output")));
     let secrets = crate::config::secrets::of_environment();
     Ok(Base::new(paths, workspace, config, secrets, output))
 }
 
-async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {
+async fn work(base: &Base, output: &Output, global: &GlobalArgs) -> Result<RunEnd> {
     let greeter = base.workspace.join("plugins/greeter.wasm");
     let args = RunArgs { no_plugins: true, plugins: vec![greeter], ..RunArgs::default() };
-    let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), report(style))?);
+    let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), report(output.clone()))?);
     runtime.add(base.sources(&args, Purpose::Run)).await;
     if let Some((plugin, problem)) = runtime.problems().first() {
         return Err(Failure::failed(format!("plugin `{plugin}` was not loaded: {problem}")));
@@ -152,7 +217,7 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     let agent = Arc::new(base.agent(&args, parts));
     agent.configure(|config| config.ports.hooks.push(Arc::new(Pace::of_stdout())));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
-    let showing = tokio::spawn(show(agent.subscribe(256), Renderer::new(Stdout, style, detail).with_turn_headings()));
+    let showing = tokio::spawn(output.clone().show(agent.subscribe(256), detail));
     let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;
     let shown = showing.await.map_err(|error| Failure::failed("the display failed").because(error))?;
     written(shown)?;
@@ -190,12 +255,11 @@ impl Hooks for Pace {
     }
 }
 
-fn report(style: Style) -> impl Fn(Notice) + Send + Sync {
+fn report(output: Output) -> impl Fn(Notice) + Send + Sync {
     move |notice| {
         let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
         if !is_expected {
-            // The next write reports a closed stdout.
-            let _ = print(&text!("  {}\n", style.yellow(describe(&notice))));
+            output.notice(&notice);
         }
     }
 }

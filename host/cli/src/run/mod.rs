@@ -12,7 +12,7 @@ mod full;
 mod images;
 mod input;
 mod line_editor;
-mod loops;
+pub(crate) mod loops;
 mod mcp_command;
 mod net_command;
 pub(crate) mod notices;
@@ -28,6 +28,7 @@ pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
 mod shell;
+pub(crate) mod transcript;
 mod undo;
 mod voice;
 

@@ -20,7 +20,7 @@ pub(crate) mod said;
 mod sessions;
 mod settings;
 mod setup;
-mod themes;
+pub(super) mod themes;
 mod ui;
 
 use crate::args::{GlobalArgs, RunArgs};

@@ -77,7 +77,7 @@ pub(super) fn notification(base: &Base) -> Notification {
     }
 }
 
-/// Returns whether to write links. The Linux console prints their sequences, other terminals ignore them.
+/// Returns whether to write links.
 pub(super) fn has_links(base: &Base) -> bool {
     base.config.tui.links.unwrap_or_else(knows_sequences)
 }

@@ -74,7 +74,7 @@ impl Look {
 ///
 /// # Errors
 /// There is no such theme, or its file is invalid.
-pub(super) fn configured(base: &Base) -> Result<Theme> {
+pub(in crate::run) fn configured(base: &Base) -> Result<Theme> {
     match Style::of_stdout() {
         Style::Plain => Ok(Theme::plain()),
         Style::Colour => named(base, name(base), background()),

@@ -1,0 +1,59 @@
+//! A conversation that nobody answers, as the UI shows it, written row by row.
+
+use crate::base::Base;
+use crate::failure::Result;
+use crate::output::terminal::{Style, size};
+use crate::output::{Sink as _, Stdout, rows};
+use crate::run::full::themes::configured;
+use pinion_tui::{App, Highlighter, Input, Settings};
+use std::io;
+use std::time::Instant;
+
+/// Columns if the terminal has no size.
+const COLUMNS: usize = 80;
+
+/// The transcript of the UI on stdout. Rows are written when they cannot change any more.
+pub(crate) struct WrittenTranscript {
+    app: App,
+    highlighter: Highlighter,
+    style: Style,
+    started: Instant,
+}
+
+impl WrittenTranscript {
+    /// # Errors
+    /// The config names a theme that cannot be used.
+    pub(crate) fn new(base: &Base, style: Style) -> Result<Self> {
+        let theme = configured(base)?;
+        let settings = Settings {
+            theme,
+            has_ledgers: true,
+            has_grants: false,
+            is_unfolded: true,
+            is_inline: true,
+            ..Settings::default()
+        };
+        Ok(Self { app: App::new(settings), highlighter: Highlighter::default(), style, started: Instant::now() })
+    }
+
+    /// Applies an input and writes what has become final.
+    ///
+    /// # Errors
+    /// Stdout cannot be written.
+    pub(crate) fn input(&mut self, input: Input) -> io::Result<()> {
+        // Nobody answers what the UI requests.
+        let _ = self.app.handle(input, self.started.elapsed());
+        self.write()?;
+        while let Some(job) = self.app.unlit() {
+            let _ = self.app.handle(Input::Highlighted(self.highlighter.run(job)), self.started.elapsed());
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let columns = size().map_or(COLUMNS, |(columns, _)| columns);
+        let settled = self.app.settled(columns, self.started.elapsed());
+        Stdout.text(&rows(&settled, self.style))
+    }
+}
