@@ -8,8 +8,8 @@ use std::path::{Component, Path};
 /// Bytes of a file that is compared.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Returns the unified diff between a file of the workspace and the content that a call would give it; none for other
-/// calls, for new files, and for files that are no text.
+/// Returns the unified diff between a file of the workspace and the content that a call would give it, which is all added to a
+/// new file; none for other calls, and for files that are no text.
 pub(crate) fn change(workspace: &Path, question: &Question<'_>) -> Option<String> {
     let arguments = &question.call.arguments;
     let is_write = question.tool.name == "write" && arguments.as_object().is_some_and(|fields| fields.len() == 2);
@@ -17,7 +17,40 @@ pub(crate) fn change(workspace: &Path, question: &Question<'_>) -> Option<String
     let path = path.strip_prefix(workspace).unwrap_or(path);
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then_some(())?;
     let new = arguments["content"].as_str()?;
-    let old = Repository::at(workspace).ok()?.read(path, Links::Inside, MAX_BYTES).ok()??;
+    let Some(old) = Repository::at(workspace).ok()?.read(path, Links::Inside, MAX_BYTES).ok()? else {
+        return Some(unified("", new)).filter(|added| !added.is_empty());
+    };
     let old = String::from_utf8(old).ok().filter(|old| !old.contains('\0'))?;
     Some(unified(&old, new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_agent::content::ToolCall;
+    use pinion_agent::definition::{Execution, ToolDefinition};
+    use pinion_agent::{Authority, serde_json::json};
+
+    #[test]
+    fn new_file_is_all_added() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("old.txt"), "one\n").unwrap();
+        let tool = ToolDefinition {
+            name: "write".into(),
+            label: String::new(),
+            description: String::new(),
+            input_schema: json!({}),
+            guidelines: Vec::new(),
+            authority: Authority::default(),
+            execution: Execution::Sequential,
+            source: Default::default(),
+        };
+        let changed = |path: &str, content: &str| {
+            let call = ToolCall::new("1", "write", json!({ "path": path, "content": content }));
+            change(directory.path(), &Question { call: &call, tool: &tool, notes: &[] })
+        };
+        assert_eq!(changed("new.txt", "one\ntwo\n").unwrap(), "@@ -0,0 +1,2 @@\n+one\n+two\n");
+        assert_eq!(changed("old.txt", "one\ntwo\n").unwrap(), "@@ -1 +1,2 @@\n one\n+two\n");
+        assert_eq!((changed("empty.txt", ""), changed("../out.txt", "x")), (None, None));
+    }
 }

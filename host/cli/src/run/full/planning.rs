@@ -1,7 +1,7 @@
 //! Plan mode: the agent writes a plan, and executes it in a new session.
 
 use crate::failure::{Failure, Result, with_causes};
-use crate::output::text;
+use crate::output::{count, text};
 use crate::process::signals::{interruptible, interruptible_runs};
 use crate::run::chat::Chat;
 use crate::run::full::ui::Ui;
@@ -64,7 +64,8 @@ pub(super) async fn execute(chat: &mut Chat<'_>, ui: &mut Ui, file: &str) -> Res
             return Ok(());
         }
         Ok((_, plan)) if plan.next_step().is_none() => {
-            chat.say(&text!("nothing to do: all {} steps of `{}` are done", plan.steps.len(), file.shown));
+            let steps = count(plan.steps.len() as u64, "step");
+            chat.say(&text!("nothing to do: all {} of `{}` are done", steps, file.shown));
             return Ok(());
         }
         Ok((_, plan)) => chat.base.secrets.clean(&plan.title).into_owned(),

@@ -12,7 +12,7 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
-use crate::output::{self, note, text, written};
+use crate::output::{self, count, note, text, written};
 use crate::process::signals::interruptible_runs;
 use crate::run::print::{Finished, Headless, deny_unattended, fields, remedy};
 use pinion_agent::approval::{ApprovalMode, DeniedCall};
@@ -70,7 +70,8 @@ fn hint(base: &Base, args: &RunArgs, file: &PlanFile, global: &GlobalArgs) -> St
 }
 
 fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &GlobalArgs) -> Result<()> {
-    let text = format!("nothing to do: all {} steps of `{}` are done", plan.steps.len(), file.shown);
+    let steps = count(plan.steps.len() as u64, "step");
+    let text = format!("nothing to do: all {steps} of `{}` are done", file.shown);
     if format != OutputFormat::Text {
         let fields = json!({
             "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
