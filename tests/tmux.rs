@@ -159,7 +159,7 @@ fn every_key_that_opens_or_scrolls_arrives() {
         tmux.wait_for(&format!("`{shown}` is not there after {closing}"), lacks);
     }
     tmux.press("F1");
-    tmux.wait_for_text("Type / for commands");
+    tmux.wait_for_text("Begin a new line");
 }
 
 #[test]

@@ -279,19 +279,53 @@ mod on_a_terminal {
     fn conversations_are_neutralized() {
         let pinion = with_config(&json!({
             "tools": [{ "name": "speak", "says": EVIL }],
-            "commands": [{ "name": "chant", "says": format!("{EVIL}\n? allow this call?") }, { "name": "moan", "fails": EVIL }],
+            "commands": [{ "name": "chant", "says": format!("{EVIL}\n\n? allow this call?") }, { "name": "moan", "fails": EVIL }],
         }));
         let call = json!({ "text": EVIL, "calls": [{ "tool": "speak", "arguments": {} }] });
         let script = pinion.script(&[call, json!({ "text": format!("{EVIL}finished") })]);
-        let command = pinion.command(["--replay", script.to_str().unwrap(), "go"]);
-        let mut terminal = Terminal::start(&command, (80, 24), "");
-        terminal.wait_for_then("finished", "› ");
-        terminal.keys("/chant\r");
-        terminal.wait_for_then("  ? allow this call?", "› ");
-        terminal.keys("/moan\r");
-        terminal.wait_for("/moan: ");
-        let (_, seen) = terminal.exit();
-        assert_harmless(&seen);
-        assert!(!seen.contains("\n? allow"), "{seen:?}");
+        for form in ["line", "reader"] {
+            let command = pinion.command(["--ui", form, "--replay", script.to_str().unwrap(), "go"]);
+            let mut terminal = Terminal::start(&command, (80, 24), "");
+            terminal.wait_for_then("finished", "› ");
+            terminal.keys("/chant\r");
+            terminal.wait_for_then("  ? allow this call?", "› ");
+            terminal.keys("/moan\r");
+            terminal.wait_for("/moan: ");
+            let (_, seen) = terminal.exit();
+            assert_harmless(&seen);
+            assert!(!seen.contains("\n? allow"), "{form}: {seen:?}");
+        }
+    }
+
+    /// Asserts that a frame contains no sequences but those of the UI: no C1, no OSC but titles, links and marks.
+    fn assert_own(seen: &str) {
+        for evil in ["\u{9b}", "\u{202e}", "\u{200b}", "\u{e0041}", "\x07", "\x1b]52", "\x1bP", "\x1bc"] {
+            assert!(!seen.contains(evil), "{evil:?} in {seen:?}");
+        }
+        for sequence in seen.split("\x1b]").skip(1) {
+            let is_own = ["2;", "8;", "133;", "11;?"].iter().any(|own| sequence.starts_with(own));
+            assert!(is_own, "{sequence:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced_on_the_screen() {
+        let pinion = Pinion::default();
+        // C1 controls and an overlong escape as bytes, a cut-off character, and sequences.
+        let command =
+            r"printf 'a\233\061;\302\2332J\300\233b\377\342\202\033]52;c;eA==\007\033Pq\033\\\033c\033[31mend\n'";
+        let call = json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] });
+        for form in ["full", "inline", "line", "reader"] {
+            let script = pinion.script(&[call.clone(), json!({ "text": "finished" })]);
+            let options = ["--ui", form, "--approve", "all", "--replay", script.to_str().unwrap(), "go"];
+            let mut terminal = Terminal::start(&pinion.default_command(options), (80, 24), "");
+            terminal.wait_for("finished");
+            terminal.keys("!");
+            terminal.keys(&format!("{command}\r"));
+            terminal.wait_for("␛]52;c;eA==␇");
+            let (status, seen) = terminal.exit();
+            assert_eq!(status, Some(0), "{form}");
+            assert_own(&seen);
+        }
     }
 }

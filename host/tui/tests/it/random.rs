@@ -25,7 +25,7 @@ pub(crate) enum Step {
 }
 
 /// Text with everything that a terminal could interpret.
-fn hostile() -> impl Strategy<Value = String> {
+pub(crate) fn hostile() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         4 => "[a-z]{1,8} ",
         2 => "[\\x00-\\x1f\\x7f-\\x9f]",
@@ -33,7 +33,7 @@ fn hostile() -> impl Strategy<Value = String> {
             "\x1b[2J", "\x1b]52;c;aGk=\x07", "\x1b]0;x\x1b\\", "\x1bP0;1|17/ab\x1b\\", "\u{9b}31m", "\u{202e}abc", "\u{200b}",
             "👨\u{200d}👩", "世界", "مرحبا", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", "\n\n", "```\n", "| a | b |\n|---|---|\n", "- ",
             "? allow this call? It ", "\u{fffe}", "\u{e0041}", "1. ", "# ", "> ", "[a](b)", "\u{f0000}",
-            "[a](https://b.example/x) ", "https://c.example/\x1b]8;;x\x07 ", "<mailto:a@b.example>",
+            "[a](https://b.example/x) ", "\x1b[31m", "\x1b[1;38;5;300;48;2;1;2m", "\x1b[K", "\x1b[0;", "\x1b[8m\x1b[?25l", "https://c.example/\x1b]8;;x\x07 ", "<mailto:a@b.example>",
         ]).prop_map(str::to_owned),
     ];
     prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
@@ -65,7 +65,7 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (code, modifiers).prop_map(|(code, modifiers)| Step::Key(code, modifiers)),
         1 => hostile().prop_map(Step::Paste),
         1 => (mouse, 0_u16..50).prop_map(|(kind, row)| Step::Mouse(kind, row)),
-        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..19, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
+        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..22, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
         3 => (0_u8..20, hostile()).prop_map(|(kind, text)| Step::Input(kind, text)),
         1 => (0_u64..2_000).prop_map(Step::Wait),
         1 => (1_u16..100, 1_u16..40).prop_map(|(columns, rows)| Step::Size(columns, rows)),
@@ -186,7 +186,7 @@ fn dialog(ui: &mut Ui, text: &str, kind: DialogKind) {
 }
 
 /// Returns whether a character changes the order of others, or is not seen.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(u32::from(c), 0x200b | 0x200e | 0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xad | 0xe0000..=0xe0fff)
 }
@@ -211,7 +211,7 @@ fn without_links(frame: &str) -> String {
 }
 
 /// Returns what is left of a frame without the sequences that this crate writes.
-fn without_own_sequences(frame: &str) -> String {
+pub(crate) fn without_own_sequences(frame: &str) -> String {
     let frame = without_links(frame);
     let mut rest = String::new();
     let mut parts = frame.split("\x1b[");
