@@ -163,7 +163,9 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     };
     let style = if call.drawn_call.is_some() { theme.dim } else { theme.text };
     let shown = Piece::line(&summary, room.max(8), style);
-    let is_complete = call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
+    // A difference says what was to be changed.
+    let is_complete = call.state == CallState::Done && diff::is_diff(&call.output)
+        || call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
     head.push(shown);
     if !status.text().is_empty() {
         head.push(Piece::new("  ", theme.text));
