@@ -115,8 +115,10 @@ const OPENING: &[(&str, &str, &str)] = &[
     ("PPage", "scrolled up", "NPage NPage NPage"),
     ("C-Up", "scrolled up", "C-Down"),
     ("M-Up", "scrolled up", "M-Down"),
-    ("S-Up Enter", "│ command: seq 3", "Enter Escape"),
-    ("C-o", "│ command: seq 3", "C-o"),
+    ("S-Up Enter", "    2", "Enter Escape"),
+    ("C-o", "    2", "C-o"),
+    ("M-c", "copied 13 characters", "Left"),
+    ("M-x", "no such code block", "Left"),
     ("M-l", " fuel · ", "M-l"),
     ("BTab", "smart ·", "BTab BTab BTab"),
 ];
