@@ -59,6 +59,8 @@ mod sessions;
 mod skills;
 mod structure;
 #[cfg(target_os = "linux")]
+mod surroundings;
+#[cfg(target_os = "linux")]
 mod themes;
 mod tmux;
 #[cfg(target_os = "linux")]

@@ -69,6 +69,8 @@ impl Canvas {
         self.is_viewing = false;
         let enter = match &mut self.inline {
             Some(inline) => {
+        // A panic may have restored the title.
+        self.surroundings.clear();
                 inline.begin();
                 signals::set_shown(Shown::Inline { rows_below: 0 });
                 ENTER_INLINE
