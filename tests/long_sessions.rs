@@ -62,6 +62,20 @@ fn end_of_a_long_session_is_shown_before_the_rest_is_read() {
 }
 
 #[test]
+fn slow_terminal_gets_the_whole_conversation_at_the_end() {
+    let pinion = Pinion::default();
+    long_session(&pinion, "none");
+    let script = pinion.script(&[]);
+    let terminal = Terminal::start(&pinion.default_command(["-c", "--replay", script.to_str().unwrap()]), SIZE, "");
+    terminal.wait_for("lists commands");
+    // 500 KB take more than a second, and so much more than the time in which a terminal has to take something.
+    terminal.slow_down(10);
+    let (status, seen) = terminal.exit();
+    let printed = seen.rsplit_once(LEAVE).unwrap().1;
+    assert!(status == Some(0) && printed.contains("the key is none") && printed.contains("Resume with"), "{seen}");
+}
+
+#[test]
 fn session_that_cannot_be_read_returns_the_terminal_from_its_end() {
     let pinion = Pinion::default();
     let path = long_session(&pinion, "none");

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub struct Terminal {
     master: File,
     /// Held while the terminal shows nothing more.
     reading: Arc<Mutex<()>>,
+    /// Milliseconds before each read.
+    pace: Arc<AtomicU64>,
     seen: Arc<(Mutex<(String, bool)>, Condvar)>,
 }
 
@@ -27,12 +30,14 @@ impl Terminal {
     pub fn start(command: &Command, size: (u16, u16), typed: &str) -> Self {
         let (child, master) = start_on_terminal(command, size, typed);
         let seen = Arc::new((Mutex::new((String::new(), false)), Condvar::new()));
-        let reading = Arc::new(Mutex::new(()));
-        let (mut from, to, may_read) = (master.try_clone().unwrap(), seen.clone(), reading.clone());
+        let (reading, pace) = (Arc::new(Mutex::new(())), Arc::new(AtomicU64::new(0)));
+        let (mut from, to, may_read, pause) =
+            (master.try_clone().unwrap(), seen.clone(), reading.clone(), pace.clone());
         std::thread::spawn(move || {
             let (mut bytes, mut all) = ([0; 4096], Vec::new());
             loop {
                 drop(may_read.lock().unwrap());
+                std::thread::sleep(Duration::from_millis(pause.load(Ordering::Relaxed)));
                 // Linux reports an error once all other ends are closed.
                 let n = from.read(&mut bytes).unwrap_or(0);
                 all.extend_from_slice(&bytes[..n]);
@@ -43,7 +48,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, master, reading, seen }
+        Self { child, master, reading, pace, seen }
     }
 
     /// Types keys.
@@ -96,6 +101,11 @@ impl Terminal {
             }
         }
         self.end()
+    }
+
+    /// Shows from now on at most 4 KB in this many milliseconds.
+    pub fn slow_down(&self, milliseconds: u64) {
+        self.pace.store(milliseconds, Ordering::Relaxed);
     }
 
     /// Types keys while nobody reads what the command writes, so that its writes block before long. Returns the time until

@@ -298,8 +298,9 @@ impl Segment {
     /// Returns the place of the part among those that remain on a narrow screen.
     fn rank(self) -> usize {
         use Segment::*;
-        let important =
-            [Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, Directory, Speed, Session];
+        let important = [
+            Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, Directory, Speed, Session,
+        ];
         important.iter().position(|segment| *segment == self).unwrap_or(important.len())
     }
 

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs work of an agent. The first signal aborts it, the second ends the program.
 ///
@@ -68,12 +68,15 @@ pub(crate) fn end_interrupted() -> ! {
 /// Ends the program after this time with the status of the last signal, or of SIGINT without one, unless the result is
 /// dropped before.
 pub(crate) fn end_after(patience: Duration) -> Ending {
-    let ending = Ending(Arc::default());
-    let is_over = ending.0.clone();
+    let ending = Ending { patience, at: Arc::new(Mutex::new(Some(Instant::now() + patience))) };
+    let at = ending.at.clone();
+    let next = move || *at.lock().unwrap_or_else(PoisonError::into_inner);
     let wait = move || {
-        thread::sleep(patience);
-        if !is_over.load(Ordering::Acquire) {
-            end(128 + last().unwrap_or(INTERRUPT));
+        while let Some(end_at) = next() {
+            match end_at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+                Some(left) => thread::sleep(left),
+                None => end(128 + last().unwrap_or(INTERRUPT)),
+            }
         }
     };
     // Without a thread, signals still end the program.
@@ -89,11 +92,25 @@ pub(crate) fn end_if_asked(patience: Duration) {
 }
 
 /// The announced end of the program, see [`end_after`].
-pub(crate) struct Ending(Arc<AtomicBool>);
+pub(crate) struct Ending {
+    patience: Duration,
+    at: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Ending {
+    /// Allows the whole time again, because what it limits makes progress.
+    pub(crate) fn renew(&self) {
+        self.set(Some(Instant::now() + self.patience));
+    }
+
+    fn set(&self, at: Option<Instant>) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.set(None);
     }
 }
 

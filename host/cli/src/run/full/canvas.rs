@@ -3,7 +3,7 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::Attention;
-use crate::process::signals::{self, Shown};
+use crate::process::signals::{self, Ending, Shown};
 use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
 use pinion_tui::terminal::{self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, RawMode};
 use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, Surroundings};
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Time within which a terminal shows a frame, unless the machine is overloaded.
 const SHOWN_WITHIN: Duration = Duration::from_millis(100);
+/// Bytes of a long text that are written at once.
+const PART: usize = 4096;
 
 /// A terminal that shows frames. It is restored when this is dropped.
 pub(super) struct Canvas {
@@ -67,10 +69,10 @@ impl Canvas {
         self.resize(columns, rows);
         self.raw = Some(RawMode::enter().map_err(unusable)?);
         self.is_viewing = false;
-        let enter = match &mut self.inline {
-            Some(inline) => {
         // A panic may have restored the title.
         self.surroundings.clear();
+        let enter = match &mut self.inline {
+            Some(inline) => {
                 inline.begin();
                 signals::set_shown(Shown::Inline { rows_below: 0 });
                 ENTER_INLINE
@@ -201,6 +203,16 @@ impl Canvas {
     pub(super) fn write(&mut self, text: &str) {
         // The next frame reports a lost terminal.
         let _ = self.terminal.frame(text.as_bytes());
+    }
+
+    /// Writes text of the application. Ends the program if the terminal takes nothing of it for a time.
+    pub(super) fn print(&mut self, text: &str, patience: Option<Duration>) {
+        let ending = patience.map(signals::end_after);
+        for part in text.as_bytes().chunks(PART) {
+            // A lost terminal needs nothing.
+            let _ = self.terminal.frame(part);
+            ending.iter().for_each(Ending::renew);
+        }
     }
 }
 

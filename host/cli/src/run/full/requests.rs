@@ -15,7 +15,7 @@ use pinion_tui::{Input, Pick, Request, Tone};
 use std::time::Duration;
 
 /// Time for the work in progress and the terminal when the user quits.
-const QUIT: Duration = Duration::from_millis(450);
+pub(super) const QUIT: Duration = Duration::from_millis(450);
 
 impl Ui {
     /// Carries a request out.

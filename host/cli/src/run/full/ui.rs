@@ -15,6 +15,7 @@ use crate::run::full::editor::Editing;
 use crate::run::full::keyboard::{Batch, Next, begun, keys_or_end};
 use crate::run::full::light::Light;
 use crate::run::full::opening::Opening;
+use crate::run::full::requests::QUIT;
 use crate::run::full::said::Said;
 use crate::run::full::settings::has_marks;
 use crate::run::full::themes::Look;
@@ -143,6 +144,8 @@ impl Ui {
 
     /// Returns the terminal, with the conversation on its main screen.
     pub(super) async fn close(mut self) {
+        // The work has ended. From here on, only the terminal may take too long.
+        let patience = self.ending.take().map(|_| QUIT);
         // An answer of the terminal that arrives later would be typed into the shell.
         while let Some(until) = self.look.answer_until() {
             let Ok(Some(batch)) = timeout_at(until, self.batches.recv()).await else { break };
@@ -152,11 +155,12 @@ impl Ui {
             // The editor was killed, and may leave the terminal in any mode.
             signals::restore_terminal();
         }
+        let leaving = patience.map(signals::end_after);
         self.canvas.leave();
-        let now = self.now();
-        let rows = self.app.printed(self.canvas.columns(), PRINTED_ITEMS, now);
+        drop(leaving);
+        let rows = self.app.printed(self.canvas.columns(), PRINTED_ITEMS, self.started.elapsed());
         let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour, has_marks(&self.to.base));
-        self.canvas.write(&self.to.base.secrets.clean(&text));
+        self.canvas.print(&self.to.base.secrets.clean(&text), patience);
     }
 
     /// Asks the terminal for its background.
