@@ -49,7 +49,7 @@ pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Op
         aside::NAME if arguments.trim().is_empty() => Some("`/btw` takes a question".to_owned()),
         "mode" => Some(mode(arguments.trim(), agent)),
         "net" => Some(net_command::run(arguments.trim(), base)),
-        "thinking" => Some(thinking(arguments.trim(), agent, base)),
+        "thinking" => Some(thinking(arguments.trim(), agent)),
         "permissions" => Some(permissions::in_conversation(&base.permissions, arguments.trim())),
         _ => None,
     }

@@ -101,7 +101,7 @@ impl Ui {
 
     /// Adds a message to the run in progress, with its pictures and what waited for the next message.
     fn steer(&mut self, text: String) {
-        let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text);
+        let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text.into());
         problems.into_iter().for_each(|problem| self.to.said.put(Input::Note(Tone::Warning, problem)));
         let with_it = self.to.pending.take();
         self.steered.extend(with_it.iter().cloned());
