@@ -234,10 +234,13 @@ const char *pinion_resolve(pinion_call *call, const char *path) {
 
 // The exports.
 
-static void begin(pinion_call *call, plugin_string_t *workspace, plugin_string_t *input) {
+static void begin(pinion_call *call, plugin_string_t *input) {
   memset(call, 0, sizeof *call);
   call->input = copy(call, (const char *)input->ptr, input->len);
-  // Relative paths start at the workspace. Without a grant, there is none to enter.
+}
+
+// Makes relative paths start at the workspace. Without a grant, there is none to enter.
+static void enter(pinion_call *call, plugin_string_t *workspace) {
   (void)chdir(copy(call, (const char *)workspace->ptr, workspace->len));
   errno = 0;
 }
@@ -250,6 +253,7 @@ static bool is_named(const char *name, plugin_string_t *wanted) {
 
 bool exports_pinion_plugin_tools_list_tools(exports_pinion_plugin_tools_list_tool_definition_t *ret, plugin_string_t *error) {
   (void)error;
+  ret->len = 0; // What the bindings pass is not initialized.
   while (pinion_tools[ret->len].name) ret->len++;
   ret->ptr = calloc(ret->len + 1, sizeof *ret->ptr);
   for (size_t i = 0; i < ret->len; i++) {
@@ -267,9 +271,10 @@ bool exports_pinion_plugin_tools_call_tool(exports_pinion_plugin_tools_call_cont
                                            exports_pinion_plugin_tools_tool_output_t *ret,
                                            exports_pinion_plugin_tools_tool_error_t *error) {
   pinion_call call;
-  begin(&call, &context->workspace, input);
+  begin(&call, input);
   const pinion_tool *tool = pinion_tools;
   while (tool->name && !is_named(tool->name, name)) tool++;
+  if (tool->effects & (PINION_READS | PINION_WRITES)) enter(&call, &context->workspace);
   bool is_done = tool->name ? tool->run(&call) : pinion_fail(&call, PINION_FAILED, "no such tool");
   if (is_done) {
     memset(ret, 0, sizeof *ret);
@@ -287,6 +292,7 @@ bool exports_pinion_plugin_tools_call_tool(exports_pinion_plugin_tools_call_cont
 
 bool exports_pinion_plugin_commands_list_commands(exports_pinion_plugin_commands_list_command_definition_t *ret, plugin_string_t *error) {
   (void)error;
+  ret->len = 0;
   while (pinion_commands[ret->len].name) ret->len++;
   ret->ptr = calloc(ret->len + 1, sizeof *ret->ptr);
   for (size_t i = 0; i < ret->len; i++) {
@@ -310,7 +316,8 @@ bool exports_pinion_plugin_commands_run_command(exports_pinion_plugin_commands_c
                                                 plugin_string_t *input, exports_pinion_plugin_commands_list_action_t *ret,
                                                 plugin_string_t *error) {
   pinion_call call;
-  begin(&call, &context->workspace, input);
+  begin(&call, input);
+  enter(&call, &context->workspace);
   const pinion_command *command = pinion_commands;
   while (command->name && !is_named(command->name, name)) command++;
   bool is_done = command->name ? command->run(&call) : pinion_fail(&call, PINION_FAILED, "no such command");

@@ -114,9 +114,28 @@ fn go_bindings_match_the_contract() {
         });
         let text = text.replace("\"wit_component/", "\"project/pinion/contract/");
         let text = text.replace("\"go.bytecodealliance.org/pkg/", "\"project/pinion/contract/");
-        let text = text.replace("package main", "package wit_exports");
+        let text = copying(&text.replace("package main", "package wit_exports"));
         assert_current(&format!("plugin-sdk/go/pinion/contract/{place}"), &text);
     }
+}
+
+/// Makes bindings for Go copy what the host passes in, which `wit/runtime/runtime.go` overwrites once it was read.
+fn copying(text: &str) -> String {
+    if !text.contains("witRuntime \"") {
+        return text.to_owned(); // Nothing is passed in.
+    }
+    let text = text.replace("unsafe.String(", "witRuntime.String(").replace("unsafe.Slice(", "witRuntime.Slice(");
+    // Calls of imports, and then exports with arguments.
+    let keep = "pinner := &runtime.Pinner{}\ndefer pinner.Unpin()\n";
+    let text = text.replace(keep, &format!("{keep}witRuntime.Receive()\ndefer witRuntime.Received()\n"));
+    let start = "\n//go:wasmexport ";
+    let exports = text.split(start).map(|export| match export.contains("witRuntime.Unpin()") {
+        true => export
+            .replace("pinner := &syncExportPinner\n", "pinner := &syncExportPinner\nwitRuntime.Receive()\n")
+            .replace("witRuntime.Unpin()", "witRuntime.Received()"),
+        false => export.to_owned(),
+    });
+    exports.collect::<Vec<_>>().join(start)
 }
 
 fn generate_for(mut generator: Box<dyn WorldGenerator>) -> Vec<(String, String)> {

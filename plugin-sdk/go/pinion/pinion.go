@@ -108,9 +108,11 @@ func fromWorkspace(err pinion_plugin_workspace.WorkspaceError) error {
 	}
 }
 
-func enter(context types.CallContext) *Call {
-	// Relative paths start at the workspace. Without a grant, there is none to enter.
-	_ = os.Chdir(context.Workspace)
+func callOf(context types.CallContext, effects types.Effects) *Call {
+	if effects&(Reads|Writes) != 0 {
+		// Relative paths start at the workspace. Without a grant, there is none to enter.
+		_ = os.Chdir(context.Workspace)
+	}
 	return &Call{ID: context.CallId, Session: context.SessionId, Workspace: context.Workspace}
 }
 
@@ -123,7 +125,7 @@ func Tool[In any, Out string | Output](name, description string, effects types.E
 		Effects: effects, Execution: types.ExecutionParallel, Extra: none(),
 	}
 	registry.Tools = append(registry.Tools, registry.Tool{Definition: definition, Run: func(context types.CallContext, text string) (types.ToolOutput, *types.ToolError) {
-		call := enter(context)
+		call := callOf(context, effects)
 		var input In
 		if err := json.Unmarshal([]byte(text), &input); err != nil {
 			return types.ToolOutput{}, toolError(&Error{Kind: InvalidInput, Message: err.Error()})
@@ -146,7 +148,7 @@ func Command(name, description, hint string, run func(*Call, string) ([]Action, 
 		definition.ArgumentHint = witTypes.Some(hint)
 	}
 	registry.Commands = append(registry.Commands, registry.Command{Definition: definition, Run: func(context types.CallContext, input string) ([]Action, error) {
-		return run(enter(context), input)
+		return run(callOf(context, Reads), input)
 	}})
 }
 

@@ -131,14 +131,16 @@ func wasm_import_kinds(arg0 uintptr)
 func Kinds() []Kind {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_kinds(returnArea)
 result := make([]Kind, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (4*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 
         result = append(result, Kind{value, value0})
 }
@@ -154,6 +156,8 @@ func wasm_import_run(arg0 uintptr, arg1 uintptr)
 func Run(assignment Assignment) witTypes.Result[Report, AgentError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (24+12*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData((assignment).Prompt))
@@ -274,37 +278,37 @@ wasm_import_run(returnArea, returnArea)
 var result8 witTypes.Result[Report, AgentError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
         option = witTypes.Some[string](value3)
 default:
         panic("unreachable")
 }
-value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         result8 = witTypes.Ok[Report, AgentError](Report{value, option, value4, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4)))), uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4+8*4)))), uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8+8*4))))})
 case 1:
         var variant AgentError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeAgentErrorDenied(value5)
 
 case 1:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeAgentErrorInvalid(value6)
 
 case 2:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeAgentErrorFailed(value7)
 

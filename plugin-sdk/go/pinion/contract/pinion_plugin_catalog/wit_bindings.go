@@ -80,15 +80,17 @@ func wasm_import_tools(arg0 uintptr)
 func Tools() []ToolInfo {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_tools(returnArea)
 result := make([]ToolInfo, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (7*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
-value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
         result = append(result, ToolInfo{value, value0, value1, uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4)))))})
 }
@@ -104,27 +106,29 @@ func wasm_import_commands(arg0 uintptr)
 func Commands() []CommandInfo {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_commands(returnArea)
 result := make([]CommandInfo, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (9*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
 
         option = witTypes.Some[string](value1)
 default:
         panic("unreachable")
 }
-value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8*4))))
+value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8*4))))
 
         result = append(result, CommandInfo{value, value0, option, value2})
 }
@@ -140,28 +144,30 @@ func wasm_import_plugins(arg0 uintptr)
 func Plugins() []PluginInfo {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_plugins(returnArea)
 result8 := make([]PluginInfo, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (14*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
-value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
-value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
+value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8*4))))
 result := make([]CapabilityInfo, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (10*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9*4))))), index * (7*4))
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
 
         option = witTypes.Some[string](value5)
 default:
@@ -177,7 +183,7 @@ case 0:
         
         option7 = witTypes.None[string]()
 case 1:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (13*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (13*4))))
 
         option7 = witTypes.Some[string](value6)
 default:
@@ -198,13 +204,15 @@ func wasm_import_models(arg0 uintptr)
 func Models() []ModelInfo {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_models(returnArea)
 result := make([]ModelInfo, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (3*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
         result = append(result, ModelInfo{value, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))) != 0)})
 }
@@ -220,6 +228,8 @@ func wasm_import_usage(arg0 uintptr)
 func Usage() UsageInfo {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, 40, 8))
         wasm_import_usage(returnArea)

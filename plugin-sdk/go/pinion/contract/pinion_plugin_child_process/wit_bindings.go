@@ -116,6 +116,8 @@ func wasm_import_method_child_write(arg0 int32, arg1 uintptr, arg2 uint32, arg3 
 func (self *Child) Write(data []uint8, timeoutMs uint32) witTypes.Result[uint32, pinion_plugin_process.ProcessError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (48+12*4), 8))
         data0 := unsafe.Pointer(unsafe.SliceData(data))
@@ -130,12 +132,12 @@ case 1:
         var variant pinion_plugin_process.ProcessError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorDenied(value)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorNotFound(value1)
 
@@ -162,17 +164,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value3 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value4 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value5 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value6 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value3 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value4 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value5 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value6 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option8 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option8 = witTypes.None[string]()
 case 1:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option8 = witTypes.Some[string](value7)
 default:
@@ -204,17 +206,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value11 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value12 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value13 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value14 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value11 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value12 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value13 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value14 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option16 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option16 = witTypes.None[string]()
 case 1:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option16 = witTypes.Some[string](value15)
 default:
@@ -224,7 +226,7 @@ default:
         variant = pinion_plugin_process.MakeProcessErrorCancelled(pinion_plugin_process.Output{option9, option10, pinion_plugin_process.Captured{value11, value12, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4))))}, pinion_plugin_process.Captured{value13, value14, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4))))}, option16, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (48+11*4))))})
 
 case 4:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value17 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorIo(value17)
 
@@ -257,6 +259,8 @@ func wasm_import_method_child_read(arg0 int32, arg1 int32, arg2 int32, arg3 int3
 func (self *Child) Read(source OutputStream, limit uint32, timeoutMs uint32) witTypes.Result[ReadResult, pinion_plugin_process.ProcessError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (48+12*4), 8))
         wasm_import_method_child_read((self).Handle(), int32(source), int32(limit), int32(timeoutMs), returnArea)
@@ -266,7 +270,7 @@ case 0:
         var variant ReadResult
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+        value := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
 
         variant = MakeReadResultData(value)
 
@@ -287,12 +291,12 @@ case 1:
         var variant18 pinion_plugin_process.ProcessError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant18 = pinion_plugin_process.MakeProcessErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant18 = pinion_plugin_process.MakeProcessErrorNotFound(value1)
 
@@ -319,17 +323,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value3 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value4 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value5 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value6 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value3 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value4 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value5 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value6 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option8 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option8 = witTypes.None[string]()
 case 1:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option8 = witTypes.Some[string](value7)
 default:
@@ -361,17 +365,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value11 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value12 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value13 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value14 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value11 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value12 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value13 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value14 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option16 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option16 = witTypes.None[string]()
 case 1:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option16 = witTypes.Some[string](value15)
 default:
@@ -381,7 +385,7 @@ default:
         variant18 = pinion_plugin_process.MakeProcessErrorCancelled(pinion_plugin_process.Output{option9, option10, pinion_plugin_process.Captured{value11, value12, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4))))}, pinion_plugin_process.Captured{value13, value14, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4))))}, option16, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (48+11*4))))})
 
 case 4:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value17 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant18 = pinion_plugin_process.MakeProcessErrorIo(value17)
 
@@ -404,6 +408,8 @@ func wasm_import_method_child_wait(arg0 int32, arg1 int32, arg2 uintptr)
 func (self *Child) Wait(timeoutMs uint32) witTypes.Result[witTypes.Option[Exit], pinion_plugin_process.ProcessError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (48+12*4), 8))
         wasm_import_method_child_wait((self).Handle(), int32(timeoutMs), returnArea)
@@ -449,12 +455,12 @@ case 1:
         var variant pinion_plugin_process.ProcessError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorDenied(value)
 
 case 1:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorNotFound(value2)
 
@@ -481,17 +487,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value5 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value6 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value7 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value8 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value5 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value6 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value7 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value8 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option10 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option10 = witTypes.None[string]()
 case 1:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option10 = witTypes.Some[string](value9)
 default:
@@ -523,17 +529,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value13 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value14 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value15 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value16 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value13 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value14 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value15 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value16 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option18 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option18 = witTypes.None[string]()
 case 1:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value17 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option18 = witTypes.Some[string](value17)
 default:
@@ -543,7 +549,7 @@ default:
         variant = pinion_plugin_process.MakeProcessErrorCancelled(pinion_plugin_process.Output{option11, option12, pinion_plugin_process.Captured{value13, value14, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4))))}, pinion_plugin_process.Captured{value15, value16, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4))))}, option18, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (48+11*4))))})
 
 case 4:
-        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value19 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorIo(value19)
 
@@ -576,6 +582,8 @@ func wasm_import_spawn(arg0 uintptr, arg1 uintptr)
 func Spawn(command pinion_plugin_process.Command) witTypes.Result[*Child, pinion_plugin_process.ProcessError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (48+12*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData((command).Program))
@@ -701,12 +709,12 @@ case 1:
         var variant pinion_plugin_process.ProcessError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorDenied(value)
 
 case 1:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorNotFound(value9)
 
@@ -733,17 +741,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value11 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value12 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value13 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value14 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value11 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value12 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value13 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value14 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option16 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option16 = witTypes.None[string]()
 case 1:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option16 = witTypes.Some[string](value15)
 default:
@@ -775,17 +783,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value19 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value20 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value21 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value22 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value19 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value20 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value21 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value22 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option24 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option24 = witTypes.None[string]()
 case 1:
-        value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value23 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option24 = witTypes.Some[string](value23)
 default:
@@ -795,7 +803,7 @@ default:
         variant = pinion_plugin_process.MakeProcessErrorCancelled(pinion_plugin_process.Output{option17, option18, pinion_plugin_process.Captured{value19, value20, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4))))}, pinion_plugin_process.Captured{value21, value22, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4))))}, option24, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (48+11*4))))})
 
 case 4:
-        value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value25 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = pinion_plugin_process.MakeProcessErrorIo(value25)
 

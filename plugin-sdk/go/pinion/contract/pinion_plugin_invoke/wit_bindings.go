@@ -31,15 +31,17 @@ func wasm_import_tools(arg0 uintptr)
 func Tools() []Callable {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_tools(returnArea)
 result := make([]Callable, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (6*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
-value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
         result = append(result, Callable{value, value0, value1})
 }
@@ -55,6 +57,8 @@ func wasm_import_call_tool(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32,
 func CallTool(name string, input string) witTypes.Result[pinion_plugin_types.ToolOutput, pinion_plugin_types.ToolError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(name))
@@ -71,18 +75,18 @@ for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2
         var variant pinion_plugin_types.Content
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
 
         variant = pinion_plugin_types.MakeContentText(value)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
-value2 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+value2 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
 
         variant = pinion_plugin_types.MakeContentImage(pinion_plugin_types.Image{value1, value2})
 
 case 2:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
 
         variant = pinion_plugin_types.MakeContentOther(value3)
 
@@ -99,7 +103,7 @@ case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
         option = witTypes.Some[string](value4)
 default:
@@ -120,12 +124,12 @@ case 2:
         variant7 = pinion_plugin_types.MakeDisplayDiff()
 
 case 3:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))
 
         variant7 = pinion_plugin_types.MakeDisplayCode(value5)
 
 case 4:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))
 
         variant7 = pinion_plugin_types.MakeDisplayOther(value6)
 
@@ -138,7 +142,7 @@ case 0:
         
         option9 = witTypes.None[string]()
 case 1:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (10*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11*4))))
 
         option9 = witTypes.Some[string](value8)
 default:
@@ -147,25 +151,25 @@ default:
 
         result24 = witTypes.Ok[pinion_plugin_types.ToolOutput, pinion_plugin_types.ToolError](pinion_plugin_types.ToolOutput{result, option, variant7, option9})
 case 1:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 result16 := make([]pinion_plugin_types.Content, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))), index * (5*4))
         var variant15 pinion_plugin_types.Content
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
 case 0:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
 
         variant15 = pinion_plugin_types.MakeContentText(value11)
 
 case 1:
-        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
-value13 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
+        value12 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+value13 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
 
         variant15 = pinion_plugin_types.MakeContentImage(pinion_plugin_types.Image{value12, value13})
 
 case 2:
-        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+        value14 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
 
         variant15 = pinion_plugin_types.MakeContentOther(value14)
 
@@ -182,7 +186,7 @@ case 0:
         
         option18 = witTypes.None[string]()
 case 1:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+        value17 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
 
         option18 = witTypes.Some[string](value17)
 default:
@@ -203,12 +207,12 @@ case 2:
         variant21 = pinion_plugin_types.MakeDisplayDiff()
 
 case 3:
-        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12*4))))
+        value19 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12*4))))
 
         variant21 = pinion_plugin_types.MakeDisplayCode(value19)
 
 case 4:
-        value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12*4))))
+        value20 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (11*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (12*4))))
 
         variant21 = pinion_plugin_types.MakeDisplayOther(value20)
 
@@ -221,7 +225,7 @@ case 0:
         
         option23 = witTypes.None[string]()
 case 1:
-        value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15*4))))
+        value22 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (14*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (15*4))))
 
         option23 = witTypes.Some[string](value22)
 default:

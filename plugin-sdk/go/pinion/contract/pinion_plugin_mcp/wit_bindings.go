@@ -216,21 +216,23 @@ func wasm_import_servers(arg0 uintptr)
 func Servers() []Server {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
         wasm_import_servers(returnArea)
 result15 := make([]Server, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (25*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4))))
 
         option = witTypes.Some[string](value1)
 default:
@@ -242,7 +244,7 @@ case 0:
         
         option3 = witTypes.None[string]()
 case 1:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (10*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (10*4))))
 
         option3 = witTypes.Some[string](value2)
 default:
@@ -254,7 +256,7 @@ case 0:
         
         option5 = witTypes.None[string]()
 case 1:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (13*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (13*4))))
 
         option5 = witTypes.Some[string](value4)
 default:
@@ -263,9 +265,9 @@ default:
 result := make([]ServerTool, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (15*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (15*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (14*4))))), index * (7*4))
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
-value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
 
         result = append(result, ServerTool{value6, value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))) != 0), value8})
 }
@@ -273,20 +275,20 @@ value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(un
 result11 := make([]ServerPrompt, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (17*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (17*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16*4))))), index * (4*4))
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 
         result11 = append(result11, ServerPrompt{value9, value10})
 }
 
-value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (20*4))))
+value12 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (19*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (20*4))))
 var option14 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (22*4)))) {
 case 0:
         
         option14 = witTypes.None[string]()
 case 1:
-        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (24*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (23*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (24*4))))
 
         option14 = witTypes.Some[string](value13)
 default:
@@ -307,6 +309,8 @@ func wasm_import_connect(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func Connect(server string) witTypes.Result[witTypes.Unit, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -321,27 +325,27 @@ case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value)
 
 case 1:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value0)
 
 case 2:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value1)
 
 case 3:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value2)
 
 case 4:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value3)
 
@@ -350,24 +354,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value4, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value5, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option = witTypes.Some[string](value7)
 default:
@@ -377,7 +381,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value6, option})
 
 case 9:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -400,6 +404,8 @@ func wasm_import_call_tool(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32,
 func CallTool(server string, name string, arguments string, extra witTypes.Option[string]) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -432,34 +438,34 @@ wasm_import_call_tool(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value5)
 
 case 1:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value6)
 
 case 2:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value7)
 
 case 3:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value8)
 
 case 4:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value9)
 
@@ -468,24 +474,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value10, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value12 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option14 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option14 = witTypes.None[string]()
 case 1:
-        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option14 = witTypes.Some[string](value13)
 default:
@@ -495,7 +501,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value12, option14})
 
 case 9:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value15, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -518,6 +524,8 @@ func wasm_import_get_prompt(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32
 func GetPrompt(server string, name string, arguments string) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -530,34 +538,34 @@ wasm_import_get_prompt(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint3
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value2)
 
 case 1:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value3)
 
 case 2:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value4)
 
 case 3:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value5)
 
 case 4:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value6)
 
@@ -566,24 +574,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option = witTypes.Some[string](value10)
 default:
@@ -593,7 +601,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value9, option})
 
 case 9:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -616,6 +624,8 @@ func wasm_import_list_resources(arg0 uintptr, arg1 uint32, arg2 int32, arg3 uint
 func ListResources(server string, cursor witTypes.Option[string]) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -644,34 +654,34 @@ wasm_import_list_resources(uintptr(utf8), uint32(len(server)), option, option1, 
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value3)
 
 case 1:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value4)
 
 case 2:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value5)
 
 case 3:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value6)
 
 case 4:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value7)
 
@@ -680,24 +690,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value9, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option12 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option12 = witTypes.None[string]()
 case 1:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option12 = witTypes.Some[string](value11)
 default:
@@ -707,7 +717,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value10, option12})
 
 case 9:
-        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value13, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -730,6 +740,8 @@ func wasm_import_list_resource_templates(arg0 uintptr, arg1 uint32, arg2 int32, 
 func ListResourceTemplates(server string, cursor witTypes.Option[string]) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -758,34 +770,34 @@ wasm_import_list_resource_templates(uintptr(utf8), uint32(len(server)), option, 
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value3)
 
 case 1:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value4)
 
 case 2:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value5)
 
 case 3:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value6)
 
 case 4:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value7)
 
@@ -794,24 +806,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value9, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option12 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option12 = witTypes.None[string]()
 case 1:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option12 = witTypes.Some[string](value11)
 default:
@@ -821,7 +833,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value10, option12})
 
 case 9:
-        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value13, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -844,6 +856,8 @@ func wasm_import_read_resource(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uin
 func ReadResource(server string, uri string) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -854,34 +868,34 @@ wasm_import_read_resource(uintptr(utf8), uint32(len(server)), uintptr(utf80), ui
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value1)
 
 case 1:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value2)
 
 case 2:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value3)
 
 case 3:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value4)
 
 case 4:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value5)
 
@@ -890,24 +904,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value6, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option = witTypes.Some[string](value9)
 default:
@@ -917,7 +931,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value8, option})
 
 case 9:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value10, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -940,6 +954,8 @@ func wasm_import_complete(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, 
 func Complete(server string, reference string, argument string) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
@@ -952,34 +968,34 @@ wasm_import_complete(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32(
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDenied(value2)
 
 case 1:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorNotFound(value3)
 
 case 2:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorInvalid(value4)
 
 case 3:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorDisabled(value5)
 
 case 4:
-        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorLoginRequired(value6)
 
@@ -988,24 +1004,24 @@ case 5:
         variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
 
 case 6:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorTimedOut(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 7:
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorCancelled(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
 case 8:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
 var option witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
 
         option = witTypes.Some[string](value10)
 default:
@@ -1015,7 +1031,7 @@ default:
         variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value9, option})
 
 case 9:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeMcpErrorFailed(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
 
@@ -1038,6 +1054,8 @@ func wasm_import_keep(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func Keep(text string) witTypes.Result[string, string] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(text))
@@ -1046,11 +1064,11 @@ wasm_import_keep(uintptr(utf8), uint32(len(text)), returnArea)
 var result witTypes.Result[string, string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, string](value)
 case 1:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Err[string, string](value0)
 default:

@@ -169,6 +169,8 @@ func wasm_import_run(arg0 uintptr, arg1 uintptr)
 func Run(command Command) witTypes.Result[Output, ProcessError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (48+12*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData((command).Program))
@@ -310,17 +312,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
-value10 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4))))
-value11 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+5*4))))
-value12 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+7*4))))
+value := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+value10 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4))))
+value11 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+5*4))))
+value12 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+7*4))))
 var option14 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4)))) {
 case 0:
         
         option14 = witTypes.None[string]()
 case 1:
-        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+10*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+10*4))))
 
         option14 = witTypes.Some[string](value13)
 default:
@@ -332,12 +334,12 @@ case 1:
         var variant ProcessError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeProcessErrorDenied(value15)
 
 case 1:
-        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value16 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeProcessErrorNotFound(value16)
 
@@ -364,17 +366,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value19 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value20 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value21 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value22 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value19 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value20 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value21 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value22 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option24 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option24 = witTypes.None[string]()
 case 1:
-        value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value23 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option24 = witTypes.Some[string](value23)
 default:
@@ -406,17 +408,17 @@ case 1:
 default:
         panic("unreachable")
 }
-value27 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
-value28 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
-value29 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
-value30 := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
+value27 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 32))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+1*4))))
+value28 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+3*4))))
+value29 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+5*4))))
+value30 := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+7*4))))
 var option32 witTypes.Option[string]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+8*4)))) {
 case 0:
         
         option32 = witTypes.None[string]()
 case 1:
-        value31 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
+        value31 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+9*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (48+10*4))))
 
         option32 = witTypes.Some[string](value31)
 default:
@@ -426,7 +428,7 @@ default:
         variant = MakeProcessErrorCancelled(Output{option25, option26, Captured{value27, value28, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (32+4*4))))}, Captured{value29, value30, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4))))}, option32, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (48+11*4))))})
 
 case 4:
-        value33 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value33 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeProcessErrorIo(value33)
 

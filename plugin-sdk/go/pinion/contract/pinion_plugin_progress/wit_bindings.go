@@ -21,6 +21,8 @@ func wasm_import_report(arg0 uintptr, arg1 uint32)
 func Report(message string)  {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         
         utf8 := unsafe.Pointer(unsafe.StringData(message))
@@ -35,6 +37,8 @@ func wasm_import_update(arg0 uintptr, arg1 uint32)
 func Update(partial []pinion_plugin_types.Content)  {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         
         slice := partial

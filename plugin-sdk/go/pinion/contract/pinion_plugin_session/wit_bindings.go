@@ -76,6 +76,8 @@ func wasm_import_entries(arg0 int32, arg1 uintptr, arg2 uint32, arg3 int32, arg4
 func Entries(after witTypes.Option[string], limit uint32) witTypes.Result[[]Entry, SessionError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         var option int32
@@ -105,8 +107,8 @@ case 0:
         result := make([]Entry, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index * (4*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 
         result = append(result, Entry{value, value2})
 }
@@ -117,17 +119,17 @@ case 1:
         var variant SessionError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorDenied(value3)
 
 case 1:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorInvalid(value4)
 
 case 2:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorIo(value5)
 
@@ -150,6 +152,8 @@ func wasm_import_append(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func Append(data string) witTypes.Result[string, SessionError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(data))
@@ -158,24 +162,24 @@ wasm_import_append(uintptr(utf8), uint32(len(data)), returnArea)
 var result witTypes.Result[string, SessionError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, SessionError](value)
 case 1:
         var variant SessionError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorInvalid(value1)
 
 case 2:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorIo(value2)
 
@@ -198,6 +202,8 @@ func wasm_import_title(arg0 uintptr)
 func Title() witTypes.Result[witTypes.Option[string], SessionError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         wasm_import_title(returnArea)
@@ -210,7 +216,7 @@ case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         option = witTypes.Some[string](value)
 default:
@@ -222,17 +228,17 @@ case 1:
         var variant SessionError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorInvalid(value1)
 
 case 2:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorIo(value2)
 
@@ -255,6 +261,8 @@ func wasm_import_set_title(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func SetTitle(title string) witTypes.Result[witTypes.Unit, SessionError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(title))
@@ -269,17 +277,17 @@ case 1:
         var variant SessionError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorDenied(value)
 
 case 1:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorInvalid(value0)
 
 case 2:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeSessionErrorIo(value1)
 

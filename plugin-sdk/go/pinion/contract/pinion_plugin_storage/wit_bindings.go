@@ -100,6 +100,8 @@ func wasm_import_get(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr)
 func Get(scope Scope, key string) witTypes.Result[witTypes.Option[Stored], StorageError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (8+4*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(key))
@@ -114,7 +116,7 @@ case 0:
         
         option = witTypes.None[Stored]()
 case 1:
-        value := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+        value := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
 
         option = witTypes.Some[Stored](Stored{value, uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (8+3*4))))})
 default:
@@ -126,12 +128,12 @@ case 1:
         var variant StorageError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorInvalid(value1)
 
@@ -144,7 +146,7 @@ case 3:
         variant = MakeStorageErrorChanged()
 
 case 4:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorIo(value2)
 
@@ -167,6 +169,8 @@ func wasm_import_set(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 u
 func Set(scope Scope, key string, value []uint8) witTypes.Result[uint32, StorageError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16+2*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(key))
@@ -183,12 +187,12 @@ case 1:
         var variant StorageError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorInvalid(value1)
 
@@ -201,7 +205,7 @@ case 3:
         variant = MakeStorageErrorChanged()
 
 case 4:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorIo(value2)
 
@@ -224,6 +228,8 @@ func wasm_import_replace(arg0 int32, arg1 uintptr, arg2 uint32, arg3 int32, arg4
 func Replace(scope Scope, key string, expected witTypes.Option[uint32], value []uint8) witTypes.Result[uint32, StorageError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16+2*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(key))
@@ -255,12 +261,12 @@ case 1:
         var variant StorageError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorDenied(value1)
 
 case 1:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorInvalid(value2)
 
@@ -273,7 +279,7 @@ case 3:
         variant = MakeStorageErrorChanged()
 
 case 4:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorIo(value3)
 
@@ -296,6 +302,8 @@ func wasm_import_remove(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr)
 func Remove(scope Scope, key string) witTypes.Result[witTypes.Unit, StorageError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16+2*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(key))
@@ -310,12 +318,12 @@ case 1:
         var variant StorageError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorDenied(value)
 
 case 1:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorInvalid(value0)
 
@@ -328,7 +336,7 @@ case 3:
         variant = MakeStorageErrorChanged()
 
 case 4:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorIo(value1)
 
@@ -351,6 +359,8 @@ func wasm_import_keys(arg0 int32, arg1 uintptr, arg2 uint32, arg3 int32, arg4 ui
 func Keys(scope Scope, prefix string, after witTypes.Option[string], limit uint32) witTypes.Result[[]string, StorageError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16+2*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(prefix))
@@ -382,7 +392,7 @@ case 0:
         result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8)))), index * (2*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
         result = append(result, value)
 }
@@ -393,12 +403,12 @@ case 1:
         var variant StorageError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorDenied(value3)
 
 case 1:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorInvalid(value4)
 
@@ -411,7 +421,7 @@ case 3:
         variant = MakeStorageErrorChanged()
 
 case 4:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
 
         variant = MakeStorageErrorIo(value5)
 

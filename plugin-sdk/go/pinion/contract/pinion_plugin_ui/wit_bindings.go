@@ -191,6 +191,8 @@ func wasm_import_notify(arg0 int32, arg1 uintptr, arg2 uint32)
 func Notify(severity Severity, message string)  {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         
         utf8 := unsafe.Pointer(unsafe.StringData(message))
@@ -205,6 +207,8 @@ func wasm_import_status(arg0 int32, arg1 uintptr, arg2 uint32)
 func Status(text witTypes.Option[string])  {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         
         var option int32
@@ -237,6 +241,8 @@ func wasm_import_draw_call(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func DrawCall(blocks []Block) witTypes.Result[witTypes.Unit, UiError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         slice18 := blocks
@@ -393,7 +399,7 @@ case 1:
         var variant UiError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorDenied(value)
 
@@ -410,7 +416,7 @@ case 3:
         variant = MakeUiErrorCancelled()
 
 case 4:
-        value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value21 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorInvalid(value21)
 
@@ -433,6 +439,8 @@ func wasm_import_draw_result(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func DrawResult(blocks []Block) witTypes.Result[witTypes.Unit, UiError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         slice18 := blocks
@@ -589,7 +597,7 @@ case 1:
         var variant UiError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorDenied(value)
 
@@ -606,7 +614,7 @@ case 3:
         variant = MakeUiErrorCancelled()
 
 case 4:
-        value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value21 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorInvalid(value21)
 
@@ -629,6 +637,8 @@ func wasm_import_confirm(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func Confirm(question string) witTypes.Result[bool, UiError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(question))
@@ -643,7 +653,7 @@ case 1:
         var variant UiError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorDenied(value)
 
@@ -660,7 +670,7 @@ case 3:
         variant = MakeUiErrorCancelled()
 
 case 4:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorInvalid(value0)
 
@@ -683,6 +693,8 @@ func wasm_import_select(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, ar
 func Select(question string, options []string) witTypes.Result[uint32, UiError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(question))
@@ -709,7 +721,7 @@ case 1:
         var variant UiError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorDenied(value)
 
@@ -726,7 +738,7 @@ case 3:
         variant = MakeUiErrorCancelled()
 
 case 4:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorInvalid(value1)
 
@@ -749,6 +761,8 @@ func wasm_import_input(arg0 uintptr, arg1 uint32, arg2 int32, arg3 uintptr, arg4
 func Input(question string, initial witTypes.Option[string]) witTypes.Result[string, UiError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(question))
@@ -777,14 +791,14 @@ wasm_import_input(uintptr(utf8), uint32(len(question)), option, option1, option2
 var result witTypes.Result[string, UiError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, UiError](value)
 case 1:
         var variant UiError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorDenied(value3)
 
@@ -801,7 +815,7 @@ case 3:
         variant = MakeUiErrorCancelled()
 
 case 4:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorInvalid(value4)
 
@@ -824,6 +838,8 @@ func wasm_import_form(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4
 func Form(question string, schema string) witTypes.Result[string, UiError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(question))
@@ -834,14 +850,14 @@ wasm_import_form(uintptr(utf8), uint32(len(question)), uintptr(utf80), uint32(le
 var result witTypes.Result[string, UiError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, UiError](value)
 case 1:
         var variant UiError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorDenied(value1)
 
@@ -858,7 +874,7 @@ case 3:
         variant = MakeUiErrorCancelled()
 
 case 4:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeUiErrorInvalid(value2)
 

@@ -213,6 +213,8 @@ func wasm_import_resolve(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func Resolve(path string) witTypes.Result[string, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(path))
@@ -221,24 +223,24 @@ wasm_import_resolve(uintptr(utf8), uint32(len(path)), returnArea)
 var result witTypes.Result[string, WorkspaceError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, WorkspaceError](value)
 case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorNotFound(value1)
 
 case 2:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value2)
 
@@ -247,7 +249,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorIo(value3)
 
@@ -270,6 +272,8 @@ func wasm_import_read_file(arg0 uintptr, arg1 uint32, arg2 int64, arg3 int32, ar
 func ReadFile(path string, offset uint64, limit uint32) witTypes.Result[Chunk, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16+2*4), 8))
         utf8 := unsafe.Pointer(unsafe.StringData(path))
@@ -278,24 +282,24 @@ wasm_import_read_file(uintptr(utf8), uint32(len(path)), int64(offset), int32(lim
 var result witTypes.Result[Chunk, WorkspaceError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.Slice((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
 
         result = witTypes.Ok[Chunk, WorkspaceError](Chunk{value, uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))})
 case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
 
         variant = MakeWorkspaceErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
 
         variant = MakeWorkspaceErrorNotFound(value1)
 
 case 2:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value2)
 
@@ -304,7 +308,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
 
         variant = MakeWorkspaceErrorIo(value3)
 
@@ -327,6 +331,8 @@ func wasm_import_read_text(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func ReadText(path string) witTypes.Result[string, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(path))
@@ -335,24 +341,24 @@ wasm_import_read_text(uintptr(utf8), uint32(len(path)), returnArea)
 var result witTypes.Result[string, WorkspaceError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, WorkspaceError](value)
 case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorDenied(value0)
 
 case 1:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorNotFound(value1)
 
 case 2:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value2)
 
@@ -361,7 +367,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorIo(value3)
 
@@ -384,6 +390,8 @@ func wasm_import_replace_file(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint
 func ReplaceFile(path string, content []uint8) witTypes.Result[witTypes.Unit, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(path))
@@ -400,17 +408,17 @@ case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorDenied(value)
 
 case 1:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorNotFound(value0)
 
 case 2:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value1)
 
@@ -419,7 +427,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorIo(value2)
 
@@ -442,6 +450,8 @@ func wasm_import_note_read(arg0 uintptr, arg1 uint32, arg2 uintptr)
 func NoteRead(path string) witTypes.Result[witTypes.Unit, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(path))
@@ -456,17 +466,17 @@ case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorDenied(value)
 
 case 1:
-        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorNotFound(value0)
 
 case 2:
-        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value1)
 
@@ -475,7 +485,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorIo(value2)
 
@@ -498,6 +508,8 @@ func wasm_import_replace_unchanged(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3
 func ReplaceUnchanged(path string, content []uint8, expected witTypes.Option[[]uint8]) witTypes.Result[witTypes.Unit, ReplaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (5*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(path))
@@ -541,17 +553,17 @@ case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))) {
 case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 
         variant = MakeWorkspaceErrorDenied(value)
 
 case 1:
-        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 
         variant = MakeWorkspaceErrorNotFound(value3)
 
 case 2:
-        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value4)
 
@@ -560,7 +572,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 
         variant = MakeWorkspaceErrorIo(value5)
 
@@ -589,6 +601,8 @@ func wasm_import_walk(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4
 func Walk(options WalkOptions) witTypes.Result[WalkResult, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData((options).Root))
@@ -651,7 +665,7 @@ case 0:
         result8 := make([]Entry, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index * (24+2*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
         result8 = append(result8, Entry{value, uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))), uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (8+2*4)))), uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (16+2*4))))})
 }
@@ -662,17 +676,17 @@ case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorDenied(value9)
 
 case 1:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorNotFound(value10)
 
 case 2:
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value11)
 
@@ -681,7 +695,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value12 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorIo(value12)
 
@@ -704,6 +718,8 @@ func wasm_import_search(arg0 uintptr, arg1 uintptr)
 func Search(where WalkOptions, what SearchOptions) witTypes.Result[SearchResult, WorkspaceError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
+witRuntime.Receive()
+defer witRuntime.Received()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (40+8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData((where).Root))
@@ -805,11 +821,11 @@ case 0:
         result13 := make([]FileMatches, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index * (5*4))
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 result12 := make([]Line, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))), index * (4*4))
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
 
         result12 = append(result12, Line{uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))), value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))) != 0)})
 }
@@ -824,17 +840,17 @@ case 1:
         var variant WorkspaceError
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value14 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorDenied(value14)
 
 case 1:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorNotFound(value15)
 
 case 2:
-        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value16 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorInvalidPattern(value16)
 
@@ -843,7 +859,7 @@ case 3:
         variant = MakeWorkspaceErrorCancelled()
 
 case 4:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+        value17 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeWorkspaceErrorIo(value17)
 

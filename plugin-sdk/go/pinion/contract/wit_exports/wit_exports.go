@@ -121,24 +121,25 @@ func wasm_export_post_return_pinion_plugin_tools_list_tools(result uintptr) {
 func wasm_export_pinion_plugin_tools_call_tool(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 int32, arg8 uintptr, arg9 uint32, arg10 uintptr, arg11 uint32, arg12 uintptr, arg13 uint32) uintptr {
         
         pinner := &syncExportPinner
-        value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
-value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
-value1 := unsafe.String((*uint8)(unsafe.Pointer(arg4)), arg5)
+witRuntime.Receive()
+        value := witRuntime.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(arg2)), arg3)
+value1 := witRuntime.String((*uint8)(unsafe.Pointer(arg4)), arg5)
 var option witTypes.Option[string]
 switch arg7 {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(arg8)), arg9)
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(arg8)), arg9)
 
         option = witTypes.Some[string](value2)
 default:
         panic("unreachable")
 }
-value3 := unsafe.String((*uint8)(unsafe.Pointer(arg10)), arg11)
-value4 := unsafe.String((*uint8)(unsafe.Pointer(arg12)), arg13)
-witRuntime.Unpin()
+value3 := witRuntime.String((*uint8)(unsafe.Pointer(arg10)), arg11)
+value4 := witRuntime.String((*uint8)(unsafe.Pointer(arg12)), arg13)
+witRuntime.Received()
 result := export_pinion_plugin_tools.CallTool(pinion_plugin_types.CallContext{value, value0, value1, uint32(arg6), option}, value3, value4)
 
 switch result.Tag() {
@@ -527,9 +528,10 @@ func wasm_export_post_return_pinion_plugin_commands_list_commands(result uintptr
 func wasm_export_pinion_plugin_commands_complete_argument(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32) uintptr {
         
         pinner := &syncExportPinner
-        value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
-value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
-witRuntime.Unpin()
+witRuntime.Receive()
+        value := witRuntime.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(arg2)), arg3)
+witRuntime.Received()
 result := export_pinion_plugin_commands.CompleteArgument(value, value0)
 slice := result
 length := uint32(len(slice))
@@ -578,24 +580,25 @@ func wasm_export_post_return_pinion_plugin_commands_complete_argument(result uin
 func wasm_export_pinion_plugin_commands_run_command(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 int32, arg8 uintptr, arg9 uint32, arg10 uintptr, arg11 uint32, arg12 uintptr, arg13 uint32) uintptr {
         
         pinner := &syncExportPinner
-        value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
-value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
-value1 := unsafe.String((*uint8)(unsafe.Pointer(arg4)), arg5)
+witRuntime.Receive()
+        value := witRuntime.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+value0 := witRuntime.String((*uint8)(unsafe.Pointer(arg2)), arg3)
+value1 := witRuntime.String((*uint8)(unsafe.Pointer(arg4)), arg5)
 var option witTypes.Option[string]
 switch arg7 {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value2 := unsafe.String((*uint8)(unsafe.Pointer(arg8)), arg9)
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(arg8)), arg9)
 
         option = witTypes.Some[string](value2)
 default:
         panic("unreachable")
 }
-value3 := unsafe.String((*uint8)(unsafe.Pointer(arg10)), arg11)
-value4 := unsafe.String((*uint8)(unsafe.Pointer(arg12)), arg13)
-witRuntime.Unpin()
+value3 := witRuntime.String((*uint8)(unsafe.Pointer(arg10)), arg11)
+value4 := witRuntime.String((*uint8)(unsafe.Pointer(arg12)), arg13)
+witRuntime.Received()
 result := export_pinion_plugin_commands.RunCommand(pinion_plugin_types.CallContext{value, value0, value1, uint32(arg6), option}, value3, value4)
 
 switch result.Tag() {
