@@ -104,5 +104,12 @@ export interface Command {
   run(input: string, call: Call): Action | Action[] | undefined;
 }
 
-/** Makes the exports of a plugin. */
-export function plugin(definition: { tools?: Record<string, Tool<any>>; commands?: Record<string, Command> }): { tools: object; commands: object };
+export interface Definition {
+  tools?: Record<string, Tool<any>>;
+  commands?: Record<string, Command>;
+  /** Sentences for the system prompt, which `offers` returns. */
+  instructions?: string | (() => string | undefined);
+}
+
+/** Makes the exports of a plugin. `offers` lists the tools and commands of the definition as it is then. */
+export function plugin(definition: Definition): { tools: object; commands: object; offers: object };

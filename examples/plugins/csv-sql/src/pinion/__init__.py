@@ -1,22 +1,27 @@
 """The contract ``pinion:plugin`` for Python.
 
-Decorate functions with :func:`tool` and :func:`command`, and import ``Tools`` and ``Commands`` into the plugin's module.
-Schemas come from annotations, errors from exceptions.
+Decorate functions with :func:`tool` and :func:`command`, and import ``Tools`` and ``Commands`` into the plugin's module, and
+``Offers`` if they change while the plugin is loaded. Schemas come from annotations, errors from exceptions.
 """
 
 # Only modules that are imported while the component is built exist at run time; these are often imported lazily.
-import collections, dataclasses, datetime, enum, heapq, inspect, json, os, posixpath, re, traceback, types, typing  # noqa: E401
+import collections, dataclasses, datetime, enum, heapq, importlib, inspect, json, os, posixpath, re, traceback, types, typing  # noqa: E401
 
 from componentize_py_types import Err
-from wit_world.exports import commands as _commands, tools as _tools
 from wit_world.imports import cancellation as _cancellation, log as _log, progress as _progress, types as _types
 
-try:  # Worlds without `import pinion:plugin/workspace` have none.
-    from wit_world.imports import workspace as _workspace
-except ImportError:
-    _workspace = None
 
-__all__ = ["Call", "Commands", "Output", "ToolError", "Tools", "command", "log", "submit", "tool"]
+def _module(name):
+    """Returns the bindings of an interface that not every world has."""
+    try:
+        return importlib.import_module(f"wit_world.{name}")
+    except ImportError:
+        return None
+
+
+_commands, _offers, _workspace = _module("exports.commands"), _module("exports.offers"), _module("imports.workspace")
+
+__all__ = ["Call", "Commands", "Offers", "Output", "ToolError", "Tools", "command", "log", "submit", "tool"]
 
 Kind = typing.Literal["invalid-input", "not-found", "denied", "cancelled", "failed"]
 
@@ -90,13 +95,18 @@ def _schema(annotation) -> dict:
     if origin in (typing.Union, types.UnionType):
         options = [_schema(a) for a in arguments if a is not type(None)]
         return options[0] if len(options) == 1 else {"anyOf": options}
+    if origin is tuple and arguments[-1:] != (...,):
+        items = [_schema(a) for a in arguments]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     if origin in (list, tuple, set):
-        return {"type": "array", "items": _schema(arguments[0]) if arguments else {}}
+        return {"type": "array", "items": _schema(arguments[0])}
     if origin is dict:
+        if arguments[0] is not str:
+            raise TypeError(f"the keys of a JSON object are strings: {annotation!r}")
         return {"type": "object", "additionalProperties": _schema(arguments[1])}
     if dataclasses.is_dataclass(annotation):
-        fields = [(f.name, annotation.__annotations__[f.name], f.default) for f in dataclasses.fields(annotation)]
-        return _object((n, a, inspect.Parameter.empty if d is dataclasses.MISSING else d) for n, a, d in fields)
+        known = typing.get_type_hints(annotation, include_extras=True)
+        return _object((field.name, known[field.name], _default(field)) for field in dataclasses.fields(annotation))
     if inspect.isclass(annotation) and issubclass(annotation, enum.Enum):
         return {"enum": [member.value for member in annotation]}
     if annotation in _JSON:
@@ -104,6 +114,13 @@ def _schema(annotation) -> dict:
     if annotation in (typing.Any, inspect.Parameter.empty):
         return {}
     raise TypeError(f"no JSON Schema for the annotation {annotation!r}")
+
+
+def _default(field):
+    """Returns the default of a dataclass's field as that of a parameter. One that is made anew each time is not shown."""
+    if field.default_factory is not dataclasses.MISSING:
+        return None
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
 
 
 def _object(members) -> dict:
@@ -122,13 +139,17 @@ def _value(annotation, value):
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _value(arguments[0], value)
-    if origin in (list, tuple, set) and arguments:
+    if origin is tuple and arguments[-1:] != (...,):
+        return tuple(map(_value, arguments, value))
+    if origin in (list, tuple, set):
         return origin(_value(arguments[0], item) for item in value)
+    if origin is dict:
+        return {key: _value(arguments[1], item) for key, item in value.items()}
     if origin in (typing.Union, types.UnionType) and value is not None:
         chosen = [a for a in arguments if a is not type(None)]
         return _value(chosen[0], value) if len(chosen) == 1 else value
     if dataclasses.is_dataclass(annotation):
-        known = annotation.__annotations__
+        known = typing.get_type_hints(annotation, include_extras=True)
         return annotation(**{name: _value(known[name], member) for name, member in value.items()})
     if inspect.isclass(annotation) and issubclass(annotation, enum.Enum):
         return annotation(value)
@@ -167,7 +188,8 @@ def submit(message: str):
 
 
 def command(*, name=None, hint=None, complete=None):
-    """Offers a function as a slash command. It gets the text after the command's name.
+    """Offers a function as a slash command. It gets the text after the command's name; with two parameters, the first one is
+    the :class:`Call`.
 
     It returns a string to show to the user, an action such as :func:`submit`, a list of them, or nothing.
     """
@@ -188,16 +210,33 @@ def _output(value):
                              display=display, extra=None)
 
 
+_KINDS = {"Denied": "denied", "Headless": "denied", "Dismissed": "denied", "BudgetExceeded": "denied", "NotFound": "not-found",
+          "Cancelled": "cancelled", "Invalid": "invalid-input", "InvalidPattern": "invalid-input"}
+# What cases without a text mean.
+_MEANINGS = {"Headless": "no user is present to be asked", "Dismissed": "the user closed the dialog without an answer",
+             "Changed": "it has changed in the meantime", "TimedOut": "it timed out"}
+
+
 def _from_host(error):
-    """Returns the kind and text of an error of the host's functions."""
-    case = type(error.value).__name__.rpartition("_")[2]
-    kinds = {"Denied": "denied", "NotFound": "not-found", "Cancelled": "cancelled", "InvalidPattern": "invalid-input"}
-    return ToolError(str(getattr(error.value, "value", case)), kinds.get(case, "failed"))
+    """Converts the error of a host function: a record, such as the error of another tool, or a case of a variant."""
+    name, _, case = type(error).__name__.rpartition("_")
+    if not name:
+        kind = getattr(error, "kind", None)
+        kind = kind.name.lower().replace("_", "-") if isinstance(kind, enum.Enum) else "failed"
+        return ToolError(getattr(error, "message", None) or repr(error), kind, retryable=getattr(error, "retryable", False))
+    value = getattr(error, "value", None)
+    if "_" in type(value).__name__:
+        return _from_host(value)
+    words = _MEANINGS.get(case) or re.sub("(?<!^)(?=[A-Z])", " ", case).lower()
+    count = f": {value}" if isinstance(value, int) else ""
+    message = value if isinstance(value, str) else getattr(value, "message", words + count)
+    retryable = case == "Changed" or getattr(value, "request_sent", True) is False
+    return ToolError(message, _KINDS.get(case, "failed"), retryable=retryable)
 
 
 def _error(error):
     if isinstance(error, Err):
-        error = _from_host(error)
+        error = _from_host(error.value)
     kinds = {FileNotFoundError: "not-found", PermissionError: "denied"}
     kind = getattr(error, "kind", None) or next((k for t, k in kinds.items() if isinstance(error, t)), "failed")
     message = str(error) or type(error).__name__
@@ -230,8 +269,9 @@ class Tools:
 
     def call_tool(self, context, name, input):
         try:
-            function, _, known = _registered_tools[name]
-            _enter(context.workspace)
+            function, definition, known = _registered_tools[name]
+            if definition.effects & (_types.Effects.READS | _types.Effects.WRITES):
+                _enter(context.workspace)
             members = {key: _value(known.get(key), value) for key, value in json.loads(input).items()}
             return _output(function(Call(context), **members))
         except Exception as error:
@@ -252,8 +292,21 @@ class Commands:
 
     def run_command(self, context, name, input):
         try:
-            done = _registered_commands[name][0](input)
+            function = _registered_commands[name][0]
+            _enter(context.workspace)
+            takes_call = len(inspect.signature(function).parameters) > 1
+            done = function(Call(context), input) if takes_call else function(input)
             actions = done if isinstance(done, list) else [] if done is None else [done]
             return [_commands.Action_Print(action) if isinstance(action, str) else action for action in actions]
         except Exception as error:
-            raise Err(str(error) or type(error).__name__)
+            raise Err(_error(error).message)
+
+
+class Offers:
+    """The export ``offers``: the tools and commands that are registered now. Assign ``instructions`` for the system prompt."""
+
+    instructions = None
+
+    def list(self):
+        return _offers.Offer(tools=Tools().list_tools(), commands=Commands().list_commands(),
+                             instructions=type(self).instructions)

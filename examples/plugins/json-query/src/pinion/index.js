@@ -83,6 +83,12 @@ const part = (value) => (typeof value === 'string' ? { tag: 'text', val: value }
 const contentOf = (value) => (value === undefined || value === null ? [] : [value].flat().map(part));
 const json = (value) => (value === undefined ? undefined : JSON.stringify(value));
 
+// Nothing runs after a call has returned, so that a promise would never be settled.
+function settled(value) {
+  if (typeof value?.then !== 'function') return value;
+  throw new ToolError('failed', 'the plugin returned a promise: functions of a plugin must not be async');
+}
+
 function outputOf(value) {
   const full = typeof value === 'object' && value !== null && 'content' in value ? value : { content: value };
   const [tag, language] = (full.display ?? 'plain').split(':');
@@ -94,24 +100,49 @@ function outputOf(value) {
   };
 }
 
-function errorOf(error) {
-  // What a host function throws: `{ payload: { tag, val } }` or the payload itself.
-  const payload = error?.payload ?? error;
-  const kinds = { denied: 'denied', 'not-found': 'not-found', cancelled: 'cancelled', 'invalid-pattern': 'invalid-input' };
-  const kind = error instanceof ToolError ? error.kind : kinds[payload?.tag] ?? 'failed';
-  const isHosts = error?.payload !== undefined;
-  const message = !isHosts && error instanceof Error && error.message ? error.message : words(payload?.val ?? payload?.tag ?? payload);
-  const stack = !isHosts && kind === 'failed' && error instanceof Error && !(error instanceof ToolError) && error.stack;
-  if (stack) stack.trim().split('\n').forEach((line) => write('warn', line));
+// The kinds of errors, and the cases of the host's errors that have one.
+const kinds = ['invalid-input', 'not-found', 'denied', 'cancelled', 'failed'];
+const kindOf = {
+  headless: 'denied', dismissed: 'denied', 'budget-exceeded': 'denied', invalid: 'invalid-input', 'invalid-pattern': 'invalid-input',
+};
+// What cases without a text mean.
+const meanings = {
+  headless: 'no user is present to be asked', dismissed: 'the user closed the dialog without an answer',
+  changed: 'it has changed in the meantime', 'timed-out': 'it timed out',
+};
+
+const toolError = ({ kind = 'failed', message, retryable, content, details }) => ({
+  kind: kinds.includes(kind) ? kind : 'failed',
+  message: String(message),
+  retryable: retryable === true,
+  content: contentOf(content),
+  details: json(details),
+  display: { tag: 'plain' },
+  extra: undefined,
+});
+
+// The error of a host function: a record, such as the error of another tool, or a case of a variant.
+function hostError({ tag, val, kind, message, retryable, ...rest }) {
+  if (tag === undefined) return { kind, message: message ?? words(rest), retryable };
+  if (val?.tag !== undefined) return hostError(val);
+  const count = ['number', 'bigint'].includes(typeof val) ? `: ${val}` : '';
+  const said = typeof val === 'string' ? val : val?.message;
   return {
-    kind,
-    message,
-    retryable: error?.retryable === true,
-    content: contentOf(error?.content),
-    details: json(error?.details),
-    display: { tag: 'plain' },
-    extra: undefined,
+    kind: kindOf[tag] ?? tag,
+    message: said ?? (meanings[tag] ?? tag.replaceAll('-', ' ')) + count,
+    retryable: tag === 'changed' || val?.requestSent === false,
   };
+}
+
+function errorOf(error) {
+  if (error instanceof ToolError) return toolError(error);
+  // A host function throws `{ payload }`, or the payload itself.
+  const payload = error?.payload ?? error;
+  if (payload instanceof Error) {
+    (payload.stack ?? '').trim().split('\n').filter(Boolean).forEach((line) => write('warn', line));
+    return toolError({ message: payload.message || payload.name });
+  }
+  return toolError(typeof payload === 'object' && payload !== null ? hostError(payload) : { message: words(payload) });
 }
 
 // `{ submit: '…' }`, `{ fork: true }`, or a string to print.
@@ -122,45 +153,57 @@ function actionOf(action) {
   return val === true ? { tag } : { tag, val };
 }
 
-/** Makes the exports of a plugin: `export const { tools, commands } = plugin({ tools, commands })`. */
-export function plugin({ tools = {}, commands = {} }) {
+/**
+ * Makes the exports of a plugin: `export const { tools, commands } = plugin({ tools, commands })`. `offers` lists the same
+ * again after the definitions have changed.
+ */
+export function plugin({ tools = {}, commands = {}, instructions }) {
   for (const [name, definition] of Object.entries(tools)) checked(name, definition);
+  const listTools = () => Object.entries(tools).map(([name, tool]) => ({
+    name,
+    label: tool.label ?? name.replace(/[_-]/g, ' '),
+    description: tool.description,
+    inputSchema: JSON.stringify(tool.input?.type ? tool.input : object(tool.input ?? {})),
+    guidelines: tool.guidelines ?? [],
+    effects: effects(tool.effects),
+    execution: tool.sequential ? 'sequential' : 'parallel',
+    extra: undefined,
+  }));
+  const listCommands = () => Object.entries(commands).map(([name, command]) => ({
+    name,
+    description: command.description,
+    argumentHint: command.hint,
+    extra: undefined,
+  }));
   return {
     tools: {
-      listTools: () => Object.entries(tools).map(([name, tool]) => ({
-        name,
-        label: tool.label ?? name.replace(/[_-]/g, ' '),
-        description: tool.description,
-        inputSchema: JSON.stringify(tool.input?.type ? tool.input : object(tool.input ?? {})),
-        guidelines: tool.guidelines ?? [],
-        effects: effects(tool.effects),
-        execution: tool.sequential ? 'sequential' : 'parallel',
-        extra: undefined,
-      })),
+      listTools,
       callTool(context, name, input) {
         try {
-          return outputOf(tools[name].run(JSON.parse(input), callOf(context)));
+          return outputOf(settled(tools[name].run(JSON.parse(input), callOf(context))));
         } catch (error) {
           throw errorOf(error);
         }
       },
     },
     commands: {
-      listCommands: () => Object.entries(commands).map(([name, command]) => ({
-        name,
-        description: command.description,
-        argumentHint: command.hint,
-        extra: undefined,
-      })),
+      listCommands,
       completeArgument: (name, typed) => (commands[name].complete?.(typed) ?? []).map((item) => (
         typeof item === 'string' ? { value: item, description: undefined } : item)),
       runCommand(context, name, input) {
         try {
-          return [commands[name].run(input, callOf(context))].flat().filter((action) => action !== undefined).map(actionOf);
+          return [settled(commands[name].run(input, callOf(context)))].flat().filter((action) => action !== undefined).map(actionOf);
         } catch (error) {
           throw errorOf(error).message;
         }
       },
+    },
+    offers: {
+      list: () => ({
+        tools: listTools(),
+        commands: listCommands(),
+        instructions: typeof instructions === 'function' ? instructions() : instructions,
+      }),
     },
   };
 }
