@@ -1,5 +1,17 @@
 // The types of the contract, which `jco guest-types` generated from `wit/`; `plugins/build.sh` regenerates them.
-// Each module needs the same import in `wit/world.wit`.
+// Each module needs the same import or export in `wit/world.wit`.
+declare module 'pinion:plugin/after-tool-call@0.1.0' {
+  /**
+   * Called with the outcome of a call, and of calls that failed. Returns the outcome that replaces it; none to leave it as
+   * it is. A failed call cannot become a successful one. A hook that fails changes nothing and is reported to the user.
+   */
+  export function revise(context: CallContext, call: ToolCall, outcome: Result<ToolOutput, ToolError>): Result<ToolOutput, ToolError> | undefined;
+  export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
+  export type ToolCall = import('pinion:plugin/types@0.1.0').ToolCall;
+  export type ToolOutput = import('pinion:plugin/types@0.1.0').ToolOutput;
+  export type ToolError = import('pinion:plugin/types@0.1.0').ToolError;
+  export type Result<T, E> = { tag: 'ok', val: T } | { tag: 'err', val: E };
+}
 declare module 'pinion:plugin/agents@0.1.0' {
   /**
    * Returns the sub-agents that the user has configured. Empty without the grant. Answers while the plugin is loaded, too,
@@ -123,6 +135,94 @@ declare module 'pinion:plugin/agents@0.1.0' {
    */
   export interface AgentErrorCancelled {
     tag: 'cancelled',
+  }
+}
+declare module 'pinion:plugin/before-compaction@0.1.0' {
+  /**
+   * Returns further instructions for the summary, at most 4 KiB, such as what must not be lost. A hook that fails is
+   * reported to the user.
+   */
+  export function instructions(context: CallContext, compaction: Compaction): string | undefined;
+  export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
+  export interface Compaction {
+    /**
+     * Messages that the summary replaces.
+     */
+    messages: number,
+    /**
+     * Estimated tokens before the compaction.
+     */
+    tokens: number,
+    /**
+     * Instructions for the summary that the user gave.
+     */
+    instructions?: string,
+  }
+}
+declare module 'pinion:plugin/before-prompt@0.1.0' {
+  /**
+   * Called before a prompt is sent. A hook that fails, or does not answer in time, rejects the prompt.
+   */
+  export function check(context: CallContext, prompt: string): PromptVerdict;
+  export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
+  export type PromptVerdict = PromptVerdictProceed | PromptVerdictWarn | PromptVerdictReject | PromptVerdictAddContext;
+  export interface PromptVerdictProceed {
+    tag: 'proceed',
+  }
+  /**
+   * The user sees the text, and the prompt is sent.
+   */
+  export interface PromptVerdictWarn {
+    tag: 'warn',
+    val: string,
+  }
+  /**
+   * The prompt is not sent; the user sees the text.
+   */
+  export interface PromptVerdictReject {
+    tag: 'reject',
+    val: string,
+  }
+  /**
+   * The text, at most 16 KiB, is sent with the prompt, marked as that of the plugin.
+   */
+  export interface PromptVerdictAddContext {
+    tag: 'add-context',
+    val: string,
+  }
+}
+declare module 'pinion:plugin/before-tool-call@0.1.0' {
+  /**
+   * Called before a tool call is approved. A hook that fails, or does not answer in time, denies the call.
+   */
+  export function check(context: CallContext, call: ToolCall): Verdict;
+  export type Json = import('pinion:plugin/types@0.1.0').Json;
+  export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
+  export type ToolCall = import('pinion:plugin/types@0.1.0').ToolCall;
+  export type Verdict = VerdictProceed | VerdictDeny | VerdictAsk | VerdictRewrite;
+  export interface VerdictProceed {
+    tag: 'proceed',
+  }
+  /**
+   * The call does not run; the text goes to the model.
+   */
+  export interface VerdictDeny {
+    tag: 'deny',
+    val: string,
+  }
+  /**
+   * The user decides, even when the call needs no approval otherwise; the text says why.
+   */
+  export interface VerdictAsk {
+    tag: 'ask',
+    val: string,
+  }
+  /**
+   * The call runs with this input, which is validated again before anything else sees it.
+   */
+  export interface VerdictRewrite {
+    tag: 'rewrite',
+    val: Json,
   }
 }
 declare module 'pinion:plugin/cancellation@0.1.0' {
@@ -293,6 +393,108 @@ declare module 'pinion:plugin/child-process@0.1.0' {
     kill(): void;
   }
 }
+declare module 'pinion:plugin/commands@0.1.0' {
+  /**
+   * Called once per load, like `tools.list-tools`.
+   */
+  export function listCommands(): Array<CommandDefinition>;
+  /**
+   * Called while the user types; must return within 100 ms. `typed` is the text after the command's name. The call may
+   * read granted files, and ask MCP servers that are connected by `mcp.complete`, and do nothing else. At most 1,000
+   * completions.
+   */
+  export function completeArgument(name: string, typed: string): Array<Completion>;
+  /**
+   * Called when the user enters the command, with all capabilities that the plugin was granted except `agents`. The host
+   * performs the actions, at most 100, in order. `input` is the text after the command's name. An error is shown to the
+   * user.
+   */
+  export function runCommand(context: CallContext, name: string, input: string): Array<Action>;
+  export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
+  export type CommandDefinition = import('pinion:plugin/types@0.1.0').CommandDefinition;
+  export interface Completion {
+    /**
+     * Replaces the argument that has been typed.
+     */
+    value: string,
+    description?: string,
+  }
+  /**
+   * An action that has no case of its own.
+   */
+  export interface OtherAction {
+    name: string,
+    argument?: string,
+  }
+  /**
+   * An action that the host performs for a command. The host may refuse one, and reports that to the user.
+   */
+  export type Action = ActionPrint | ActionSubmit | ActionInsert | ActionSetModel | ActionCompact | ActionNewSession | ActionResume | ActionFork | ActionReloadPlugins | ActionQuit | ActionOther;
+  /**
+   * Show Markdown. The model does not see it.
+   */
+  export interface ActionPrint {
+    tag: 'print',
+    val: string,
+  }
+  /**
+   * Send a message to the model as the user's.
+   */
+  export interface ActionSubmit {
+    tag: 'submit',
+    val: string,
+  }
+  /**
+   * Insert text into the input line.
+   */
+  export interface ActionInsert {
+    tag: 'insert',
+    val: string,
+  }
+  /**
+   * Switch the model: NAME or PROVIDER/NAME, as with `--model`.
+   */
+  export interface ActionSetModel {
+    tag: 'set-model',
+    val: string,
+  }
+  /**
+   * Replace the conversation with a summary; the text adds instructions for the summary.
+   */
+  export interface ActionCompact {
+    tag: 'compact',
+    val: string | undefined,
+  }
+  export interface ActionNewSession {
+    tag: 'new-session',
+  }
+  /**
+   * Resume the session with this id, or list the sessions.
+   */
+  export interface ActionResume {
+    tag: 'resume',
+    val: string | undefined,
+  }
+  /**
+   * Continue in a copy of the session.
+   */
+  export interface ActionFork {
+    tag: 'fork',
+  }
+  export interface ActionReloadPlugins {
+    tag: 'reload-plugins',
+  }
+  export interface ActionQuit {
+    tag: 'quit',
+  }
+  /**
+   * An action of a later version of the host. A host that does not know it reports that to the user.
+   */
+  export interface ActionOther {
+    tag: 'other',
+    val: OtherAction,
+  }
+}
 declare module 'pinion:plugin/http@0.1.0' {
   /**
    * Sends a request and waits for the whole answer. Every status is a success.
@@ -410,6 +612,20 @@ declare module 'pinion:plugin/invoke@0.1.0' {
     description: string,
     inputSchema: Json,
   }
+}
+declare module 'pinion:plugin/lifecycle@0.1.0' {
+  /**
+   * Called on every instance before any other function, without authority: no files, no programs, no sub-agents. `config`
+   * is the plugin's section of the config as a JSON object (`{}` when there is none). An error fails the call that the
+   * instance was created for.
+   */
+  export function init(config: Json): void;
+  /**
+   * Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
+   * or its previous generation stays loaded.
+   */
+  export function selfTest(): void;
+  export type Json = import('pinion:plugin/types@0.1.0').Json;
 }
 declare module 'pinion:plugin/log@0.1.0' {
   /**
@@ -739,6 +955,42 @@ declare module 'pinion:plugin/offers-host@0.1.0' {
    */
   export function changed(): void;
 }
+declare module 'pinion:plugin/offers@0.1.0' {
+  /**
+   * Called with the plugin's grants and within 10 s: once after the plugin is loaded, after `offers-host.changed`, and, if the
+   * plugin has the grant `mcp`, when the list of servers has changed. A plugin of lifetime `session` is asked on its running
+   * instance, any other on a fresh one.
+   *
+   * The host validates the list like those of a load and replaces the previous one as a whole; an invalid one, or an error,
+   * leaves it in place and is reported to the user. The model sees the new list with its next request. A tool or command
+   * whose name is taken is dropped from the list. A call of a tool that is gone is an error for the model. All texts and
+   * schemas together have at most 1 MiB.
+   *
+   * A name that `tools.list-tools` has too keeps at most the effects that it declared there when the user granted the
+   * plugin its capabilities; any other tool has at most the effects that the tools of `tools.list-tools` declared together.
+   * Commands that `commands.list-commands` does not have run with the plugin's grants if it listed any command.
+   *
+   * After a list, the host pauses for four times its computing time. It asks again when a new instance took the place of
+   * one that broke down, and shows the last list until a new instance has answered.
+   */
+  export function list(): Offer;
+  export type CommandDefinition = import('pinion:plugin/types@0.1.0').CommandDefinition;
+  export type ToolDefinition = import('pinion:plugin/types@0.1.0').ToolDefinition;
+  export interface Offer {
+    /**
+     * At most 1,024 tools.
+     */
+    tools: Array<ToolDefinition>,
+    /**
+     * At most 1,024 commands.
+     */
+    commands: Array<CommandDefinition>,
+    /**
+     * Sentences for the system prompt; at most 8 KiB.
+     */
+    instructions?: string,
+  }
+}
 declare module 'pinion:plugin/process@0.1.0' {
   /**
    * Runs a program in its own process group and waits for it, then kills what is left of the group. While the program
@@ -877,6 +1129,15 @@ declare module 'pinion:plugin/secrets@0.1.0' {
    */
   export function has(name: string): boolean;
 }
+declare module 'pinion:plugin/session-events@0.1.0' {
+  /**
+   * Called with one or more events, oldest first, in the form of `--output-format stream-json`: the starts and ends of runs,
+   * turns, messages and tool calls; not their deltas. Events are delivered in batches, and never delay the agent: when the
+   * plugin falls behind by more than 1,000 events, the oldest are dropped, which is logged.
+   */
+  export function onEvents(events: Array<Json>): void;
+  export type Json = import('pinion:plugin/types@0.1.0').Json;
+}
 declare module 'pinion:plugin/session@0.1.0' {
   /**
    * Returns the entries after the one with this id, or from the start; oldest first, at most `limit`, 1 to 1,000, and 4 MiB.
@@ -934,6 +1195,17 @@ declare module 'pinion:plugin/settings@0.1.0' {
    */
   export function current(): Json;
   export type Json = import('pinion:plugin/types@0.1.0').Json;
+}
+declare module 'pinion:plugin/state@0.1.0' {
+  /**
+   * Called without authority when no call is running. At most 1 MiB.
+   */
+  export function saveState(): Uint8Array;
+  /**
+   * Called without authority on the new instance after `init`. `from-version` is the version of the plugin that saved the
+   * state. After an error, the plugin starts without it.
+   */
+  export function restoreState(saved: Uint8Array, fromVersion: string): void;
 }
 declare module 'pinion:plugin/storage@0.1.0' {
   export function get(scope: Scope, key: string): Stored | undefined;
@@ -1007,6 +1279,25 @@ declare module 'pinion:plugin/storage@0.1.0' {
     tag: 'io',
     val: string,
   }
+}
+declare module 'pinion:plugin/tools@0.1.0' {
+  /**
+   * Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
+   * or its previous generation stays loaded. At most 128 tools.
+   */
+  export function listTools(): Array<ToolDefinition>;
+  /**
+   * Called for one tool call, by default on a fresh instance, with input that matches `input-schema`.
+   *
+   * Concurrent calls run on separate instances. When the call is cancelled, `cancellation.cancelled` turns true and imports
+   * that wait return `cancelled`; the host drops the instance after a grace period.
+   */
+  export function callTool(context: CallContext, name: string, input: Json): ToolOutput;
+  export type Json = import('pinion:plugin/types@0.1.0').Json;
+  export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
+  export type ToolDefinition = import('pinion:plugin/types@0.1.0').ToolDefinition;
+  export type ToolOutput = import('pinion:plugin/types@0.1.0').ToolOutput;
+  export type ToolError = import('pinion:plugin/types@0.1.0').ToolError;
 }
 declare module 'pinion:plugin/types@0.1.0' {
   /**

@@ -44,7 +44,7 @@ pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
 async fn one(directory: &Path, build: &Build, words: &[OsString], tool: &str) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let mut command = Command::new(program);
-    command.args(arguments).envs(&build.env).current_dir(directory);
+    command.args(arguments).envs(toolchain::environment(directory)).envs(&build.env).current_dir(directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let failed = |error: std::io::Error| Failure::failed(format!("could not run `{tool}`")).because(error);
     let mut child = command.spawn().map_err(failed)?;

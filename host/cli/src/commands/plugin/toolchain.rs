@@ -5,7 +5,7 @@
 
 use crate::failure::{Failure, Result};
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// A tool that build steps may name.
@@ -60,6 +60,22 @@ const TOOLS: &[Tool] = &[
 
 /// Directories of programs that belong to a project.
 const OWN: &[&str] = &["node_modules/.bin", ".venv/bin", ".venv/Scripts"];
+
+/// Returns the variables that make a project's virtual environment the one in use, as its script `activate` does: tools of
+/// Python take the modules from there, and from the system otherwise. None without a `.venv` in the project or its parents.
+pub(crate) fn environment(project: &Path) -> Vec<(&'static str, OsString)> {
+    environment_in(project, &env::var_os("PATH").unwrap_or_default())
+}
+
+fn environment_in(project: &Path, path: &OsStr) -> Vec<(&'static str, OsString)> {
+    let all = project.ancestors().map(|directory| directory.join(".venv"));
+    let Some(found) = all.into_iter().find(|found| found.join("pyvenv.cfg").is_file()) else { return Vec::new() };
+    let programs = ["bin", "Scripts"].map(|name| found.join(name));
+    let first = programs.into_iter().filter(|directory| directory.is_dir());
+    let path = env::join_paths(first.chain(env::split_paths(path)));
+    // A directory whose name has the separator cannot be in PATH.
+    path.map(|path| ("PATH", path)).into_iter().chain([("VIRTUAL_ENV", found.into())]).collect()
+}
 
 /// Returns the command line that runs a tool in a project.
 ///
@@ -137,6 +153,21 @@ mod tests {
         let own = directory.path().join("a/node_modules/.bin/jco");
         program(&own);
         assert_eq!(find(), [own]);
+    }
+
+    #[test]
+    fn virtual_environment_of_the_project_is_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let (project, path) = (directory.path().join("a/b"), OsString::from("/usr/bin"));
+        fs::create_dir_all(&project).unwrap();
+        assert_eq!(environment_in(&project, &path), []);
+        let own = directory.path().join("a/.venv");
+        program(&own.join("bin/python3"));
+        assert_eq!(environment_in(&project, &path), [], "a directory of that name is none");
+        fs::write(own.join("pyvenv.cfg"), "").unwrap();
+        let path_of = |directory: &Path| OsString::from(format!("{}:/usr/bin", directory.display()));
+        let expected = [("PATH", path_of(&own.join("bin"))), ("VIRTUAL_ENV", own.into())];
+        assert_eq!(environment_in(&project, &path), expected);
     }
 
     #[test]

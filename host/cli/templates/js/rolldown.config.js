@@ -1,0 +1,2 @@
+// Settings of the bundler. Imports from the host stay imports.
+export default { external: /^(pinion|wasi):/ };
