@@ -1,5 +1,4 @@
-//! Embeds the built-in components, the contract with plugins, and what `pinion plugin new` unpacks, and arranges the
-//! executable.
+//! Embeds the built-in components, the contract with plugins, and the files of new projects, and arranges the executable.
 //!
 //! `PINION_DIST` replaces `plugins/dist` as the directory of built components, so that tests can run fresh builds.
 #![allow(
@@ -20,8 +19,7 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..").canonicalize().unwrap();
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     fs::write(out.join("descriptions.rs"), descriptions(&components(&root))).unwrap();
-    fs::write(out.join("sdk.rs"), sdk(&root)).unwrap();
-    fs::write(out.join("contract.rs"), contract(&root) + &templates(&root)).unwrap();
+    fs::write(out.join("contract.rs"), contract(&root) + &templates(&root, &out)).unwrap();
     arrange(&out);
 }
 
@@ -89,22 +87,6 @@ fn descriptions(dist: &Path) -> String {
     constants
 }
 
-/// Generates a list of the SDK's files as Rust source: a standalone manifest, and the sources unchanged.
-fn sdk(root: &Path) -> String {
-    let directory = root.join("plugin-sdk");
-    let mut files = Vec::new();
-    collect(&directory.join("src"), &mut files);
-    files.sort();
-    let manifest = standalone_manifest(root, &directory);
-    let mut list = format!("pub(crate) static SDK: &[(&str, &str)] = &[\n    (\"Cargo.toml\", {manifest:?}),\n");
-    for file in files {
-        let name = file.strip_prefix(&directory).unwrap().to_str().unwrap();
-        writeln!(list, "    ({name:?}, include_str!({:?})),", file.to_str().unwrap()).unwrap();
-    }
-    list.push_str("];\n");
-    list
-}
-
 /// Generates a list of the files of the contract as Rust source.
 fn contract(root: &Path) -> String {
     let files = tree(&root.join("wit"), "").into_iter().filter(|(name, _)| name.ends_with(".wit")).collect();
@@ -117,16 +99,20 @@ const TEMPLATES: &[(&str, &[(&str, &str)])] = &[
     ("go", &[("host/cli/templates/go", ""), ("plugin-sdk/go", "")]),
     ("js", &[("host/cli/templates/js", ""), ("plugin-sdk/js", "src/pinion/")]),
     ("python", &[("host/cli/templates/python", ""), ("plugin-sdk/python/pinion", "src/pinion/")]),
-    ("rust", &[("host/cli/templates/rust", "")]),
+    ("rust", &[("host/cli/templates/rust", ""), ("plugin-sdk/src", "pinion/src/")]),
     ("ts", &[("host/cli/templates/ts", ""), ("plugin-sdk/js", "src/pinion/")]),
     ("zig", &[("host/cli/templates/zig", ""), ("plugin-sdk/c", "pinion/"), ("plugin-sdk/zig", "pinion/")]),
 ];
 
 /// Generates the lists of template files as Rust source.
-fn templates(root: &Path) -> String {
+fn templates(root: &Path, out: &Path) -> String {
+    let manifest = out.join("sdk.toml");
+    fs::write(&manifest, standalone_manifest(root, &root.join("plugin-sdk"))).unwrap();
     let mut source = "pub(crate) static TEMPLATES: &[(&str, &[(&str, &str)])] = &[\n".to_owned();
     for (language, parts) in TEMPLATES {
-        let files = parts.iter().flat_map(|(directory, place)| tree(&root.join(directory), place)).collect();
+        let files = parts.iter().flat_map(|(directory, place)| tree(&root.join(directory), place));
+        let manifest = (*language == "rust").then(|| ("pinion/Cargo.toml".to_owned(), manifest.clone()));
+        let files = files.chain(manifest).collect();
         writeln!(source, "    ({language:?}, &{}),", list(files)).unwrap();
     }
     source.push_str("];\n");
@@ -180,7 +166,5 @@ fn standalone_manifest(root: &Path, directory: &Path) -> String {
             }
         }
     }
-    // A workspace of its own, so that it does not join one around the user's directory.
-    manifest.insert("workspace".into(), toml::Value::Table(toml::Table::new()));
     toml::to_string(&manifest).unwrap()
 }

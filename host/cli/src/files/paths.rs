@@ -150,10 +150,6 @@ impl Paths {
     pub(crate) fn checkpoints(&self) -> PathBuf {
         self.data.join("checkpoints")
     }
-
-    pub(crate) fn sdk(&self) -> PathBuf {
-        self.data.join("sdk")
-    }
 }
 
 /// Returns a directory as people write it: below `~` if it is there.

@@ -5,7 +5,6 @@ pub(crate) mod contract;
 pub(crate) mod grants;
 pub(crate) mod policy;
 pub(crate) mod runtime;
-pub(crate) mod sdk;
 pub(crate) mod secrets;
 mod skills;
 pub(crate) mod sources;

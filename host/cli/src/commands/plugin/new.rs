@@ -5,7 +5,6 @@ use crate::commands::plugin::{project, template, wit};
 use crate::failure::{Failure, Result};
 use crate::output::{json, print, text, written};
 use crate::plugins::contract::WORLD;
-use crate::plugins::sdk;
 use serde_json::json;
 use std::fs;
 use std::io;
@@ -32,19 +31,13 @@ pub(crate) fn run(base: &Base, name: &str, language: Language, as_json: bool) ->
     let directory = base.workspace.join(name);
     let failed =
         |error: io::Error| Failure::failed(format!("could not create `{}`", directory.display())).because(error);
-    let sdk = match language {
-        Language::Rust => Some(sdk::unpack(&base.paths.sdk()).map_err(|error| {
-            Failure::failed(format!("could not unpack the SDK into `{}`", base.paths.sdk().display())).because(error)
-        })?),
-        _ => None,
-    };
     match fs::create_dir(&directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(Failure::usage(format!("`{}` already exists", directory.display())));
         }
         made => made.map_err(failed)?,
     }
-    let values = template::Values::of(name, &tool_name(name), is_word_count(name), sdk.as_deref());
+    let values = template::Values::of(name, &tool_name(name), is_word_count(name));
     template::write(&directory, language, &values).map_err(failed)?;
     let (component, some_file) = match language {
         Language::Rust => (format!("target/pinion/{name}.wasm"), "Cargo.toml"),

@@ -1,7 +1,7 @@
 //! The files of a new project in each language.
 //!
 //! `host/cli/templates` has what the author edits; the helper between that and the contract comes from `plugin-sdk`. Both
-//! are copied into the project, so that it builds without a package registry.
+//! are copied into the project, so that it builds wherever it goes, and needs nothing of ours from a package registry.
 
 use crate::commands::plugin::new::Language;
 use crate::commands::plugin::project;
@@ -19,16 +19,15 @@ const README: &str = include_str!("../../../templates/README.md");
 pub(crate) struct Values(Vec<(&'static str, String)>);
 
 impl Values {
-    /// Returns the values for a plugin and its tool. `sdk` is the directory of the SDK for Rust. A plugin that is not named
-    /// for counting words says that its tool is an example.
-    pub(crate) fn of(name: &str, tool: &str, is_word_count: bool, sdk: Option<&Path>) -> Self {
+    /// Returns the values for a plugin and its tool. A plugin that is not named for counting words says that its tool is an
+    /// example.
+    pub(crate) fn of(name: &str, tool: &str, is_word_count: bool) -> Self {
         let (description, example, title) = match is_word_count {
             true => ("Counts the words of files", "C", "Counts the words of files."),
             false => {
                 ("A plugin for Pinion", "Example: c", "Replace the example tool, which counts the words of files.")
             }
         };
-        let sdk = sdk.unwrap_or(Path::new("")).to_string_lossy().into_owned();
         // Names of npm packages are in lower case.
         let package = name.to_lowercase();
         Self(vec![
@@ -38,7 +37,6 @@ impl Values {
             ("description", description.to_owned()),
             ("example", example.to_owned()),
             ("title", title.to_owned()),
-            ("sdk", toml::Value::String(sdk).to_string()),
         ])
     }
 
@@ -90,6 +88,8 @@ fn lifetime(language: Language) -> &'static str {
         Language::Python => {
             "# One instance for all calls, because resetting the interpreter takes longer than a short call.\nlifetime = \"session\""
         }
+        // An idle instance of an interpreter, without state, is as good as a fresh one and faster.
+        Language::Js | Language::Ts => "lifetime = \"reused\"",
         _ => "lifetime = \"call\"",
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn values(name: &str) -> Values {
-        Values::of(name, &name.replace('-', "_"), name == "word-count", Some(Path::new("/the \"sdk\" \\")))
+        Values::of(name, &name.replace('-', "_"), name == "word-count")
     }
 
     fn written(language: Language, name: &str) -> tempfile::TempDir {
@@ -179,11 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn manifest_is_valid_toml_for_any_directory_of_the_sdk() {
+    fn project_in_rust_contains_the_sdk() {
         let directory = written(Language::Rust, "a");
-        let manifest = fs::read_to_string(directory.path().join("Cargo.toml")).unwrap();
-        let table: toml::Table = toml::from_str(&manifest).unwrap();
-        assert_eq!(table["dependencies"]["pinion-plugin-sdk"]["path"].as_str(), Some("/the \"sdk\" \\"));
+        let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
+        let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+        assert_eq!(manifest["dependencies"]["pinion-plugin-sdk"]["path"].as_str(), Some("pinion"));
+        // It is a member of the project's workspace, and inherits nothing from ours.
+        let sdk: toml::Table = toml::from_str(&read("pinion/Cargo.toml")).unwrap();
+        assert!(!sdk.contains_key("workspace") && !read("pinion/Cargo.toml").contains("workspace = true"), "{sdk}");
+        assert!(sdk["dependencies"].get("wit-bindgen").is_some(), "{sdk}");
+        assert!(directory.path().join("pinion/src/bindings/tools.rs").is_file());
     }
 
     #[test]
