@@ -336,6 +336,9 @@ impl FaultKind {
 /// Joins the innermost cause, the end of the plugin's stderr, and the functions in which it was.
 fn describe(error: &wasmtime::Error, stderr: &str) -> String {
     let mut described = error.root_cause().to_string();
+    // Guests have no environment; the functions follow anyway.
+    let is_advice = |line: &&str| line.starts_with("note: run with `RUST_BACKTRACE=1`");
+    let stderr = stderr.lines().filter(|line| !is_advice(line)).collect::<Vec<_>>().join("\n");
     let stderr = stderr.trim();
     if !stderr.is_empty() {
         described.push_str("; it said:\n");

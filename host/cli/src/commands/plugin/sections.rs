@@ -1,0 +1,87 @@
+//! Custom sections of components and core modules.
+
+use std::borrow::Cow;
+use wasm_encoder::{ComponentSection as _, CustomSection, Encode as _};
+use wasmparser::{Parser, Payload};
+
+/// Returns the component with one section of this name, at its end.
+pub(crate) fn replaced(bytes: &[u8], name: &str, data: &[u8]) -> Result<Vec<u8>, String> {
+    let mut replaced = without(bytes, |section| section == name)?;
+    append(&mut replaced, name, data);
+    Ok(replaced)
+}
+
+/// Adds a section at the end.
+pub(crate) fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let section = CustomSection { name: Cow::Borrowed(name), data: Cow::Borrowed(data) };
+    bytes.push(section.id());
+    section.encode(bytes);
+}
+
+/// Returns a component or core module without those of its own custom sections that match a predicate. Sections inside the
+/// modules of a component stay.
+pub(crate) fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> Result<Vec<u8>, String> {
+    let mut kept = Vec::with_capacity(bytes.len());
+    let mut parser = Parser::new(0);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (consumed, payload) = match parser.parse(rest, true).map_err(|error| error.to_string())? {
+            wasmparser::Chunk::Parsed { consumed, payload } => (consumed, payload),
+            wasmparser::Chunk::NeedMoreData(_) => return Err("unexpected end of file".to_owned()),
+        };
+        // The parser would descend into a module, which is copied as a whole.
+        let nested = match &payload {
+            Payload::ModuleSection { unchecked_range, .. } | Payload::ComponentSection { unchecked_range, .. } => {
+                unchecked_range.len()
+            }
+            _ => 0,
+        };
+        let length = consumed + nested;
+        let section = rest.get(..length).ok_or("unexpected end of file")?;
+        let is_gone = matches!(&payload, Payload::CustomSection(custom) if goes(custom.name()));
+        if !is_gone {
+            kept.extend_from_slice(section);
+        }
+        rest = &rest[length..];
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn component() -> Vec<u8> {
+        let mut component = wasm_encoder::Component::new();
+        component.section(&CustomSection { name: "junk".into(), data: (&[1, 2, 3]).into() });
+        component.section(&wasm_encoder::ModuleSection(&wasm_encoder::Module::new()));
+        component.finish()
+    }
+
+    fn names(bytes: &[u8]) -> Vec<String> {
+        let payloads = Parser::new(0).parse_all(bytes).map(Result::unwrap);
+        let customs = payloads.filter_map(|payload| match payload {
+            Payload::CustomSection(custom) => Some(custom.name().to_owned()),
+            _ => None,
+        });
+        customs.collect()
+    }
+
+    #[test]
+    fn replacing_twice_keeps_one_section() {
+        let once = replaced(&component(), "name", b"{}").unwrap();
+        let twice = replaced(&once, "name", b"{ }").unwrap();
+        assert_eq!(names(&twice), ["junk", "name"]);
+        assert!(twice.windows(3).any(|window| window == b"{ }"));
+    }
+
+    #[test]
+    fn truncated_component_is_an_error() {
+        let bytes = component();
+        for length in 9..bytes.len() {
+            // No panic: a cut between two sections leaves a valid, shorter component.
+            let _ = without(&bytes[..length], |_| false);
+        }
+        assert!(without(&bytes[..bytes.len() - 1], |_| false).is_err());
+    }
+}
