@@ -122,7 +122,7 @@ pub enum ManifestError {
     #[error("invalid WebAssembly component: {0}")]
     NotAComponent(String),
     /// A core module.
-    #[error("a core module, not a component\nhint: build for `wasm32-wasip2`, or run `wasm-tools component new`")]
+    #[error("a core module, not a component\nhint: make it a plugin with: pinion plugin pack FILE --name NAME")]
     CoreModule,
     /// No manifest section.
     #[error("no `pinion:manifest` section\nhint: use the SDK's `export!` macro, or run `pinion plugin pack`")]

@@ -80,6 +80,29 @@ macro_rules! tables {
                 Vec::from([$($(#[$cfg])? $name::$Capability::NAME,)+])
             }
 
+            /// Parses the words with which a packed plugin asks. They are those of grants, and the name of a capability alone
+            /// where a grant names more, such as the servers of `http`: it asks for whatever the user grants.
+            ///
+            /// # Errors
+            /// A word names no capability.
+            pub fn parse(words: &[String], workspace: &Path) -> Result<Self, UnknownCapability> {
+                let (mut table, mut open) = (GrantTable::default(), Vec::new());
+                for word in words {
+                    match table.add(std::slice::from_ref(word), workspace) {
+                        Err(_) if Self::names().contains(&word.as_str()) => open.push(word.as_str()),
+                        added => added?,
+                    }
+                }
+                let mut asks = table.asks();
+                $(
+                    $(#[$cfg])?
+                    if open.contains(&$name::$Capability::NAME) {
+                        asks.$name = $name::$Capability::MOST;
+                    }
+                )+
+                Ok(asks)
+            }
+
             /// The asks as words of the command line.
             pub fn words(&self) -> Vec<String> {
                 let mut words = Vec::new();

@@ -110,8 +110,8 @@ async fn component(directory: &Path) -> Result<(Vec<u8>, &'static str)> {
     };
     if let Some(project) = Project::read(directory)? {
         steps::run(directory, &project.build).await?;
-        let component =
-            link::component(read(&directory.join(&project.build.output))?, &directory.join(&project.build.wit))?;
+        let (output, wit) = (directory.join(&project.build.output), directory.join(&project.build.wit));
+        let component = link::component(read(&output)?, &wit, project.build.world.as_deref())?;
         let packed = binary::packed(&component, &project.into()).map_err(Failure::failed)?;
         return Ok((packed, "build"));
     }

@@ -2,13 +2,20 @@
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
-use pinion_plugin_runtime::{GrantTable, capability_forms};
+use pinion_plugin_runtime::{Asks, GrantTable, UnknownCapability, capability_forms};
 
 /// Parses capabilities. Relative directories begin at the workspace.
 pub(crate) fn parse(base: &Base, words: &[String]) -> Result<GrantTable> {
     let mut table = GrantTable::default();
-    table.add(words, &base.workspace).map_err(|error| {
-        Failure::usage(error.to_string()).hint(format!("the capabilities are {}", capability_forms().join(", ")))
-    })?;
+    table.add(words, &base.workspace).map_err(unknown)?;
     Ok(table)
+}
+
+/// Parses the capabilities that a plugin asks for.
+pub(crate) fn asks(base: &Base, words: &[String]) -> Result<Asks> {
+    Asks::parse(words, &base.workspace).map_err(unknown)
+}
+
+fn unknown(error: UnknownCapability) -> Failure {
+    Failure::usage(error).hint(format!("the capabilities are {}", capability_forms().join(", ")))
 }

@@ -43,6 +43,8 @@ pub(crate) struct Build {
     /// Directory with the WIT of a core module, relative to the project.
     #[serde(default = "default_wit")]
     pub(crate) wit: PathBuf,
+    /// Name of the world of a core module; none if its WIT has only one.
+    pub(crate) world: Option<String>,
 }
 
 fn default_wit() -> PathBuf {

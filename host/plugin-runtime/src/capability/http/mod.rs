@@ -214,6 +214,17 @@ mod tests {
     }
 
     #[test]
+    fn name_alone_asks_for_the_servers_of_the_user() {
+        let asks = |words: &[&str]| {
+            Asks::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), Path::new("/w"))
+        };
+        assert_eq!(asks(&["http", "files=read"]).unwrap().http, HttpAsk::Any);
+        assert_eq!(asks(&["http=https://a.example", "http"]).unwrap().words(), ["http=URL"]);
+        assert_eq!(asks(&["http=https://a.example"]).unwrap().words(), ["http=https://a.example"]);
+        assert!(asks(&["http="]).is_err() && asks(&["https"]).is_err());
+    }
+
+    #[test]
     fn grant_is_limited_to_the_ask() {
         let asks = |json: &str| serde_json::from_str::<Asks>(json).unwrap();
         let mut granted = Policy::new(table("http = [\"https://a.example\", \"https://b.example\"]").http);
