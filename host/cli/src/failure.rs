@@ -104,6 +104,11 @@ impl Failure {
         self.hint.as_deref()
     }
 
+    /// Returns the failure for programs that read JSON.
+    pub(crate) fn as_json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": self.message(), "hint": self.hint })
+    }
+
     /// Takes over the message and the causes of an error.
     fn of(status: Status, error: &dyn Error) -> Self {
         Self::new(status, with_causes(error))

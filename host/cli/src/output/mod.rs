@@ -20,7 +20,7 @@ pub(crate) use self::prose::{Prose, page, rows};
 pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, print, report_panics,
-    result, say, stdout_failure, usage, written,
+    result, result_if_none, say, stdout_failure, usage, written,
 };
 pub(crate) use self::terminal::size;
 pub(crate) use self::text::{

@@ -185,10 +185,10 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     write(out, b"\n")
 }
 
-/// True once stdout has the result of a run.
+/// True once stdout has the result of a run or command.
 static HAS_RESULT: AtomicBool = AtomicBool::new(false);
 
-/// Writes the result of a run, the last line of JSON output.
+/// Writes the result of a run or command, the last line of JSON output.
 pub(crate) fn result(fields: &impl Serialize) -> io::Result<()> {
     HAS_RESULT.store(true, Ordering::Release);
     json(fields)
@@ -196,7 +196,7 @@ pub(crate) fn result(fields: &impl Serialize) -> io::Result<()> {
 
 /// Writes the result of a command that failed before it had another one. Ignores that stdout may be closed or full,
 /// because the failure is on stderr as well.
-pub(super) fn result_if_none(fields: &impl Serialize) {
+pub(crate) fn result_if_none(fields: &impl Serialize) {
     if !HAS_RESULT.load(Ordering::Acquire) {
         let _ = result(fields);
     }

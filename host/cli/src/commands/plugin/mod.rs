@@ -10,6 +10,7 @@ mod grant;
 mod link;
 mod new;
 mod project;
+mod sections;
 pub(super) mod show;
 mod steps;
 mod storage;
@@ -19,8 +20,10 @@ mod toolchain;
 mod watch;
 mod wit;
 
+use crate::base::Base;
 use crate::failure::Result;
 use crate::invocation::Invocation;
+use crate::output::result_if_none;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -115,7 +118,7 @@ enum PluginCommand {
         /// Description of the plugin in one line
         #[arg(long, default_value = "")]
         description: String,
-        #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("Capability that the plugin asks for"))]
+        #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("Capability that the plugin asks for; `http` alone asks for servers of the user's choice"))]
         asks: Vec<String>,
         /// Limit to raise, such as memory-bytes=67108864
         #[arg(long = "limit", value_name = "NAME=VALUE")]
@@ -126,6 +129,9 @@ enum PluginCommand {
         /// Directory with the WIT of a core module
         #[arg(long, value_name = "DIR", default_value = "wit")]
         wit: PathBuf,
+        /// World of a core module, if its WIT has several
+        #[arg(long, value_name = "NAME")]
+        world: Option<String>,
         /// Write the result to this file [default: FILE itself]
         #[arg(short, long, value_name = "OUT")]
         out: Option<PathBuf>,
@@ -246,13 +252,42 @@ fn capabilities(about: &str) -> String {
 
 impl Plugin {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
-        let base = &invocation.base()?;
-        match self.command {
-            PluginCommand::New { name, lang, json } => new::run(base, &name, lang, json),
-            PluginCommand::Wit { reference: true, .. } => wit::print_reference(),
-            PluginCommand::Wit { package: Some(file), json, .. } => wit::write_package(base, &file, json),
-            PluginCommand::Wit { directory, json, .. } => wit::run(base, directory.as_deref(), json),
-            PluginCommand::Build { directory, out, install, json } => {
+        let is_json = self.command.is_json();
+        let done = match invocation.base() {
+            Ok(base) => self.command.run(&base).await,
+            Err(failure) => Err(failure),
+        };
+        if let (true, Err(failure)) = (is_json, &done) {
+            result_if_none(&failure.as_json());
+        }
+        done
+    }
+}
+
+impl PluginCommand {
+    /// Returns whether the result is JSON.
+    fn is_json(&self) -> bool {
+        match self {
+            Self::New { json, .. }
+            | Self::Wit { json, .. }
+            | Self::Build { json, .. }
+            | Self::Watch { json, .. }
+            | Self::Test { json, .. }
+            | Self::Pack { json, .. }
+            | Self::Check { json, .. }
+            | Self::Call { json, .. }
+            | Self::Bench { json, .. } => *json,
+            Self::List | Self::Info { .. } | Self::Grant { .. } | Self::Revoke { .. } | Self::Storage { .. } => false,
+        }
+    }
+
+    async fn run(self, base: &Base) -> Result<()> {
+        match self {
+            Self::New { name, lang, json } => new::run(base, &name, lang, json),
+            Self::Wit { reference: true, .. } => wit::print_reference(),
+            Self::Wit { package: Some(file), json, .. } => wit::write_package(base, &file, json),
+            Self::Wit { directory, json, .. } => wit::run(base, directory.as_deref(), json),
+            Self::Build { directory, out, install, json } => {
                 let destination = match out {
                     _ if install => build::Destination::Installed,
                     Some(out) => build::Destination::File(out),
@@ -260,9 +295,9 @@ impl Plugin {
                 };
                 build::run(base, &directory, destination, json).await
             }
-            PluginCommand::Watch { directory, json } => watch::run(base, &directory, json).await,
-            PluginCommand::Test { directory, only, json } => test::run(base, &directory, only.as_deref(), json).await,
-            PluginCommand::Pack {
+            Self::Watch { directory, json } => watch::run(base, &directory, json).await,
+            Self::Test { directory, only, json } => test::run(base, &directory, only.as_deref(), json).await,
+            Self::Pack {
                 file,
                 name,
                 plugin_version,
@@ -271,6 +306,7 @@ impl Plugin {
                 limits,
                 lifetime,
                 wit,
+                world,
                 out,
                 install,
                 json,
@@ -279,22 +315,22 @@ impl Plugin {
                     name,
                     version: plugin_version,
                     description,
-                    asks: grant::parse(base, &asks)?.asks(),
+                    asks: grant::asks(base, &asks)?,
                     limits: binary::limits(&limits)?,
                     lifetime: lifetime.into(),
                 };
-                binary::pack(base, binary::Pack { file, out, install, wit }, about, json).await
+                binary::pack(base, binary::Pack { file, out, install, wit, world }, about, json).await
             }
-            PluginCommand::Check { file, json } => show::check(base, &base.workspace.join(file), json).await,
-            PluginCommand::List => show::list(base).await,
-            PluginCommand::Info { plugin } => show::info(base, &plugin).await,
-            PluginCommand::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
-            PluginCommand::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
-            PluginCommand::Storage { plugin, clear, yes } => storage::run(base, plugin.as_deref(), clear, yes),
-            PluginCommand::Call { plugin, tool, arguments, grants, json } => {
+            Self::Check { file, json } => show::check(base, &base.workspace.join(file), json).await,
+            Self::List => show::list(base).await,
+            Self::Info { plugin } => show::info(base, &plugin).await,
+            Self::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
+            Self::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
+            Self::Storage { plugin, clear, yes } => storage::run(base, plugin.as_deref(), clear, yes),
+            Self::Call { plugin, tool, arguments, grants, json } => {
                 call::run(base, &plugin, &tool, &arguments, &grants, json).await
             }
-            PluginCommand::Bench { plugin, tool, arguments, grants, calls, json } => {
+            Self::Bench { plugin, tool, arguments, grants, calls, json } => {
                 let calls = usize::try_from(calls).unwrap_or(usize::MAX);
                 let bench =
                     bench::Bench { plugin: &plugin, tool: &tool, arguments: &arguments, grants: &grants, calls };

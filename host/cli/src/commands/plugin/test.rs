@@ -6,7 +6,7 @@ use crate::base::Base;
 use crate::commands::plugin::build::{self, Destination};
 use crate::commands::plugin::call;
 use crate::failure::{Failure, Result, Status};
-use crate::output::{Text, json, note, print, text, written};
+use crate::output::{Text, note, print, result, text, written};
 use crate::plugins::policy::Binding;
 use pinion_agent::Content;
 use pinion_agent::ToolExecutor as _;
@@ -94,7 +94,7 @@ pub(crate) async fn run(base: &Base, directory: &Path, only: Option<&str>, as_js
         results.push(json!({ "name": case.name, "ok": problem.is_none(), "problem": problem, "time_us": time_us }));
     }
     match as_json {
-        true => written(json(&json!({ "passed": passed, "failed": failed, "cases": results })))?,
+        true => written(result(&json!({ "passed": passed, "failed": failed, "cases": results })))?,
         false => print(&text!("{} passed, {} failed\n", passed, failed))?,
     }
     match (passed, failed) {

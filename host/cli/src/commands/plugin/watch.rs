@@ -11,7 +11,6 @@ use crate::failure::{Failure, Result};
 use crate::output::{bytes, json, note, print, report, text, written};
 use crate::process::signals::interruptible_by;
 use pinion_plugin_runtime::list_files;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -72,7 +71,7 @@ async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
             note(&text!("watching `{}`; Ctrl-C ends", directory));
             Ok(())
         }
-        Err(failure) if as_json => written(json(&json!({ "error": failure.message(), "hint": failure.remedy() }))),
+        Err(failure) if as_json => written(json(&failure.as_json())),
         Err(failure) => {
             report(&failure, OutputFormat::Text);
             Ok(())
