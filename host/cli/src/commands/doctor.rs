@@ -252,7 +252,7 @@ fn unknown_fallbacks(base: &Base) -> Vec<Finding> {
 }
 
 async fn plugins(base: &Base) -> Vec<Finding> {
-    let runtime = match base.showing(|_| {}) {
+    let runtime = match base.showing() {
         Ok(runtime) => runtime,
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };

@@ -4,6 +4,7 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::plugins::policy::{Binding, Policy};
 use crate::process::own_command::{COMPILE_COMPONENT, GUARD_PROGRAMS, own_command};
+use crate::run::notices::announce_compiling;
 use pinion_plugin_runtime::{
     Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, StartingEngine, guard_programs,
 };
@@ -26,8 +27,9 @@ impl Base {
     }
 
     /// Creates a runtime for inspection, which binds no grants to what it loads.
-    pub(crate) fn showing(&self, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Runtime> {
-        self.runtime_with(self.begin_engine(), Policy::new(self, Binding::LookOnly, None), Arc::new(NoInfo), on_notice)
+    pub(crate) fn showing(&self) -> Result<Runtime> {
+        let policy = Policy::new(self, Binding::LookOnly, None);
+        self.runtime_with(self.begin_engine(), policy, Arc::new(NoInfo), |notice| announce_compiling(&notice))
     }
 
     pub(crate) fn runtime_with(

@@ -1,6 +1,6 @@
 //! Notices of the plugin runtime: their words, and their way to the terminal.
 
-use crate::output::{Text, text};
+use crate::output::{Text, note, text};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +28,13 @@ pub(crate) fn describe(notice: &Notice) -> Text {
             text!("! the hook `{}` of plugin `{}` failed: {}", point.name(), plugin, Text::block(problem))
         }
         NoticeEvent::Removed => text!("removed plugin `{}`", plugin),
+    }
+}
+
+/// Tells why a command that loads plugins to show or to call them waits.
+pub(crate) fn announce_compiling(notice: &Notice) {
+    if matches!(notice.event, NoticeEvent::Compiling) {
+        note(&text!("compiling plugin `{}`, once; later loads take milliseconds", notice.plugin));
     }
 }
 

@@ -6,10 +6,11 @@ use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
-use crate::output::{Text, answer, json, note, text, written};
+use crate::output::{Text, answer, note, result, text, written};
 use crate::plugins::policy::{Binding, CallGrants, Policy};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
+use crate::run::notices::announce_compiling;
 use crate::run::rows::account;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::RedactedTools;
@@ -35,7 +36,7 @@ pub(crate) async fn run(
     let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
     if as_json {
         let is_ok = reply.result.is_ok();
-        written(json(&as_value(&reply)))?;
+        written(result(&as_value(&reply)))?;
         return if is_ok { Ok(()) } else { Err(failure(reply.result, &info)) };
     }
     let style = Style::of_stderr();
@@ -120,10 +121,11 @@ pub(crate) async fn runtime(
     let more = grant::parse(base, grants)?;
     let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
     let policy = Policy::new(base, binding, Some(call).filter(|_| !grants.is_empty()));
-    let runtime = base.runtime_with(base.begin_engine(), policy, Arc::new(NoInfo), |notice| {
-        if let NoticeEvent::HeldBack(why) = notice.event {
+    let runtime = base.runtime_with(base.begin_engine(), policy, Arc::new(NoInfo), |notice| match notice.event {
+        NoticeEvent::HeldBack(why) => {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
         }
+        _ => announce_compiling(&notice),
     })?;
     let sources =
         source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base) -> Result<()> {
-    let runtime = base.showing(|_| {})?;
+    let runtime = base.showing()?;
     runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
     let mut text = Text::default();
     for plugin in runtime.plugins() {
@@ -99,7 +99,7 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
 /// Finds a plugin by name or file, in a runtime that runs nothing.
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
-    let runtime = base.showing(|_| {})?;
+    let runtime = base.showing()?;
     let sources =
         source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
     runtime.add(sources).await;
@@ -241,7 +241,7 @@ pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
         read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
     let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
-    let runtime = base.showing(|_| {})?;
+    let runtime = base.showing()?;
     runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else {
         let failure = not_found(&file.display().to_string(), &runtime);
@@ -310,11 +310,11 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
         warnings.push(format!("asks for `{unknown}`, which this version of pinion does not know: ignored"));
     }
     if inspection.exports.has_hooks() && !asks.hooks {
-        let hint = "add `asks = { \"hooks\": true }` to its `export!`, or pack it with --ask hooks";
+        let hint = "add `hooks = true` to `asks` in pinion-plugin.toml or `export!`, or pack it with --ask hooks";
         warnings.push(format!("exports hooks without asking for `hooks`: they are never called: {hint}"));
     }
     if inspection.exports.session_events && inspection.manifest.lifetime != Lifetime::Session {
-        let hint = "add `lifetime = \"session\"` to its `export!`";
+        let hint = "set `lifetime = \"session\"` in pinion-plugin.toml or `export!`";
         warnings.push(format!("exports `session-events` without the lifetime `session`: it is never called: {hint}"));
     }
     if inspection.imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler"))

@@ -24,9 +24,11 @@ impl agents::Host for State {
             Err(denied) => return Ok(Err(AgentError::Denied(denied.to_string()))),
         };
         let Some(sub_agents) = self.call.agents.clone() else {
-            return Ok(Err(AgentError::Denied(
-                "no agents can be started here: it is too deep, or the plugin is of lifetime `session`".to_owned(),
-            )));
+            let why = match self.call.may_invoke {
+                false => "the plugin is of lifetime `session`",
+                true => "it is too deep, or this is not the call of a tool in a conversation",
+            };
+            return Ok(Err(AgentError::Denied(format!("no agents can be started here: {why}"))));
         };
         self.spend_output(assignment_bytes(&assignment))?;
         self.account.capabilities.agents.started += 1;

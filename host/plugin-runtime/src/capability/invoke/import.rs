@@ -61,13 +61,16 @@ impl State {
     /// Returns the conversation and the ceiling of the call's own calls, if it may make any.
     fn caller(&self) -> Result<(Services, Ceiling), String> {
         let grant = self.call.authority.check::<Invoke>().map_err(|denied| denied.to_string())?.clone();
-        let services = self.call.services.clone().filter(|services| services.call_depth_left() > 0);
-        let services = services.filter(|_| self.call.may_invoke);
-        let Some(services) = services else {
-            return Err(
-                "no tools can be called here: it is too deep, or the plugin is of lifetime `session`".to_owned()
-            );
+        let refused = |why: &str| Err(format!("no tools can be called here: {why}"));
+        if !self.call.may_invoke {
+            return refused("the plugin is of lifetime `session`");
+        }
+        let Some(services) = self.call.services.clone() else {
+            return refused("the call belongs to no conversation");
         };
+        if services.call_depth_left() == 0 {
+            return refused("it is too deep, or this is not the call of a tool");
+        }
         let authority = self.call.authority.declared();
         Ok((services, Ceiling { authority, may_use: Box::new(move |tool| grant.allows(tool)) }))
     }
