@@ -1,9 +1,9 @@
 //! The test kit for authors, `pinion-plugin-test`: what it scripts, what it records, and the errors of a wrong test.
 
 use pinion_plugin_test::{
-    Action, Authority, DialogAnswer, DialogError, PartialLimits, Plugin, TestError, ToolOutput, json, response,
+    Action, Authority, DialogAnswer, DialogError, Hooked, PartialLimits, Plugin, TestError, ToolOutput, json, response,
 };
-use pinion_tests::guest;
+use pinion_tests::{Pinion, guest};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -167,9 +167,94 @@ async fn wrong_tests_are_explained() {
     assert!(failed.error().unwrap().contains("out of luck") && failed.text().is_err());
 }
 
-/// The snippet of the guide, which is only compiled.
+#[tokio::test]
+async fn hooks_answer_as_in_a_run() -> Result<(), TestError> {
+    let executes = Authority { executes: true, ..Authority::default() };
+    let plugin = plugin("guide").grant("hooks").tool("deploy", executes, |_| Ok(ToolOutput::default())).start().await?;
+    let asks = Hooked::Asks("this command names the production system".to_owned());
+    assert_eq!(plugin.before_tool_call("deploy", json!({ "to": "production" })).await?, asks);
+    assert_eq!(plugin.before_tool_call("deploy", json!({ "to": "staging" })).await?, Hooked::Proceeds);
+    let output = |text: &str| ToolOutput::text(text);
+    let revised = plugin.after_tool_call("deploy", json!({}), output("db.internal.example")).await?;
+    assert_eq!(revised, Hooked::Revises(output("db.[internal]")));
+    let failed = ToolOutput { is_error: true, ..output("db.internal.example") };
+    assert_eq!(plugin.after_tool_call("deploy", json!({}), failed).await?, Hooked::Proceeds);
+    let Hooked::Adds(context) = plugin.before_prompt("deploy it").await? else { panic!("no context") };
+    assert!(context.contains("Deployments are frozen until Monday.") && context.contains("`guide`"), "{context}");
+    let added = plugin.before_compaction(5, 1_000, None).await?;
+    assert!(matches!(&added, Hooked::Adds(text) if text.contains("Keep the names of all migrations.")), "{added:?}");
+    let unknown = plugin.before_tool_call("bash", json!({})).await.unwrap_err().to_string();
+    assert!(unknown.starts_with("there is no tool `bash`\nhint: script it: .tool(\"bash\", "), "{unknown}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn hooks_that_refuse_rewrite_or_fail_are_told_apart() -> Result<(), TestError> {
+    let plugin = plugin("hooked").grant("hooks").tool("look", Authority::default(), |_| Ok(ToolOutput::default()));
+    let plugin = plugin.start().await?;
+    let mut answers = Vec::new();
+    for (act, text) in [("deny", "not now"), ("rewrite", "{\"a\": 2}"), ("rewrite", "no JSON"), ("trap", "no luck")] {
+        plugin.reload_with(json!({ "before_call": { "act": act, "text": text } })).await?;
+        answers.push(plugin.before_tool_call("look", json!({ "a": 1 })).await?);
+    }
+    assert!(matches!(&answers[0], Hooked::Denies(text) if text.contains("not now")), "{answers:?}");
+    assert_eq!(answers[1], Hooked::Rewrites(json!({ "a": 2 })));
+    assert!(matches!(&answers[2], Hooked::Fails(text) if text.contains("not JSON")), "{answers:?}");
+    assert!(matches!(&answers[3], Hooked::Fails(text) if text.contains("no luck")), "{answers:?}");
+    let mut answers = Vec::new();
+    for act in ["warn", "reject"] {
+        plugin.reload_with(json!({ "before_prompt": { "act": act, "text": "careful" } })).await?;
+        answers.push(plugin.before_prompt("hello").await?);
+    }
+    assert_eq!(answers[0], Hooked::Warns("careful".to_owned()));
+    assert!(matches!(&answers[1], Hooked::Rejects(reason) if reason.contains("careful")), "{answers:?}");
+    let silent = Plugin::load(guest("hooked")).cache(env!("CARGO_TARGET_TMPDIR")).start().await?;
+    let error = silent.before_prompt("hello").await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("the hook `before-prompt` is not called: ") && error.contains(".grant(\"hooks\")"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn offers_state_and_events_of_a_plugin_that_stays() -> Result<(), TestError> {
+    let board = plugin("guide_session").start().await?;
+    assert_eq!(board.tools(), ["new_list"]);
+    board.call("new_list", json!({ "name": "risks" })).await.text()?;
+    board.offers("list_risks").await?;
+    board.reload_with(json!({ "anything": 1 })).await?;
+    assert_eq!(board.info().generation, 1, "as it was at the start");
+    assert_eq!(board.call("list_risks", json!({})).await.text()?, "the list risks is empty");
+    let pinion = Pinion::default();
+    let hooked = guest("hooked");
+    let pack = ["plugin", "pack", hooked.to_str().unwrap(), "--name", "observer", "--lifetime", "session"];
+    let packed = pinion.run(pack.iter().chain(&["--ask", "hooks", "--ask", "files=write", "--out", "observer.wasm"]));
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let component = pinion.workspace().join("observer.wasm");
+    let observer = Plugin::load(component).cache(env!("CARGO_TARGET_TMPDIR")).grant("hooks").grant("files=write");
+    let observer = observer.start().await?;
+    let log = observer.workspace().join("events.log");
+    observer.reload_with(json!({ "events": { "act": "log", "text": log } })).await?;
+    observer.session_events(&[json!({ "type": "turn_start" }), json!({ "type": "turn_end" })]).await?;
+    assert_eq!(observer.read("events.log")?, "{\"type\":\"turn_start\"}\n{\"type\":\"turn_end\"}\n");
+    Ok(())
+}
+
+/// The snippets of the guide, which are only compiled.
 mod guide {
+    use pinion_plugin_test::{Authority, Hooked, ToolOutput};
     use pinion_plugin_test::{DialogAnswer, Plugin, TestError, json, response};
+
+    #[allow(dead_code, reason = "there is no such plugin")]
+    async fn commands_about_production_are_asked_about() -> Result<(), TestError> {
+        let executes = Authority { executes: true, ..Authority::default() };
+        let plugin = Plugin::load("build/guard.wasm").grant("hooks");
+        let plugin = plugin.tool("bash", executes, |_| Ok(ToolOutput::default())).start().await?;
+        let answer = plugin.before_tool_call("bash", json!({ "command": "reboot production" })).await?;
+        assert_eq!(answer, Hooked::Asks("this command names the production system".to_owned()));
+        Ok(())
+    }
 
     #[allow(dead_code, reason = "there is no such plugin")]
     async fn weather_is_asked_for_once() -> Result<(), TestError> {

@@ -118,6 +118,12 @@ impl Conversation {
         lock(&self.seen).clone()
     }
 
+    /// Returns the definition of a scripted tool.
+    pub(crate) fn scripted(&self, name: &str) -> Option<Arc<ToolDefinition>> {
+        let script = lock(&self.script);
+        script.tools.iter().map(|tool| tool.definition.clone()).find(|definition| definition.name == name)
+    }
+
     /// Returns the scripted tools within a ceiling.
     fn within(&self, ceiling: &Ceiling) -> Vec<ScriptedTool> {
         let may_use = |tool: &ScriptedTool| {

@@ -20,19 +20,22 @@
 //! # }
 //! ```
 //!
-//! [`Plugin`] prepares the component and the host, [`Running`] makes calls, [`Reply`] is the result of one, and
-//! [`Running::seen`] tells what the plugin did with its conversation.
+//! [`Plugin`] prepares the component and the host, [`Running`] makes calls, [`Reply`] is the result of one, [`Hooked`] the
+//! answer of a hook, and [`Running::seen`] tells what the plugin did with its conversation.
 
 mod conversation;
 mod error;
+mod hooks;
 mod plugin;
 mod reply;
 mod running;
 mod secrets;
 mod servers;
+mod settings;
 
 pub use self::conversation::{Asked, Called, Seen};
 pub use self::error::TestError;
+pub use self::hooks::Hooked;
 pub use self::plugin::Plugin;
 pub use self::reply::Reply;
 pub use self::running::Running;

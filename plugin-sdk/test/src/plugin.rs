@@ -5,6 +5,7 @@ use crate::error::TestError;
 use crate::running::Running;
 use crate::secrets::{TestSecret, TestSecrets};
 use crate::servers::{Listener, Received, Response, Servers};
+use crate::settings::Settings;
 use pinion_agent::dialog::{DialogAnswer, DialogError};
 use pinion_agent::secrecy::SecretString;
 use pinion_agent::tool::ToolOutput;
@@ -170,12 +171,13 @@ impl Plugin {
             config: self.settings.clone(),
             ..PluginSettings::default()
         };
-        let name = inspection.manifest.name.clone();
+        let settings = Settings::start(settings, root.join("host/settings")).map_err(failed)?;
+        let settings = Arc::new(settings);
         let listener = Listener::start(self.servers.clone()).await?;
         let config = RuntimeConfig {
             workspace: workspace.clone(),
             cache: self.cache.clone().map(|directory| (directory.join("pinion"), CacheKey::new([0; 32]))),
-            policy: Arc::new(BTreeMap::from([(name.clone(), settings)])),
+            policy: settings.clone(),
             engine_limits: None,
             compiler: None,
             host: HostDirectories { private: vec![root.join("host")], handed_out: Vec::new() },
@@ -207,6 +209,7 @@ impl Plugin {
             conversation,
             secrets: secrets.redacted.clone(),
             servers: self.servers,
+            settings,
             _listener: listener,
             _directory: directory,
         })

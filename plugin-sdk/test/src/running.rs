@@ -4,15 +4,17 @@ use crate::conversation::{Conversation, InCall, Seen, Shared};
 use crate::error::TestError;
 use crate::reply::Reply;
 use crate::servers::{Listener, Received, Servers};
+use crate::settings::Settings;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::{RedactedTools, Secrets};
 use pinion_agent::services::Services;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolProgress};
-use pinion_agent::{Content, SessionStore as _, ToolExecutor as _};
+use pinion_agent::{Content, SessionStore as _, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{Action, Asks, Completion, PluginInfo, Runtime};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 const ENTRIES: usize = 10_000;
 /// Bytes of these entries.
 const ENTRY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Time in which a plugin offers its tools.
+const OFFER: Duration = Duration::from_secs(10);
 
 /// A component that is loaded. Dropping it removes its workspace.
 pub struct Running {
@@ -30,6 +35,7 @@ pub struct Running {
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) secrets: Secrets,
     pub(crate) servers: Servers,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) _listener: Listener,
     pub(crate) _directory: TempDir,
 }
@@ -75,6 +81,44 @@ impl Running {
     /// Completes the argument of a slash command.
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
         self.runtime.complete(name, typed).await
+    }
+
+    /// Returns the names of the tools that the plugin offers now.
+    pub fn tools(&self) -> Vec<String> {
+        self.definitions().iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// Waits until the plugin offers a tool, after it called `offers-host.changed`: the host collects such calls for a moment
+    /// before it asks for the tools.
+    ///
+    /// # Errors
+    /// The tool is not there after 10 s.
+    pub async fn offers(&self, tool: &str) -> Result<(), TestError> {
+        let is_offered = async {
+            while !self.tools().iter().any(|offered| offered == tool) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(OFFER, is_offered).await.map_err(|_| {
+            TestError::new(format!("the plugin does not offer `{tool}`"))
+                .hint(format!("it offers: {}", self.tools().join(", ")))
+        })
+    }
+
+    /// Changes the plugin's section of the config, which reloads it: an instance of lifetime `session` hands over its state.
+    ///
+    /// # Errors
+    /// The plugin does not load with the new section. The test then goes on with the old one.
+    pub async fn reload_with(&self, settings: Value) -> Result<(), TestError> {
+        self.settings
+            .change(settings)
+            .map_err(|error| TestError::new(format!("could not change the settings: {error}")))?;
+        self.runtime.refresh().await;
+        self.runtime.offers_settled().await;
+        match self.runtime.problems().into_iter().next() {
+            Some((_, problem)) => Err(TestError::new(format!("the plugin was not reloaded: {problem}"))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the name, tools, commands and capabilities of the plugin.
@@ -123,22 +167,33 @@ impl Running {
         arguments: Value,
         token: CancellationToken,
     ) -> Result<ToolInvocation, TestError> {
-        let definitions = self.runtime.definitions();
+        let definitions = self.definitions();
         let Some(definition) = definitions.iter().find(|definition| definition.name == tool) else {
             let names: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
             return Err(TestError::new(format!("plugin `{}` has no tool `{tool}`", self.info.name))
                 .hint(format!("its tools are: {}", names.join(", "))));
         };
-        let arguments = Schemas::default().check(definition, &arguments).await.map_err(|problem| {
-            TestError::new(format!("the arguments do not match the schema: {problem}"))
-                .hint(format!("the schema: {}", definition.input_schema))
-        })?;
+        let arguments = self.valid(definition, &arguments).await?;
         Ok(ToolInvocation {
             session_id: self.conversation.session.id().into(),
             services: Some(Services::new(Shared(self.conversation.clone(), InCall::Tool))),
             token,
-            ..ToolInvocation::alone(definition.clone(), arguments.into_owned())
+            ..ToolInvocation::alone(definition.clone(), arguments)
         })
+    }
+
+    /// Returns arguments as a tool gets them.
+    pub(crate) async fn valid(&self, tool: &Arc<ToolDefinition>, arguments: &Value) -> Result<Value, TestError> {
+        let checked = Schemas::default().check(tool, arguments).await.map(|valid| valid.into_owned());
+        checked.map_err(|problem| {
+            TestError::new(format!("the arguments do not match the schema: {problem}"))
+                .hint(format!("the schema: {}", tool.input_schema))
+        })
+    }
+
+    /// The tools of the plugin as they are now.
+    pub(crate) fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        self.runtime.definitions()
     }
 
     /// Adds the grants that the plugin asks for and the test does not give, where the call was denied.

@@ -1,0 +1,43 @@
+//! The settings of the plugin under test, which a test may change.
+
+use pinion_plugin_runtime::{Component, LoadError, PluginPolicy, PluginSettings};
+use serde_json::Value;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Decides what the plugin is granted: always the same, with the settings of the moment.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    current: Mutex<PluginSettings>,
+    /// A file whose changes tell the runtime that the settings have changed.
+    file: PathBuf,
+}
+
+impl Settings {
+    pub(crate) fn start(settings: PluginSettings, file: PathBuf) -> io::Result<Self> {
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&file, "")?;
+        Ok(Self { current: Mutex::new(settings), file })
+    }
+
+    /// Replaces the plugin's section of the config.
+    pub(crate) fn change(&self, config: Value) -> io::Result<()> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).config = config;
+        // Another file, because two writes may have the same time.
+        let new = self.file.with_extension("new");
+        fs::write(&new, "")?;
+        fs::rename(new, &self.file)
+    }
+}
+
+impl PluginPolicy for Settings {
+    fn settings(&self, _: &Component<'_>) -> Result<PluginSettings, LoadError> {
+        Ok(self.current.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.file.clone()]
+    }
+}
