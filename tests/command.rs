@@ -412,6 +412,7 @@ fn help_version_and_completions_go_to_stdout() {
         (&["completions", "bash"], "_pinion"),
         (&["config", "show"], "max-turns = 50"),
         (&["config", "path"], "config.toml"),
+        (&["config", "path"], "home/plugins\n"),
         (&["model", "list"], "anthropic/"),
     ] {
         let ended = pinion.run(arguments);

@@ -2,6 +2,7 @@
 
 use crate::base::Base;
 use crate::failure::Result;
+use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::output::{Text, print, text};
 use clap::{Args, Subcommand};
@@ -17,7 +18,7 @@ pub(crate) struct ConfigArgs {
 enum ConfigCommand {
     /// Print the config in effect
     Show,
-    /// Print the paths of the config, the data and the cache
+    /// Print the paths of the config, the data, the cache and the user's plugins
     Path,
 }
 
@@ -32,5 +33,7 @@ impl ConfigArgs {
 }
 
 fn paths(base: &Base) -> Text {
-    text!("config {}\ndata   {}\ncache  {}\n", base.paths.config_file(), base.paths.data, base.paths.cache)
+    let Paths { data, cache, .. } = &base.paths;
+    let (config, plugins) = (base.paths.config_file(), base.paths.plugins());
+    text!("config  {}\ndata    {}\ncache   {}\nplugins {}\n", config, data, cache, plugins)
 }
