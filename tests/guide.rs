@@ -1,11 +1,13 @@
 //! The author's guide: its snippets are compiled and run, and it covers all of the contract.
 
-use super::authors::{is_there, root, run};
+use super::authors::{author, is_there, root, run};
 use pinion_agent::ToolExecutor as _;
-use pinion_plugin_runtime::Action;
-use pinion_tests::{Pinion, SandboxBuilder, guest, until};
-use serde_json::json;
+use pinion_plugin_runtime::{Access, Action};
+use pinion_tests::{Ended, Pinion, SandboxBuilder, guest, until};
+use serde_json::{Value, json};
 use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 fn guide() -> String {
@@ -81,15 +83,17 @@ async fn snippet_about_changing_tools_runs() {
     assert_eq!(sandbox.text("list_risks", json!({})).await, "the list risks is empty");
 }
 
-/// Hooks restrict the calls of a run, and add to its prompts.
 #[test]
 fn snippets_about_hooks_run() {
-    let pinion = Pinion::default();
-    pinion.config("[plugins.guide.grants]\nhooks = true\n");
+    hooks_run(&Pinion::default(), "guide", &guest("guide"));
+}
+
+/// Hooks restrict the calls of a run, and add to its prompts.
+fn hooks_run(pinion: &Pinion, name: &str, plugin: &Path) {
+    pinion.config(&format!("[plugins.{name}.grants]\nhooks = true\n"));
     let bash = |command: &str| json!({ "tool": "bash", "arguments": { "command": command } });
     let calls = json!([bash("echo ran > production"), bash("echo db.internal.example")]);
     let script = pinion.script(&[json!({ "calls": calls }), json!({ "text": "done" })]);
-    let plugin = guest("guide");
     let base = ["-p", "--plugin", plugin.to_str().unwrap(), "--replay", script.to_str().unwrap()];
     let ended = pinion.run(base.iter().chain(&["--approve", "all", "--output-format", "stream-json", "deploy it"]));
     assert!(ended.stdout.contains("this command names the production system"), "{ended:?}");
@@ -98,45 +102,131 @@ fn snippets_about_hooks_run() {
     assert!(ended.stdout.contains("Deployments are frozen until Monday."), "{ended:?}");
 }
 
-/// The snippets for JavaScript and Python are whole plugins, which keep values.
-fn keeps_values(language: &str, block: &str, file: &str) {
-    let fixture = root().join("tests/fixtures/guide").join(file);
-    let code = fs::read_to_string(fixture).unwrap();
-    assert!(blocks(block).contains(&code), "the guide has another plugin than `tests/fixtures/guide/{file}`");
+/// Returns a snippet of the guide in another language than Rust.
+pub(super) fn snippet(file: &str) -> String {
+    let code = fs::read_to_string(root().join("tests/fixtures/guide").join(file)).unwrap();
+    let language = if file.ends_with(".js") { "js" } else { "python" };
+    assert!(blocks(language).contains(&code), "the guide has another text than `tests/fixtures/guide/{file}`");
     let lines = code.lines().filter(|line| !line.trim().is_empty()).count();
-    assert!(lines <= 25, "{lines} lines");
-    if !is_there(language) {
-        return;
-    }
-    let pinion = Pinion::default();
+    assert!(lines <= 25, "{file}: {lines} lines");
+    code
+}
+
+/// Returns the lines of `world.wit` that the guide has for snippets with this word.
+pub(super) fn lines_of_world(word: &str) -> String {
+    blocks("wit").into_iter().find(|block| block.contains(word)).unwrap()
+}
+
+/// Creates and builds a project with this code, in place of the one that it is created with.
+fn project(language: &str, code: &str, world: &str, about: &[(&str, &str)]) -> (Pinion, PathBuf) {
+    let pinion = author();
     assert_eq!(run(&pinion, ["plugin", "new", "facts", "--lang", language]).code, Some(0));
-    pinion.write(&format!("facts/src/{file}"), code);
-    let world = fs::read_to_string(pinion.workspace().join("facts/wit/world.wit")).unwrap();
-    let import = blocks("wit").remove(0);
-    pinion.write("facts/wit/world.wit", world.replace("  import", &format!("  {import}  import")));
-    let project = fs::read_to_string(pinion.workspace().join("facts/pinion-plugin.toml")).unwrap();
-    let project = project.replace("asks = { files = \"read\" }", "asks = { files = \"read\", storage = true }");
-    pinion.write("facts/pinion-plugin.toml", project);
+    let file = pinion.workspace().join("facts/src").join(if language == "js" { "plugin.js" } else { "plugin.py" });
+    fs::write(file, code).unwrap();
+    let change = |file: &str, changes: &[(&str, &str)]| {
+        let text = fs::read_to_string(pinion.workspace().join(file)).unwrap();
+        pinion.write(file, changes.iter().fold(text, |text, (from, to)| text.replacen(from, to, 1)));
+    };
+    change("facts/wit/world.wit", &[("  import", &format!("  {world}  import"))]);
+    change("facts/pinion-plugin.toml", about);
     let built = run(&pinion, ["plugin", "build", "facts"]);
     assert_eq!(built.code, Some(0), "{built:?}");
-    let call = |text: &str, more: &[&str]| {
-        let (file, input) = ("facts/build/facts.wasm", json!({ "text": text }).to_string());
-        run(&pinion, ["plugin", "call", file, "remember", &input].iter().chain(more))
+    let component = pinion.workspace().join("facts/build/facts.wasm");
+    (pinion, component)
+}
+
+/// The snippets about values and hooks are one plugin, with tools that show how failures of the host arrive.
+///
+/// Returns the component; none if there is no toolchain.
+fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &str) -> Option<(Pinion, PathBuf)> {
+    let code = [snippet(&format!("facts.{suffix}")), snippet(&format!("guards.{suffix}"))].join("\n");
+    if !is_there(language) {
+        return None;
+    }
+    let world =
+        [&lines_of_world("storage"), &lines_of_world("before-tool-call"), "import pinion:plugin/invoke@0.1.0;\n"];
+    let world = format!("{}import pinion:plugin/http@0.1.0;\n", world.map(str::to_owned).concat());
+    let asks = r#"asks = { files = "read", storage = true, hooks = true, invoke = true, http = true }"#;
+    let about = [("asks = { files = \"read\" }", asks), ("lifetime = \"session\"", "lifetime = \"reused\"")];
+    let code = format!("{}{more}", code.replace("  tools: {\n", &format!("  tools: {{\n{tools}")));
+    let (pinion, component) = project(language, &code, &world, &about);
+    let file = component.to_str().unwrap();
+    let call = |tool: &str, input: Value, more: &[&str]| {
+        run(&pinion, ["plugin", "call", file, tool, &input.to_string(), "--json"].iter().chain(more))
     };
-    assert_eq!(call("grün", &["--grant", "storage"]).stdout, "1 facts\n");
-    assert_eq!(call("two", &["--grant", "storage"]).stdout, "2 facts\n");
-    let denied = call("three", &[]);
+    let text = |ended: &Ended| -> Value { serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}")) };
+    let remember = |fact: &str, more: &[&str]| call("remember", json!({ "text": fact }), more);
+    assert_eq!(text(&remember("grün", &["--grant", "storage"]))["text"], "1 facts\n");
+    assert_eq!(text(&remember("two", &["--grant", "storage"]))["text"], "2 facts\n");
+    let denied = remember("three", &[]);
     assert!(denied.code == Some(1) && denied.stderr.contains("denied"), "{denied:?}");
+    // The error of another tool is a record, a failure of the network a case with one.
+    let error = |ended: Ended| text(&ended)["error"].as_str().unwrap_or_else(|| panic!("{ended:?}")).to_owned();
+    let relayed = error(call("relay", json!({}), &["--grant", "invoke"]));
+    assert_eq!(relayed, "`relay`: denied: no tools can be called here: the call belongs to no conversation");
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let grant = format!("http=http://127.0.0.1:{port}");
+    let fetched = error(call("fetch", json!({ "url": format!("http://127.0.0.1:{port}/") }), &["--grant", &grant]));
+    assert!(fetched.starts_with("`fetch`: could not connect") && !fetched.contains("equest"), "{fetched}");
+    hooks_run(&pinion, "facts", &component);
+    Some((pinion, component))
 }
 
 #[test]
-fn snippet_in_javascript_keeps_values() {
-    keeps_values("js", "js", "plugin.js");
+fn snippets_in_javascript_keep_values_and_guard_calls() {
+    let tools = r#"    relay: { description: 'Calls a tool.', run: () => callTool('nope', '{}').content },
+    fetch: {
+      description: 'Fetches.',
+      input: { url: string('A URL') },
+      effects: ['network'],
+      run: ({ url }) => `${send({ method: 'GET', url, headers: [], body: new Uint8Array() }).status}`,
+    },
+    promise: { description: 'Promises.', run: async () => 'late' },
+"#;
+    let imports =
+        "import { callTool } from 'pinion:plugin/invoke@0.1.0';\nimport { send } from 'pinion:plugin/http@0.1.0';\n";
+    let Some((pinion, component)) = keeps_values_and_has_hooks("js", "js", tools, imports) else { return };
+    let promised = run(&pinion, ["plugin", "call", component.to_str().unwrap(), "promise"]);
+    assert!(
+        promised.code == Some(1) && promised.stderr.contains("functions of a plugin must not be async"),
+        "{promised:?}"
+    );
 }
 
-#[test]
-fn snippet_in_python_keeps_values() {
-    keeps_values("python", "python", "plugin.py");
+/// Commands see the workspace, too.
+#[tokio::test]
+async fn snippets_in_python_keep_values_and_guard_calls() {
+    let more = r#"
+from pinion import command
+from wit_world.imports import http, invoke
+
+
+@tool(delegates=True)
+def relay(call: Call):
+    """Calls a tool."""
+    return str(invoke.call_tool("nope", "{}"))
+
+
+@tool(network=True)
+def fetch(call: Call, url: str):
+    """Fetches."""
+    request = http.Request(method="GET", url=url, headers=[], body=b"", credential=None, timeout_ms=None,
+                           max_redirects=None, max_body=None, extra=None)
+    return str(http.send(request).status)
+
+
+@command()
+def show_note(call: Call, name):
+    """Show a file of the workspace"""
+    call.progress(f"opening {name}")
+    return open(name).read()
+"#;
+    let Some((_pinion, component)) = keeps_values_and_has_hooks("python", "py", "", more) else { return };
+    let sandbox = SandboxBuilder::default().file(component).files("facts", ".", Access::Read).build().await;
+    sandbox.write("note.txt", "relative");
+    let shown =
+        sandbox.runtime.run_command("show-note", "note.txt", "s", None, CancellationToken::new()).await.unwrap();
+    assert!(matches!(&shown[..], [Action::Print(text)] if text == "relative"), "{shown:?}");
 }
 
 #[test]

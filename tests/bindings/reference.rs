@@ -82,7 +82,7 @@ impl Reference {
         }
     }
 
-    /// Returns the grant and the effect that the text of an interface demands; empty if it demands none.
+    /// Returns the grant and the effects that the text of an interface demands; empty if it demands none.
     fn grant(&self, docs: &str) -> String {
         let quoted = |before: &str| {
             let rest = docs.split(&format!("{before} `")).nth(1)?;
@@ -92,9 +92,13 @@ impl Reference {
             let interface = self.package().interfaces[other.trim_matches('`')];
             return self.grant(&text(&self.resolve.interfaces[interface].docs));
         }
-        match (quoted("the grant"), quoted("the effect")) {
-            (Some(grant), Some(effect)) => format!("{grant}, and {effect} in tools"),
-            (grant, _) => grant.unwrap_or_default(),
+        // All of them are in one sentence.
+        let sentence = docs.split("the effect ").nth(1).and_then(|rest| rest.split_inclusive('.').next());
+        let effects: Vec<String> =
+            sentence.unwrap_or_default().split('`').skip(1).step_by(2).map(|name| format!("`{name}`")).collect();
+        match quoted("the grant") {
+            Some(grant) if !effects.is_empty() => format!("{grant}, and {} in tools", effects.join(" and ")),
+            grant => grant.unwrap_or_default(),
         }
     }
 
