@@ -3,7 +3,7 @@
 //! A language whose toolchain is not installed is tested for the error that says how to install it.
 //! `plugins/setup-languages.sh` installs toolchains for tests; `PINION_LANGUAGES_REQUIRED` lists those that must be there.
 
-use pinion_tests::{Ended, Pinion, guest};
+use pinion_tests::{Ended, Pinion};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
@@ -45,9 +45,23 @@ pub(super) fn is_there(language: &str) -> bool {
     is_there
 }
 
+/// Returns a command and a home for projects in other languages. Compiled code is shared, because each component contains the
+/// runtime of its language.
+pub(super) fn author() -> Pinion {
+    Pinion::sharing_code()
+}
+
 /// Runs `pinion` with the toolchains in PATH.
 pub(super) fn run<S: AsRef<std::ffi::OsStr>>(pinion: &Pinion, arguments: impl IntoIterator<Item = S>) -> Ended {
-    finish(pinion.command(arguments).env("PATH", path()))
+    finish(with_toolchains(&mut pinion.command(arguments)))
+}
+
+/// Puts the toolchains in PATH, with caches that tests share: each builds a library for WebAssembly first.
+fn with_toolchains(command: &mut Command) -> &mut Command {
+    let caches = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let directories = [("ZIG_GLOBAL_CACHE_DIR", "zig"), ("GOCACHE", "go"), ("CARGO_TARGET_DIR", "rust")]
+        .map(|(name, directory)| (name, caches.join(directory)));
+    command.env("PATH", path()).envs(directories)
 }
 
 fn finish(command: &mut Command) -> Ended {
@@ -67,19 +81,22 @@ fn guide(heading: &str) -> Vec<String> {
     block.lines().map(str::to_owned).collect()
 }
 
-/// Runs the commands of a language's start as they are in the guide. Installing a toolchain is left out when it is there.
-fn follow_the_guide(language: &str) {
+/// Runs the commands of a language's start as they are in the guide. Toolchains are installed in the long mode alone.
+///
+/// Returns the project; none if there is no toolchain.
+fn follow_the_guide(language: &str) -> Option<Pinion> {
     let (_, heading, ..) = LANGUAGES.iter().find(|(name, ..)| *name == language).unwrap();
-    let pinion = Pinion::default();
+    let pinion = author();
     let mut directory = pinion.workspace();
-    let is_there = is_there(language);
+    let installs = std::env::var_os("PINION_LONG").is_some();
+    let is_there = installs || is_there(language);
     let mut built = 0;
     for line in guide(heading) {
         if let Some(name) = line.strip_prefix("cd ") {
             directory.push(name);
             continue;
         }
-        if line.starts_with("npm install") || line.starts_with("python3 -m venv") {
+        if !installs && (line.starts_with("npm install") || line.starts_with("python3 -m venv")) {
             continue;
         }
         let binary = pinion.command([""; 0]).get_program().to_owned();
@@ -89,10 +106,20 @@ fn follow_the_guide(language: &str) {
             command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
         command = Command::new("sh");
         command.args(["-c", &script]).current_dir(&directory).env_clear().envs(environment);
-        let ended = finish(command.env("PINION", binary).env("PATH", path()));
+        match installs {
+            // With the user's settings of registries.
+            true => {
+                let is_setting = |name: &OsString| {
+                    ["PIP_", "npm_config_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix))
+                };
+                command.envs(std::env::vars_os().filter(|(name, _)| is_setting(name)));
+            }
+            false => drop(with_toolchains(&mut command)),
+        }
+        let ended = finish(command.env("PINION", binary));
         if !is_there && line.starts_with("pinion plugin build") {
             assert!(ended.code == Some(1) && ended.stderr.contains("is not installed\nhint: "), "{line}: {ended:?}");
-            return;
+            return None;
         }
         assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
         built += usize::from(line.starts_with("pinion plugin build"));
@@ -104,11 +131,31 @@ fn follow_the_guide(language: &str) {
         }
     }
     assert_eq!(built, 1);
+    Some(pinion)
+}
+
+/// Lets the tool of a new project trap for the path `trap`, and checks that the error names the function. In the project of
+/// the start, so that nothing else is compiled.
+fn trap_names_its_function(pinion: &Pinion, file: &str, before: &str, trap: &str, function: &str) {
+    let file = format!("word-count/{file}");
+    let code = fs::read_to_string(pinion.workspace().join(&file)).unwrap();
+    assert_eq!(code.matches(before).count(), 1, "{file}: {before}");
+    pinion.write(&file, code.replace(before, &format!("{trap}\n{before}")));
+    let built = run(pinion, ["plugin", "build", "word-count", "--json"]);
+    let built: Value = serde_json::from_str(&built.stdout).unwrap_or_else(|_| panic!("{built:?}"));
+    let call = ["plugin", "call", built["file"].as_str().unwrap(), "word_count", r#"{"path": "trap"}"#];
+    let trapped = run(pinion, call.iter().chain(&["--grant", "files=read"]));
+    assert!(trapped.stderr.contains("trapped: "), "{trapped:?}");
+    assert!(trapped.stderr.contains(&format!("\n    in {function}")), "{trapped:?}");
+    assert!(!trapped.stderr.contains("RUST_BACKTRACE"), "{trapped:?}");
 }
 
 #[test]
 fn guide_leads_to_a_working_plugin_in_rust() {
-    follow_the_guide("rust");
+    let pinion = follow_the_guide("rust").unwrap();
+    let before = "    let text = std::fs::read_to_string";
+    let trap = r#"    assert_ne!(input.path, "trap");"#;
+    trap_names_its_function(&pinion, "src/lib.rs", before, trap, "pinion:plugin/tools@0.1.0#call-tool");
 }
 
 #[test]
@@ -126,19 +173,58 @@ fn guide_leads_to_a_working_plugin_in_python() {
     follow_the_guide("python");
 }
 
+/// The host passes 1 MB to the plugin again and again, to fresh instances and to one that stays.
 #[test]
 fn guide_leads_to_a_working_plugin_in_go() {
-    follow_the_guide("go");
+    let Some(pinion) = follow_the_guide("go") else { return };
+    let code = fs::read_to_string(pinion.workspace().join("word-count/plugin.go")).unwrap();
+    let code = code.replace("\t\"os\"\n", "").replace(
+        "\"project/pinion\"\n",
+        "\"project/pinion\"\n\tworkspace \"project/pinion/contract/pinion_plugin_workspace\"\n",
+    );
+    let read = "text, err := os.ReadFile(call.Path(in.Path))";
+    assert!(code.contains(read) && code.contains(", err\n"), "{code}");
+    let code = code.replace(read, "text := workspace.ReadText(call.Path(in.Path)).Ok()").replace(", err\n", ", nil\n");
+    pinion.write("word-count/plugin.go", code.replace("string(text)", "text"));
+    let before = "\ttext := workspace";
+    let trap = "\tif in.Path == \"trap\" { panic(\"no luck\") }";
+    trap_names_its_function(&pinion, "plugin.go", before, trap, "main.count");
+    let component = pinion.workspace().join("word-count/build/word-count.wasm");
+    pinion.write("large.txt", "word ".repeat(200_000));
+    let input = r#"{"path": "large.txt"}"#;
+    for lifetime in ["call", "session"] {
+        let packed = format!("{lifetime}.wasm");
+        let pack = ["plugin", "pack", component.to_str().unwrap(), "--name", "large", "--lifetime", lifetime];
+        let packing = run(&pinion, pack.iter().chain(&["--ask", "files=read", "--out", &packed]));
+        assert_eq!(packing.code, Some(0), "{packing:?}");
+        let bench = ["plugin", "bench", &packed, "word_count", input, "--grant", "files=read", "-n", "300", "--json"];
+        let benched = run(&pinion, bench);
+        let report: Value = serde_json::from_str(&benched.stdout).unwrap_or_else(|_| panic!("{benched:?}"));
+        assert!(report["max"]["memory"].as_u64().unwrap() < 64 << 20, "memory is used again: {report}");
+    }
+    let called = run(&pinion, ["plugin", "call", "call.wasm", "word_count", input, "--grant", "files=read"]);
+    assert_eq!(called.stdout, "200000 words\n");
 }
 
 #[test]
 fn guide_leads_to_a_working_plugin_in_c() {
-    follow_the_guide("c");
+    let Some(pinion) = follow_the_guide("c") else { return };
+    let (before, trap) =
+        ("  const char *path = pinion_path", "  if (!strcmp(pinion_string(call, \"path\"), \"trap\")) abort();");
+    trap_names_its_function(&pinion, "src/plugin.c", before, trap, "count");
+    // What is not initialized has other values without optimizations.
+    let project = fs::read_to_string(pinion.workspace().join("word-count/pinion-plugin.toml")).unwrap();
+    pinion.write("word-count/pinion-plugin.toml", project.replace("\"-Oz\"", "\"-O0\""));
+    let tested = run(&pinion, ["plugin", "test", "word-count"]);
+    assert!(tested.stdout.ends_with("4 passed, 0 failed\n"), "{tested:?}");
 }
 
 #[test]
 fn guide_leads_to_a_working_plugin_in_zig() {
-    follow_the_guide("zig");
+    let Some(pinion) = follow_the_guide("zig") else { return };
+    let (before, trap) =
+        ("    const text = try", "    if (std.mem.eql(u8, input.path, \"trap\")) @panic(\"no luck\");");
+    trap_names_its_function(&pinion, "src/plugin.zig", before, trap, "exports_pinion_plugin_tools_call_tool");
 }
 
 /// Commands of the guide outside the starts of the languages, with the words that show that a test runs them.
@@ -161,7 +247,7 @@ fn every_command_of_the_guide_is_tested() {
         text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap().lines()).collect();
     let starts: Vec<String> = LANGUAGES.iter().flat_map(|(_, heading, ..)| guide(heading)).collect();
     commands.retain(|command| !starts.iter().any(|start| start == command));
-    let tests = ["authors.rs", "plugins.rs", "hostile/grants.rs"];
+    let tests = ["authors.rs", "packing.rs", "plugins.rs", "hostile/grants.rs"];
     let tests: String = tests.iter().map(|file| fs::read_to_string(root().join("tests").join(file)).unwrap()).collect();
     for command in commands {
         let found = OTHERS.iter().find(|(prefix, _)| command.starts_with(prefix));
@@ -188,7 +274,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
 
 fn test_example(language: &str) {
     let &(_, _, example, _) = LANGUAGES.iter().find(|(name, ..)| *name == language).unwrap();
-    let pinion = Pinion::default();
+    let pinion = author();
     copy(&root().join("examples/plugins").join(example), &pinion.workspace().join(example));
     let is_there = is_there(language);
     let tested = run(&pinion, ["plugin", "test", example, "--json"]);
@@ -294,122 +380,4 @@ fn example_in_rust_without_the_sdk_passes_its_cases_in_the_long_mode() {
     if std::env::var_os("PINION_LONG").is_some() {
         test_example("rust");
     }
-}
-
-#[test]
-fn contract_is_written_where_toolchains_look_for_it() {
-    let pinion = Pinion::default();
-    let printed = run(&pinion, ["plugin", "wit"]);
-    assert!(printed.stdout.contains("interface tools") && printed.stdout.contains("world plugin"), "{printed:?}");
-    assert_eq!(run(&pinion, ["plugin", "wit", "."]).code, Some(0));
-    let types = pinion.workspace().join("wit/deps/pinion-plugin/types.wit");
-    assert_eq!(fs::read(&types).unwrap(), fs::read(root().join("wit/types.wit")).unwrap());
-    let reference = run(&pinion, ["plugin", "wit", "--reference"]);
-    assert_eq!(reference.stdout, fs::read_to_string(root().join("plugin-sdk/REFERENCE.md")).unwrap());
-    let again: Value = serde_json::from_str(&run(&pinion, ["plugin", "wit", ".", "--json"]).stdout).unwrap();
-    assert_eq!(again["files"], serde_json::json!([]));
-    fs::write(&types, "my notes").unwrap();
-    let refused = run(&pinion, ["plugin", "wit", "."]);
-    assert!(
-        refused.code == Some(2) && refused.stderr.contains("types.wit` is not a file of the contract"),
-        "{refused:?}"
-    );
-}
-
-/// The unit test of the command decodes it.
-#[test]
-fn contract_is_written_as_a_binary_package() {
-    let pinion = Pinion::default();
-    let wrote = run(&pinion, ["plugin", "wit", "--package", "pinion-plugin.wasm", "--json"]);
-    let report: Value = serde_json::from_str(&wrote.stdout).unwrap_or_else(|_| panic!("{wrote:?}"));
-    assert_eq!(report["package"], "pinion:plugin@0.1.0");
-    let package = fs::read(pinion.workspace().join("pinion-plugin.wasm")).unwrap();
-    // The layer of a component: WIT packages are components without code.
-    assert_eq!((&package[..8], report["bytes"].as_u64()), (&b"\0asm\x0d\0\x01\0"[..], Some(package.len() as u64)));
-    let again = run(&pinion, ["plugin", "wit", "--package", "pinion-plugin.wasm"]);
-    assert!(again.stdout.contains("pinion-plugin.wasm, pinion:plugin@0.1.0, "), "{again:?}");
-    assert_eq!(
-        fs::read(pinion.workspace().join("pinion-plugin.wasm")).unwrap(),
-        package,
-        "the package is reproducible"
-    );
-}
-
-#[test]
-fn pack_sets_limits_and_lifetime_and_installs() {
-    let pinion = Pinion::default();
-    let file = pinion.write("echo.wasm", fs::read(guest("echo")).unwrap());
-    let file = file.to_str().unwrap();
-    let pack = ["plugin", "pack", file, "--name", "parrot", "--json"];
-    let more = ["--limit", "memory-bytes=1000000", "--lifetime", "session", "--install"];
-    let packed = run(&pinion, pack.iter().chain(&more));
-    assert_eq!(packed.code, Some(0), "{packed:?}");
-    let report: Value = serde_json::from_str(&packed.stdout).unwrap();
-    assert_eq!(report["file"].as_str(), pinion.home().join("plugins/parrot.wasm").to_str());
-    let info = run(&pinion, ["plugin", "info", "parrot"]);
-    assert!(info.stdout.contains("lifetime     session"), "{info:?}");
-    let wrong = run(&pinion, pack.iter().chain(&["--limit", "memory=1"]));
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("unknown field `memory`"), "{wrong:?}");
-}
-
-#[test]
-fn pack_writes_nothing_that_does_not_load() {
-    let pinion = Pinion::default();
-    let file = pinion.write("broken.wasm", fs::read(guest("broken")).unwrap());
-    let packed = run(&pinion, ["plugin", "pack", "broken.wasm", "--name", "broken", "--out", "packed.wasm"]);
-    assert_eq!(packed.code, Some(1), "{packed:?}");
-    assert!(!file.with_file_name("packed.wasm").exists());
-    let module = pinion.write("core.wasm", b"\0asm\x01\0\0\0");
-    let packed = run(&pinion, ["plugin", "pack", module.to_str().unwrap(), "--name", "core"]);
-    assert!(packed.code == Some(2) && packed.stderr.contains("`pinion plugin wit` writes one"), "{packed:?}");
-}
-
-#[test]
-fn tool_that_reads_without_asking_for_files_is_reported() {
-    let pinion = Pinion::default();
-    let file = pinion.write("echo.wasm", fs::read(guest("echo")).unwrap());
-    let file = file.to_str().unwrap();
-    assert_eq!(run(&pinion, ["plugin", "pack", file, "--name", "parrot"]).code, Some(0));
-    let checked = run(&pinion, ["plugin", "check", file]);
-    assert!(checked.stdout.contains("but the plugin asks for no files"), "{checked:?}");
-    let report: Value = serde_json::from_str(&run(&pinion, ["plugin", "check", file, "--json"]).stdout).unwrap();
-    assert!(
-        report["tools"][0]["declares"].is_array() && !report["warnings"].as_array().unwrap().is_empty(),
-        "{report:#}"
-    );
-}
-
-#[test]
-fn bench_reports_percentiles() {
-    let pinion = Pinion::default();
-    let file = guest("echo");
-    let bench = ["plugin", "bench", file.to_str().unwrap(), "echo", r#"{"message": "a"}"#, "--json"];
-    let benched = run(&pinion, bench.iter().chain(&["--grant", "files=read", "--calls", "5"]));
-    let report: Value = serde_json::from_str(&benched.stdout).unwrap_or_else(|_| panic!("{benched:?}"));
-    assert_eq!(report["calls"], 5);
-    assert!(report["p50"]["time_us"].as_u64() <= report["p95"]["time_us"].as_u64(), "{report:#}");
-    assert!(report["p50"]["fuel"].as_u64() > Some(0), "{report:#}");
-}
-
-/// Saving a file builds and installs the plugin; a build that fails leaves it as it was.
-#[cfg(unix)]
-#[test]
-fn watch_installs_each_saved_version() {
-    use std::io::{BufRead as _, BufReader};
-    let pinion = Pinion::default();
-    let project = "name = \"parrot\"\nversion = \"0.1.0\"\n[build]\nsteps = [[\"cp\", \"source.wasm\", \"build/out.wasm\"]]\noutput = \"build/out.wasm\"\n";
-    pinion.write("pinion-plugin.toml", project);
-    pinion.write("source.wasm", fs::read(guest("echo")).unwrap());
-    let mut child = pinion.start(["plugin", "watch", "--json"]);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
-    assert_eq!(next()["version"], "0.1.0");
-    pinion.write("pinion-plugin.toml", project.replace("0.1.0", "0.2.0"));
-    assert_eq!(next()["version"], "0.2.0");
-    pinion.write("source.wasm", "not a component");
-    assert!(next()["error"].is_string());
-    let info = run(&pinion, ["plugin", "info", "parrot"]);
-    assert!(info.stdout.starts_with("parrot 0.2.0\n"), "{info:?}");
-    child.kill().unwrap();
-    child.wait().unwrap();
 }

@@ -40,6 +40,7 @@ mod mcp_serve;
 mod mcp_servers;
 mod offers;
 mod packages;
+mod packing;
 mod permissions;
 mod plan;
 mod plugin_test;

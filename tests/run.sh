@@ -14,7 +14,9 @@
 #
 # No vendor is asked without a key for that purpose, such as PINION_LIVE_ANTHROPIC_API_KEY (tests/live.rs).
 #
-# Plugins in Go, C and Zig are built where their toolchains are in PATH; `plugins/setup-languages.sh --all` installs these.
+# The commands of the author's guide that install toolchains run only if asked for:
+#
+#   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration authors
 #
 # Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
@@ -36,10 +38,10 @@ plugins/setup-toolchain.sh
 
 step 'toolchains of other languages'
 # Without them, the tests of plugins in these languages check only that `pinion plugin build` reports what is missing.
-if PINION_LANGUAGES_PATH=$(plugins/setup-languages.sh); then
-  export PINION_LANGUAGES_PATH PINION_LANGUAGES_REQUIRED='js ts python'
+if PINION_LANGUAGES_PATH=$(plugins/setup-languages.sh --all); then
+  export PINION_LANGUAGES_PATH PINION_LANGUAGES_REQUIRED='js ts python go c zig'
 else
-  echo 'note: plugins in JavaScript, TypeScript and Python are not built: needs npm and python3' >&2
+  echo 'note: plugins in other languages than Rust are not built: needs npm and python3' >&2
 fi
 
 step tmux

@@ -13,7 +13,9 @@ The task is the one of `pinion plugin new`: count the words of a file of 1 KB. C
   compiled   first call of a plugin whose component was never compiled on this machine
   first      from starting the runtime, or the server, to the first result; the component was compiled before
   warm       p50 and p95 of later calls, from the arguments to the result. A plugin has an instance of its own for each
-             call (`call`), or one that stays (`session`), like a server
+             call (`call`), an earlier one where that is idle (`reused`), or one that stays (`session`), like a server. A
+             star marks the lifetime of `pinion plugin new`
+  faster     the server's p50 divided by that of the starred lifetime
 
 Times of a server are those of raw reads and writes on its pipes, without encoding or decoding JSON in the client.
 """
@@ -172,6 +174,7 @@ def server_c(_):
     raise Unavailable("no MCP SDK for C")
 
 
+LIFETIMES = ("call", "reused", "session")
 SERVERS = {"rust": server_rust, "js": server_js, "python": server_python, "go": server_go, "c": server_c}
 
 
@@ -219,7 +222,7 @@ def measure_server(command, file, calls):
 
 
 def measure_plugin(pinion, language, directory, path, file, calls):
-    """Builds the plugin of the template; returns the times of its first calls, and p50 and p95 for both lifetimes."""
+    """Builds the plugin of the template; returns the times of its first calls, p50 and p95 by lifetime, and its own lifetime."""
     env = dict(os.environ, PINION_HOME=str(directory / "home"), PATH=path)
     if language == "rust":
         env.pop("CARGO_TARGET_DIR", None)
@@ -228,9 +231,10 @@ def measure_plugin(pinion, language, directory, path, file, calls):
     component = run([pinion, "plugin", "build", "--json"], project, env)
     component = json.loads(component).get("file") or json.loads(component)["component"]
     component = str((project / component).resolve())
-    # Starters differ in their lifetime, so both are packed.
+    own = json.loads(run([pinion, "plugin", "check", component, "--json"], project, env))["lifetime"]
+    # Starters differ in their lifetime, so all are packed.
     packed = {}
-    for lifetime in ("call", "session"):
+    for lifetime in LIFETIMES:
         packed[lifetime] = str(directory / f"{lifetime}.wasm")
         pack = [pinion, "plugin", "pack", component, "--name", "count", "--ask", "files=read", "--lifetime", lifetime]
         run([*pack, "-o", packed[lifetime]], directory, env)
@@ -242,12 +246,13 @@ def measure_plugin(pinion, language, directory, path, file, calls):
     cold = json.loads(run(bench, directory, env))
     # The second start finds the compiled code; the third one is not the first to read its pages.
     run(bench, directory, env)
-    warm = json.loads(run(bench, directory, env))
-    bench[3] = packed["session"]
-    run(bench, directory, env)
-    session = json.loads(run(bench, directory, env))
-    times = lambda report: (report["p50"]["time_us"] / 1e3, report["p95"]["time_us"] / 1e3)
-    return first(cold), first(warm), times(warm), times(session)
+    warm = {"call": json.loads(run(bench, directory, env))}
+    for lifetime in LIFETIMES[1:]:
+        bench[3] = packed[lifetime]
+        run(bench, directory, env)
+        warm[lifetime] = json.loads(run(bench, directory, env))
+    times = {name: (report["p50"]["time_us"] / 1e3, report["p95"]["time_us"] / 1e3) for name, report in warm.items()}
+    return first(cold), first(warm["call"]), times, own
 
 
 def main():
@@ -280,24 +285,24 @@ def main():
             built[language] = SERVERS[language](directory)
         except (Unavailable, subprocess.TimeoutExpired, FileNotFoundError) as error:
             missing.append(f"{language}, server: {error}")
-    print("| language | plugin: compiled | first | warm, call | warm, session | server: first | warm | ratios of warm |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| language | plugin: compiled | first | warm, call | reused | session | server: first | warm | faster |")
+    print("|---|---|---|---|---|---|---|---|---|")
     pair = lambda times: f"{times[0]:.3f}, {times[1]:.3f}"
     for language in languages:
-        ours, theirs, ratio, measured = ["-"] * 4, ["-"] * 2, "-", None
+        ours, theirs, ratio, measured = ["-"] * 5, ["-"] * 2, "-", None
         directory = base / f"plugin-{language}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
         try:
             measured = measure_plugin(arguments.pinion, language, directory, path, file, arguments.calls)
-            cold, first, call, session = measured
-            ours = [f"{cold:.0f}", f"{first:.1f}", pair(call), pair(session)]
+            cold, first, warm, own = measured
+            ours = [f"{cold:.0f}", f"{first:.1f}", *(pair(warm[name]) + "*" * (name == own) for name in LIFETIMES)]
         except (Unavailable, subprocess.TimeoutExpired, FileNotFoundError) as error:
             missing.append(f"{language}, plugin: {error}")
         if language in built:
             server = measure_server(built[language], file, arguments.calls)
             theirs = [f"{server[0]:.1f}", pair(server[1:])]
-            ratio = f"{server[1] / call[0]:.1f}, {server[1] / session[0]:.1f}" if measured else "-"
+            ratio = f"{server[1] / warm[own][0]:.1f}" if measured else "-"
         print("| " + " | ".join([language, *ours, *theirs, ratio]) + " |", flush=True)
     for line in missing:
         print(line)

@@ -1,5 +1,7 @@
 //! The built `pinion` command with a temporary home and workspace.
 
+use crate::guests::guests_directory;
+use crate::sandbox::CACHE_KEY;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use tempfile::TempDir;
 /// The command, a home and a workspace.
 pub struct Pinion {
     directory: TempDir,
+    /// The cache that it shares with others, if it does.
+    shared_cache: Option<PathBuf>,
 }
 
 /// Exit status and output of a command.
@@ -24,18 +28,33 @@ pub struct Ended {
 
 impl Default for Pinion {
     fn default() -> Self {
-        let directory = TempDir::new().unwrap();
-        let pinion = Self { directory };
-        std::fs::create_dir_all(pinion.workspace()).unwrap();
-        std::fs::create_dir_all(pinion.home()).unwrap();
-        pinion
+        Self::new(None)
     }
 }
 
 impl Pinion {
-    /// Returns the directory that replaces those of config, data and cache.
+    fn new(shared_cache: Option<PathBuf>) -> Self {
+        let pinion = Self { directory: TempDir::new().unwrap(), shared_cache };
+        std::fs::create_dir_all(pinion.workspace()).unwrap();
+        std::fs::create_dir_all(pinion.home()).unwrap();
+        pinion
+    }
+
+    /// Shares compiled code with other tests and with later runs: components that contain the runtime of a language differ in a
+    /// few functions, and the others take long to compile.
+    pub fn sharing_code() -> Self {
+        let pinion = Self::new(Some(guests_directory()));
+        // Code is sealed with the key of the home.
+        let key = pinion.home().join("cache.key");
+        std::fs::write(&key, CACHE_KEY).unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        pinion
+    }
+
+    /// Returns the directory that replaces those of config and data, and that of the cache unless it is shared.
     pub fn home(&self) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join("home")
+        self.directory.path().canonicalize().unwrap().join(if self.shared_cache.is_some() { "pinion" } else { "home" })
     }
 
     /// Returns the working directory of commands.
@@ -82,6 +101,11 @@ impl Pinion {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(cache) = &self.shared_cache {
+            let parent = self.directory.path().canonicalize().unwrap();
+            command.env_remove("PINION_HOME").env("XDG_CONFIG_HOME", &parent).env("XDG_DATA_HOME", &parent);
+            command.env("XDG_CACHE_HOME", cache);
+        }
         for name in ["CARGO_HOME", "RUSTUP_HOME", "GUEST_CARGO", "GUEST_TARGET", "GUEST_RUSTC"] {
             pass(&mut command, name);
         }

@@ -385,7 +385,7 @@ impl SandboxBuilder {
             self.plugins.into_iter().map(|(name, s)| (name, resolve(s, directory.path()))).collect();
         let config = RuntimeConfig {
             policy: self.policy.unwrap_or_else(|| Arc::new(policy)),
-            cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
+            cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new(CACHE_KEY))),
             engine_limits: self.engine,
             compiler: self.compiler,
             host: HostDirectories {
@@ -426,9 +426,13 @@ fn resolve(mut settings: PluginSettings, outside: &Path) -> PluginSettings {
     settings
 }
 
+/// The key of the cache that tests share.
+pub(crate) const CACHE_KEY: [u8; 32] = [7; 32];
+
 /// One cache for all tests of a run, so that each component is compiled once. Tests of the cache use their own.
 fn shared_cache() -> PathBuf {
-    crate::guests::guests_directory().join("cache")
+    // Where the command looks in its own directory below the user's caches.
+    crate::guests::guests_directory().join("pinion/components")
 }
 
 /// A progress report of a call.
