@@ -32,8 +32,7 @@ const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "strin
 /// Supported dialects.
 const DIALECTS: [&str; 4] = ["draft-06", "draft-07", "2019-09", "2020-12"];
 /// Keywords that change the base of references, or refer in unsupported ways.
-const UNSUPPORTED: [&str; 7] =
-    ["$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
+const UNSUPPORTED: [&str; 6] = ["$id", "$schema", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
 
 /// The reason a schema was rejected: its size, its complexity or an unsupported reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +139,12 @@ impl Scan {
             if is_used && (depth > 0 || !matches!(keyword, "$id" | "$schema")) {
                 return error(format!("uses `{keyword}` where it is not supported"));
             }
+        }
+        // No reference to an anchor is admitted, so that one with a plain name changes nothing.
+        if let Some(anchor) = fields.get("$anchor").and_then(Value::as_str)
+            && !anchor.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+        {
+            return error("has an `$anchor` that is no plain name");
         }
         if let Some(pattern) = fields.get("pattern").and_then(Value::as_str) {
             self.pattern(pattern)?;
@@ -389,7 +394,7 @@ mod tests {
         }
         for (keyword, value) in [
             ("$id", json!("http://a.example/")),
-            ("$anchor", json!("a")),
+            ("$anchor", json!("/$defs/a")),
             ("$dynamicRef", json!("#a")),
             ("$schema", json!("http://json-schema.org/draft-04/schema#")),
         ] {
@@ -400,6 +405,13 @@ mod tests {
         assert!(
             check_schema(&json!({ "$id": "http://a.example/", "properties": { "$id": { "type": "string" } } })).is_ok()
         );
+    }
+
+    #[test]
+    fn anchor_is_admitted_and_references_to_it_are_not() {
+        let schema = |reference: &str| json!({ "$defs": { "a": { "$anchor": "name" } }, "$ref": reference });
+        assert_eq!(check_schema(&schema("#/$defs/a")), Ok(()));
+        assert!(rejection(schema("#name")).contains("unresolved reference `#name`"));
     }
 
     #[test]
