@@ -82,6 +82,8 @@ export interface Tool<M extends Members = any> {
   guidelines?: string[];
   /** Runs the tool's calls one at a time. */
   sequential?: boolean;
+  /** Further properties, such as `resource` and `task` of the interface `tools`. */
+  extra?: Record<string, unknown>;
   run(input: InferMembers<M>, call: Call): Content | Output | undefined;
 }
 

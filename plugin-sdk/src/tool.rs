@@ -2,7 +2,7 @@
 
 use crate::bindings::imports::pinion::plugin::types::{Effects, Execution, ToolDefinition};
 use crate::schema::schema_of;
-use crate::{Call, Error, Output, Result};
+use crate::{Call, Error, Output, Resource, Result, TaskSupport};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -174,6 +174,21 @@ impl Tool {
     #[must_use]
     pub fn route(mut self, route: Value) -> Self {
         self.add("route", &route);
+        self
+    }
+
+    /// Makes the tool a resource for clients of `pinion mcp serve`. Text and images of its results are the content; anything
+    /// else is in the [details](crate::Output::details): `{"mcp": {"contents": [{"mimeType": …, "blob": …}]}}`.
+    #[must_use]
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.add("resource", &resource.into_value());
+        self
+    }
+
+    /// Says that calls may take long: clients of `pinion mcp serve` that support tasks fetch the result later.
+    #[must_use]
+    pub fn task(mut self, support: TaskSupport) -> Self {
+        self.add("task", &support.into_value());
         self
     }
 

@@ -68,7 +68,7 @@ pub use pinion_protocol::{
 pub use pinion_protocol::{
     arguments, authority, bound, choice, content, definition, delegation, dialog, drawing, event, filter, form,
     function, hook, identity, image, limits, live, message, model, order, outcome, output, provider, retry, secrets,
-    selection, services, step, store, text, tokens, tool, usage,
+    selection, served, services, step, store, text, tokens, tool, usage,
 };
 pub use run::run;
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};

@@ -42,6 +42,7 @@ pub mod retry;
 pub mod schema;
 pub mod secrets;
 pub mod selection;
+pub mod served;
 pub mod services;
 pub mod step;
 pub mod store;
@@ -86,8 +87,10 @@ pub use retry::{Backoff, RetryPolicy};
 pub use schema::{SchemaError, check_schema};
 pub use secrets::{ByteRedactor, RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
+pub use served::{Resource, ResourceAddress, ServedTool, TaskSupport, UriTemplate};
 pub use services::{
-    CallServices, CompletionAnswer, CompletionError, CompletionTask, MAX_CALL_DEPTH, NestedCall, Services,
+    BatchAnswer, BatchQuestion, CallServices, CompletionAnswer, CompletionError, CompletionTask, Directory,
+    MAX_CALL_DEPTH, NestedCall, Services,
 };
 pub use step::StepStatus;
 pub use store::{

@@ -14,6 +14,21 @@ pub mod exports {
   pub mod pinion {
     pub mod plugin {
       /// Tools, which the model calls.
+      ///
+      /// `pinion mcp serve` offers them to other agents, too. For these, a tool may have the following members in
+      /// `tool-definition.extra`.
+      ///
+      /// `resource`, an object, makes the tool a resource, which clients read by a call of the tool under the same grants and rules:
+      /// `uri`, which has a scheme of the plugin's own, or `uri-template`, with variables such as `{name}` that are properties of
+      /// `input-schema` and cover a segment of the path each (both at most 2 KiB); `mime-type`, by default text/plain; `version`, a text
+      /// of at most 256 bytes whose change in an offer is announced to clients that subscribed; and `only`, which is true if the tool
+      /// is nothing but a resource, so that neither models nor clients can call it by its name. Text and images of a result are the
+      /// content, unless `tool-output.details` has a member `mcp`, an object with a member `contents`: a list of objects with `mimeType`,
+      /// and either `text` or `blob`, which is base64.
+      ///
+      /// `task` says that calls may take long. A call of a client that supports tasks becomes one with its first report of progress,
+      /// and after two seconds in any case; the client fetches the result later. With `optional`, other clients wait for it; with
+      /// `required`, they cannot call the tool.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod tools {
         #[used]

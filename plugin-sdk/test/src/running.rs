@@ -193,7 +193,7 @@ impl Running {
 
     /// The tools of the plugin as they are now.
     pub(crate) fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
-        self.runtime.definitions()
+        self.runtime.all_definitions()
     }
 
     /// Adds the grants that the plugin asks for and the test does not give, where the call was denied.

@@ -5,11 +5,13 @@ use crate::calls::instance::{Job, Live, Setup};
 use crate::calls::relay::Relay;
 use crate::convert;
 use crate::errors::fault::{FaultKind, GuestError, PluginFault};
+use crate::loading::lists::Tool;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
 use pinion_protocol::{
-    Authority, Instructions, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply,
+    Authority, Instructions, Ledger, ServedTool, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress,
+    ToolReply,
 };
 use std::sync::Arc;
 
@@ -86,6 +88,22 @@ impl ToolExecutor for Runtime {
 }
 
 impl Runtime {
+    /// Returns all tools with what only the clients of a server see of them. Those that are nothing but resources are not
+    /// among the [`definitions`](ToolExecutor::definitions), and can be called all the same.
+    pub fn served_tools(&self) -> Vec<ServedTool> {
+        let served = |tool: &Tool| ServedTool {
+            definition: tool.definition.clone(),
+            resource: tool.served.resource.clone(),
+            task: tool.served.task,
+        };
+        self.registry.current().all_tools().map(served).collect()
+    }
+
+    /// Returns all tools, like [`Runtime::served_tools`].
+    pub fn all_definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        self.registry.current().all_tools().map(|tool| tool.definition.clone()).collect()
+    }
+
     /// The error of a call whose plugin is gone, or did not load when it was called for the first time.
     fn missing(&self, tool: &ToolDefinition) -> ToolError {
         let (name, plugin) = (tool.name.clone(), &tool.source.plugin);

@@ -73,6 +73,8 @@ struct Extra {
     bound_to: Option<String>,
     approved_by: Vec<String>,
     route: Option<Value>,
+    resource: Option<Value>,
+    task: Option<Value>,
 }
 
 fn tool(tool: wit::ToolDefinition) -> OfferedTool {
@@ -89,6 +91,8 @@ fn tool(tool: wit::ToolDefinition) -> OfferedTool {
         bound_to: extra.bound_to,
         approved_by: extra.approved_by,
         route: extra.route.map(|route| route.to_string()),
+        resource: extra.resource.map(|resource| resource.to_string()),
+        task: extra.task.map(|task| task.to_string()),
     }
 }
 

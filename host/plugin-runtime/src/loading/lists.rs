@@ -7,6 +7,7 @@
 use crate::errors::load::LoadError;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::Program;
+use crate::loading::served::Served;
 use crate::loading::wording::{self, FoldedNames, ListBounds};
 use crate::manifest::is_name;
 use pinion_protocol::text::{clip, exposed};
@@ -36,6 +37,7 @@ pub(crate) struct Tool {
     pub(crate) effects: Authority,
     /// JSON that each call gets back.
     pub(crate) route: Option<Arc<str>>,
+    pub(crate) served: Served,
 }
 
 /// A slash command.
@@ -171,6 +173,7 @@ fn checked_tool(
     wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
     check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
     required_first(&mut input_schema);
+    let served = Served::checked(&tool, &input_schema).map_err(|problem| offer(&problem))?;
     let (declared, bound_to, route) = (tool.effects, tool.bound_to, tool.route);
     let approved_by = tool.approved_by.iter().map(|name| name.as_str().into()).collect();
     let mut definition = ToolDefinition {
@@ -191,7 +194,7 @@ fn checked_tool(
     };
     let digest = digest_of(&definition, bound_to.as_deref(), route.as_deref());
     definition.source.definition = digest.to_hex().as_str().into();
-    Ok(Tool { definition: Arc::new(definition), declared, effects, route: route.map(Into::into) })
+    Ok(Tool { definition: Arc::new(definition), declared, effects, route: route.map(Into::into), served })
 }
 
 /// Hashes everything about a tool that an approval depends on.

@@ -34,6 +34,12 @@ pub(crate) struct OfferedTool {
     /// JSON that each call gets back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) route: Option<String>,
+    /// JSON that makes the tool a resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resource: Option<String>,
+    /// JSON that says whether calls may become tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) task: Option<String>,
 }
 
 /// A command, as its plugin lists it.

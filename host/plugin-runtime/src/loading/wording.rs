@@ -123,7 +123,8 @@ pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Resu
     check_bytes("text of instructions", instructions.as_deref().unwrap_or_default(), MAX_INSTRUCTIONS, Lines::Many)?;
     let of_tool = |tool: &OfferedTool| {
         let guidelines: usize = tool.guidelines.iter().map(String::len).sum();
-        let extra = [&tool.bound_to, &tool.route].into_iter().flatten().map(String::len).sum::<usize>();
+        let extra = [&tool.bound_to, &tool.route, &tool.resource, &tool.task];
+        let extra = extra.into_iter().flatten().map(String::len).sum::<usize>();
         tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines + extra
     };
     let of_command = |command: &OfferedCommand| {
@@ -196,6 +197,11 @@ fn check_value(value: &Value) -> Result<(), String> {
         Value::String(text) => check("value in its input schema", &text.replace('\r', ""), Lines::Many),
         _ => Ok(()),
     }
+}
+
+/// Checks a text of one line; `what` names it in the problem.
+pub(crate) fn check_line(what: &str, text: &str) -> Result<(), String> {
+    check(what, text, Lines::One)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

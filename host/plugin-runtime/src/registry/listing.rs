@@ -85,6 +85,7 @@ impl PluginSet {
     pub(super) fn tool_infos(&self) -> Vec<wit::ToolInfo> {
         let tools = self.loaded().iter().flat_map(|loaded| loaded.lists.tools.iter().map(move |tool| (loaded, tool)));
         tools
+            .filter(|(_, tool)| tool.served.is_callable())
             .map(|(loaded, tool)| wit::ToolInfo {
                 name: tool.definition.name.clone(),
                 description: tool.definition.description.clone(),

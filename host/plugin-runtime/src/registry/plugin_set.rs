@@ -1,6 +1,6 @@
 //! The plugins that calls see: an immutable snapshot.
 
-use crate::loading::lists::CommandDefinition;
+use crate::loading::lists::{CommandDefinition, Tool};
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::slot::Slot;
 use pinion_protocol::{HookPoint, Instructions, ToolDefinition};
@@ -76,8 +76,14 @@ impl PluginSet {
         &self.problems
     }
 
+    /// The tools that can be called by their names.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
-        self.loaded.iter().flat_map(|loaded| loaded.lists.tools.iter().map(|tool| &tool.definition))
+        self.all_tools().filter(|tool| tool.served.is_callable()).map(|tool| &tool.definition)
+    }
+
+    /// All tools, those included that are nothing but resources.
+    pub(crate) fn all_tools(&self) -> impl Iterator<Item = &Tool> {
+        self.loaded.iter().flat_map(|loaded| &loaded.lists.tools)
     }
 
     pub(crate) fn commands(&self) -> impl Iterator<Item = &CommandDefinition> {
