@@ -105,6 +105,11 @@ extern void __wasm_import_pinion_plugin_model_complete(int32_t, uint8_t *, size_
 __attribute__((__import_module__("pinion:plugin/offers-host@0.1.0"), __import_name__("changed")))
 extern void __wasm_import_pinion_plugin_offers_host_changed(void);
 
+// Imported Functions from `pinion:plugin/questions@0.1.0`
+
+__attribute__((__import_module__("pinion:plugin/questions@0.1.0"), __import_name__("ask")))
+extern void __wasm_import_pinion_plugin_questions_ask(uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `pinion:plugin/secrets@0.1.0`
 
 __attribute__((__import_module__("pinion:plugin/secrets@0.1.0"), __import_name__("has")))
@@ -1483,6 +1488,141 @@ void pinion_plugin_model_result_completion_model_error_free(pinion_plugin_model_
     pinion_plugin_model_completion_free(&ptr->val.ok);
   } else {
     pinion_plugin_model_model_error_free(&ptr->val.err);
+  }
+}
+
+void pinion_plugin_questions_json_free(pinion_plugin_questions_json_t *ptr) {
+  pinion_plugin_types_json_free(ptr);
+}
+
+void pinion_plugin_questions_completion_free(pinion_plugin_questions_completion_t *ptr) {
+  pinion_plugin_model_completion_free(ptr);
+}
+
+void pinion_plugin_questions_completion_request_free(pinion_plugin_questions_completion_request_t *ptr) {
+  pinion_plugin_model_completion_request_free(ptr);
+}
+
+void pinion_plugin_questions_form_free(pinion_plugin_questions_form_t *ptr) {
+  plugin_string_free(&ptr->question);
+  pinion_plugin_questions_json_free(&ptr->schema);
+}
+
+void pinion_plugin_questions_question_free(pinion_plugin_questions_question_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      pinion_plugin_questions_form_free(&ptr->val.form);
+      break;
+    }
+    case 1: {
+      pinion_plugin_questions_completion_request_free(&ptr->val.completion);
+      break;
+    }
+    case 3: {
+      pinion_plugin_questions_json_free(&ptr->val.other);
+      break;
+    }
+  }
+}
+
+void pinion_plugin_questions_named_question_free(pinion_plugin_questions_named_question_t *ptr) {
+  plugin_string_free(&ptr->name);
+  pinion_plugin_questions_question_free(&ptr->question);
+}
+
+void pinion_plugin_questions_directory_free(pinion_plugin_questions_directory_t *ptr) {
+  plugin_string_free(&ptr->uri);
+  plugin_option_string_free(&ptr->name);
+}
+
+void pinion_plugin_questions_list_directory_free(pinion_plugin_questions_list_directory_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pinion_plugin_questions_directory_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pinion_plugin_questions_directory_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pinion_plugin_questions_answer_free(pinion_plugin_questions_answer_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      pinion_plugin_questions_json_free(&ptr->val.form);
+      break;
+    }
+    case 1: {
+      pinion_plugin_questions_completion_free(&ptr->val.completion);
+      break;
+    }
+    case 2: {
+      pinion_plugin_questions_list_directory_free(&ptr->val.directories);
+      break;
+    }
+    case 3: {
+      pinion_plugin_questions_json_free(&ptr->val.other);
+      break;
+    }
+  }
+}
+
+void pinion_plugin_questions_question_error_free(pinion_plugin_questions_question_error_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      plugin_string_free(&ptr->val.denied);
+      break;
+    }
+    case 4: {
+      plugin_string_free(&ptr->val.invalid);
+      break;
+    }
+    case 5: {
+      plugin_string_free(&ptr->val.budget_exceeded);
+      break;
+    }
+    case 6: {
+      plugin_string_free(&ptr->val.failed);
+      break;
+    }
+  }
+}
+
+void pinion_plugin_questions_list_named_question_free(pinion_plugin_questions_list_named_question_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pinion_plugin_questions_named_question_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pinion_plugin_questions_named_question_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pinion_plugin_questions_result_answer_question_error_free(pinion_plugin_questions_result_answer_question_error_t *ptr) {
+  if (!ptr->is_err) {
+    pinion_plugin_questions_answer_free(&ptr->val.ok);
+  } else {
+    pinion_plugin_questions_question_error_free(&ptr->val.err);
+  }
+}
+
+void pinion_plugin_questions_list_result_answer_question_error_free(pinion_plugin_questions_list_result_answer_question_error_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pinion_plugin_questions_result_answer_question_error_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pinion_plugin_questions_result_answer_question_error_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pinion_plugin_questions_result_list_result_answer_question_error_question_error_free(pinion_plugin_questions_result_list_result_answer_question_error_question_error_t *ptr) {
+  if (!ptr->is_err) {
+    pinion_plugin_questions_list_result_answer_question_error_free(&ptr->val.ok);
+  } else {
+    pinion_plugin_questions_question_error_free(&ptr->val.err);
   }
 }
 
@@ -4363,6 +4503,63 @@ bool pinion_plugin_model_complete(pinion_plugin_model_completion_request_t *requ
 
 void pinion_plugin_offers_host_changed(void) {
   __wasm_import_pinion_plugin_offers_host_changed();
+}
+
+bool pinion_plugin_questions_ask(pinion_plugin_questions_list_named_question_t *questions, pinion_plugin_questions_list_result_answer_question_error_t *ret, pinion_plugin_questions_question_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pinion_plugin_questions_ask((uint8_t *) (*questions).ptr, (*questions).len, ptr);
+  pinion_plugin_questions_result_list_result_answer_question_error_question_error_t result16;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result16.is_err = false;
+      result16.val.ok = (pinion_plugin_questions_list_result_answer_question_error_t) { (pinion_plugin_questions_result_answer_question_error_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result16.is_err = true;
+      pinion_plugin_questions_question_error_t variant15;
+      variant15.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant15.tag) {
+        case 0: {
+          variant15.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          break;
+        }
+        case 2: {
+          break;
+        }
+        case 3: {
+          break;
+        }
+        case 4: {
+          variant15.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          variant15.val.budget_exceeded = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 6: {
+          variant15.val.failed = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result16.val.err = variant15;
+      break;
+    }
+  }
+  if (!result16.is_err) {
+    *ret = result16.val.ok;
+    return 1;
+  } else {
+    *err = result16.val.err;
+    return 0;
+  }
 }
 
 bool pinion_plugin_secrets_has(plugin_string_t *name) {

@@ -922,6 +922,119 @@ typedef struct {
   } val;
 } pinion_plugin_model_result_completion_model_error_t;
 
+typedef pinion_plugin_types_json_t pinion_plugin_questions_json_t;
+
+typedef pinion_plugin_model_completion_t pinion_plugin_questions_completion_t;
+
+typedef pinion_plugin_model_completion_request_t pinion_plugin_questions_completion_request_t;
+
+// A form, as in `ui.form`.
+typedef struct pinion_plugin_questions_form_t {
+  plugin_string_t   question;
+  pinion_plugin_questions_json_t   schema;
+} pinion_plugin_questions_form_t;
+
+typedef struct pinion_plugin_questions_question_t {
+  uint8_t tag;
+  union {
+    pinion_plugin_questions_form_t     form;
+    pinion_plugin_questions_completion_request_t     completion;
+    pinion_plugin_questions_json_t     other;
+  } val;
+} pinion_plugin_questions_question_t;
+
+#define PINION_PLUGIN_QUESTIONS_QUESTION_FORM 0
+#define PINION_PLUGIN_QUESTIONS_QUESTION_COMPLETION 1
+// The directories in which the user works: the workspace in a conversation, the roots of a client of `pinion mcp serve`.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_DIRECTORIES 2
+// A question that has no case of its own, as a JSON object. A host that does not know it answers `invalid`.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_OTHER 3
+
+typedef struct pinion_plugin_questions_named_question_t {
+  // 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique in the list. Clients that know an answer beforehand find the question by it.
+  plugin_string_t   name;
+  pinion_plugin_questions_question_t   question;
+} pinion_plugin_questions_named_question_t;
+
+// A directory of the user. It grants nothing, and may be one of another machine.
+typedef struct pinion_plugin_questions_directory_t {
+  // An absolute URI, such as file:///home/ada/project; at most 4 KiB.
+  plugin_string_t   uri;
+  plugin_option_string_t   name;
+} pinion_plugin_questions_directory_t;
+
+typedef struct {
+  pinion_plugin_questions_directory_t *ptr;
+  size_t len;
+} pinion_plugin_questions_list_directory_t;
+
+typedef struct pinion_plugin_questions_answer_t {
+  uint8_t tag;
+  union {
+    pinion_plugin_questions_json_t     form;
+    pinion_plugin_questions_completion_t     completion;
+    pinion_plugin_questions_list_directory_t     directories;
+    pinion_plugin_questions_json_t     other;
+  } val;
+} pinion_plugin_questions_answer_t;
+
+// JSON that matches the schema.
+#define PINION_PLUGIN_QUESTIONS_ANSWER_FORM 0
+#define PINION_PLUGIN_QUESTIONS_ANSWER_COMPLETION 1
+// At most 64.
+#define PINION_PLUGIN_QUESTIONS_ANSWER_DIRECTORIES 2
+// An answer that has no case of its own, as a JSON object.
+#define PINION_PLUGIN_QUESTIONS_ANSWER_OTHER 3
+
+typedef struct pinion_plugin_questions_question_error_t {
+  uint8_t tag;
+  union {
+    plugin_string_t     denied;
+    plugin_string_t     invalid;
+    plugin_string_t     budget_exceeded;
+    plugin_string_t     failed;
+  } val;
+} pinion_plugin_questions_question_error_t;
+
+// The grant that the question needs is missing or does not reach far enough, or the call may not ask.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_DENIED 0
+// Nobody can answer: no user is present, or the client does not support such questions.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_HEADLESS 1
+// The user closed the form without an answer.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_DISMISSED 2
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_CANCELLED 3
+// The question is invalid, or the plugin has asked too often; the text says which.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_INVALID 4
+// The tokens of the grant, or the limits of the run, are used up.
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_BUDGET_EXCEEDED 5
+#define PINION_PLUGIN_QUESTIONS_QUESTION_ERROR_FAILED 6
+
+typedef struct {
+  pinion_plugin_questions_named_question_t *ptr;
+  size_t len;
+} pinion_plugin_questions_list_named_question_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    pinion_plugin_questions_answer_t ok;
+    pinion_plugin_questions_question_error_t err;
+  } val;
+} pinion_plugin_questions_result_answer_question_error_t;
+
+typedef struct {
+  pinion_plugin_questions_result_answer_question_error_t *ptr;
+  size_t len;
+} pinion_plugin_questions_list_result_answer_question_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    pinion_plugin_questions_list_result_answer_question_error_t ok;
+    pinion_plugin_questions_question_error_t err;
+  } val;
+} pinion_plugin_questions_result_list_result_answer_question_error_question_error_t;
+
 typedef pinion_plugin_types_json_t pinion_plugin_session_json_t;
 
 // An entry on the current branch of the session.
@@ -1597,6 +1710,11 @@ extern bool pinion_plugin_model_complete(pinion_plugin_model_completion_request_
 // as one.
 extern void pinion_plugin_offers_host_changed(void);
 
+// Imported Functions from `pinion:plugin/questions@0.1.0`
+// Asks at most 8 questions, and waits for all answers, which come in the order of the questions. A form whose answer does
+// not match its schema is asked again, with the reason. The outer error is about the list as a whole.
+extern bool pinion_plugin_questions_ask(pinion_plugin_questions_list_named_question_t *questions, pinion_plugin_questions_list_result_answer_question_error_t *ret, pinion_plugin_questions_question_error_t *err);
+
 // Imported Functions from `pinion:plugin/secrets@0.1.0`
 // Returns whether a secret of this name is granted and has a value.
 extern bool pinion_plugin_secrets_has(plugin_string_t *name);
@@ -1915,6 +2033,34 @@ void pinion_plugin_model_completion_free(pinion_plugin_model_completion_t *ptr);
 void pinion_plugin_model_model_error_free(pinion_plugin_model_model_error_t *ptr);
 
 void pinion_plugin_model_result_completion_model_error_free(pinion_plugin_model_result_completion_model_error_t *ptr);
+
+void pinion_plugin_questions_json_free(pinion_plugin_questions_json_t *ptr);
+
+void pinion_plugin_questions_completion_free(pinion_plugin_questions_completion_t *ptr);
+
+void pinion_plugin_questions_completion_request_free(pinion_plugin_questions_completion_request_t *ptr);
+
+void pinion_plugin_questions_form_free(pinion_plugin_questions_form_t *ptr);
+
+void pinion_plugin_questions_question_free(pinion_plugin_questions_question_t *ptr);
+
+void pinion_plugin_questions_named_question_free(pinion_plugin_questions_named_question_t *ptr);
+
+void pinion_plugin_questions_directory_free(pinion_plugin_questions_directory_t *ptr);
+
+void pinion_plugin_questions_list_directory_free(pinion_plugin_questions_list_directory_t *ptr);
+
+void pinion_plugin_questions_answer_free(pinion_plugin_questions_answer_t *ptr);
+
+void pinion_plugin_questions_question_error_free(pinion_plugin_questions_question_error_t *ptr);
+
+void pinion_plugin_questions_list_named_question_free(pinion_plugin_questions_list_named_question_t *ptr);
+
+void pinion_plugin_questions_result_answer_question_error_free(pinion_plugin_questions_result_answer_question_error_t *ptr);
+
+void pinion_plugin_questions_list_result_answer_question_error_free(pinion_plugin_questions_list_result_answer_question_error_t *ptr);
+
+void pinion_plugin_questions_result_list_result_answer_question_error_question_error_free(pinion_plugin_questions_result_list_result_answer_question_error_question_error_t *ptr);
 
 void pinion_plugin_session_json_free(pinion_plugin_session_json_t *ptr);
 

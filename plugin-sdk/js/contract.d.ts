@@ -1123,6 +1123,130 @@ declare module 'pinion:plugin/progress@0.1.0' {
   export function update(partial: Array<Content>): void;
   export type Content = import('pinion:plugin/types@0.1.0').Content;
 }
+declare module 'pinion:plugin/questions@0.1.0' {
+  /**
+   * Asks at most 8 questions, and waits for all answers, which come in the order of the questions. A form whose answer does
+   * not match its schema is asked again, with the reason. The outer error is about the list as a whole.
+   */
+  export function ask(questions: Array<NamedQuestion>): Array<Result<Answer, QuestionError>>;
+  export type Json = import('pinion:plugin/types@0.1.0').Json;
+  export type Completion = import('pinion:plugin/model@0.1.0').Completion;
+  export type CompletionRequest = import('pinion:plugin/model@0.1.0').CompletionRequest;
+  /**
+   * A form, as in `ui.form`.
+   */
+  export interface Form {
+    question: string,
+    schema: Json,
+  }
+  export type Question = QuestionForm | QuestionCompletion | QuestionDirectories | QuestionOther;
+  export interface QuestionForm {
+    tag: 'form',
+    val: Form,
+  }
+  export interface QuestionCompletion {
+    tag: 'completion',
+    val: CompletionRequest,
+  }
+  /**
+   * The directories in which the user works: the workspace in a conversation, the roots of a client of `pinion mcp serve`.
+   */
+  export interface QuestionDirectories {
+    tag: 'directories',
+  }
+  /**
+   * A question that has no case of its own, as a JSON object. A host that does not know it answers `invalid`.
+   */
+  export interface QuestionOther {
+    tag: 'other',
+    val: Json,
+  }
+  export interface NamedQuestion {
+    /**
+     * 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique in the list. Clients that know an answer beforehand find the question by it.
+     */
+    name: string,
+    question: Question,
+  }
+  /**
+   * A directory of the user. It grants nothing, and may be one of another machine.
+   */
+  export interface Directory {
+    /**
+     * An absolute URI, such as file:///home/ada/project; at most 4 KiB.
+     */
+    uri: string,
+    name?: string,
+  }
+  export type Answer = AnswerForm | AnswerCompletion | AnswerDirectories | AnswerOther;
+  /**
+   * JSON that matches the schema.
+   */
+  export interface AnswerForm {
+    tag: 'form',
+    val: Json,
+  }
+  export interface AnswerCompletion {
+    tag: 'completion',
+    val: Completion,
+  }
+  /**
+   * At most 64.
+   */
+  export interface AnswerDirectories {
+    tag: 'directories',
+    val: Array<Directory>,
+  }
+  /**
+   * An answer that has no case of its own, as a JSON object.
+   */
+  export interface AnswerOther {
+    tag: 'other',
+    val: Json,
+  }
+  export type QuestionError = QuestionErrorDenied | QuestionErrorHeadless | QuestionErrorDismissed | QuestionErrorCancelled | QuestionErrorInvalid | QuestionErrorBudgetExceeded | QuestionErrorFailed;
+  /**
+   * The grant that the question needs is missing or does not reach far enough, or the call may not ask.
+   */
+  export interface QuestionErrorDenied {
+    tag: 'denied',
+    val: string,
+  }
+  /**
+   * Nobody can answer: no user is present, or the client does not support such questions.
+   */
+  export interface QuestionErrorHeadless {
+    tag: 'headless',
+  }
+  /**
+   * The user closed the form without an answer.
+   */
+  export interface QuestionErrorDismissed {
+    tag: 'dismissed',
+  }
+  export interface QuestionErrorCancelled {
+    tag: 'cancelled',
+  }
+  /**
+   * The question is invalid, or the plugin has asked too often; the text says which.
+   */
+  export interface QuestionErrorInvalid {
+    tag: 'invalid',
+    val: string,
+  }
+  /**
+   * The tokens of the grant, or the limits of the run, are used up.
+   */
+  export interface QuestionErrorBudgetExceeded {
+    tag: 'budget-exceeded',
+    val: string,
+  }
+  export interface QuestionErrorFailed {
+    tag: 'failed',
+    val: string,
+  }
+  export type Result<T, E> = { tag: 'ok', val: T } | { tag: 'err', val: E };
+}
 declare module 'pinion:plugin/secrets@0.1.0' {
   /**
    * Returns whether a secret of this name is granted and has a value.

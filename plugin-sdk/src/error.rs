@@ -1,6 +1,8 @@
 //! Errors of tools, designed to be returned with `?`.
 
-use crate::bindings::imports::pinion::plugin::{agents, model, process, session, storage, types, ui, workspace};
+use crate::bindings::imports::pinion::plugin::{
+    agents, model, process, questions, session, storage, types, ui, workspace,
+};
 use crate::{http, mcp};
 use std::any::Any;
 use std::fmt::Display;
@@ -118,6 +120,16 @@ impl Error {
                 model::ModelError::Cancelled => Self::Cancelled,
             });
         }
+        if let Some(error) = error.downcast_ref::<questions::QuestionError>() {
+            use questions::QuestionError;
+            return Some(match error {
+                QuestionError::Denied(text) | QuestionError::BudgetExceeded(text) => Self::Denied(text.clone()),
+                QuestionError::Headless => Self::Denied("nobody can answer".to_owned()),
+                QuestionError::Dismissed => Self::Denied("the user closed the form without an answer".to_owned()),
+                QuestionError::Cancelled => Self::Cancelled,
+                QuestionError::Invalid(text) | QuestionError::Failed(text) => Self::failed(text),
+            });
+        }
         if let Some(error) = error.downcast_ref::<session::SessionError>() {
             return Some(match error {
                 session::SessionError::Denied(text) => Self::Denied(text.clone()),
@@ -211,6 +223,7 @@ mod tests {
         assert_eq!(Error::from(error), Error::InvalidInput("unclosed group".into()));
         assert!(matches!(Error::from(ui::UiError::Dismissed), Error::Denied(_)));
         assert_eq!(Error::from(ui::UiError::Cancelled), Error::Cancelled);
+        assert!(matches!(Error::from(questions::QuestionError::Headless), Error::Denied(_)));
         assert!(matches!(Error::from(model::ModelError::BudgetExceeded("used up".into())), Error::Denied(_)));
     }
 

@@ -30,7 +30,7 @@
 //! Granted directories appear at their usual paths: `std::fs` opens them by absolute path. Where all of the workspace is
 //! granted, it is the working directory of commands and of tools that declare [`Tool::reads`] or [`Tool::writes`]. [`Call::path`] resolves a path that the model
 //! wrote. The host's functions beyond WASI are in modules: [`workspace`] for bulk work on files, [`process`] and
-//! [`child_process`] for programs, [`http`], [`storage`], [`secrets`], [`settings`], [`ui`] for the user, [`model`],
+//! [`child_process`] for programs, [`http`], [`storage`], [`secrets`], [`settings`], [`ui`] for the user, [`questions`] for several questions at once, [`model`],
 //! [`agents`] and [`invoke`] for other tools, [`mcp`] for MCP servers, [`session`] for the conversation, [`catalog`] and [`log`]. Most need a
 //! capability; their calls fail with `denied` until the user grants it.
 //!
@@ -68,20 +68,22 @@ pub mod http;
 pub mod mcp;
 mod output;
 mod schema;
+mod served;
 pub mod storage;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
 
 pub use bindings::imports::pinion::plugin::{
-    agents, cancellation, catalog, child_process, invoke, log, model, offers_host, process, progress, secrets, session,
-    settings, ui, workspace,
+    agents, cancellation, catalog, child_process, invoke, log, model, offers_host, process, progress, questions,
+    secrets, session, settings, ui, workspace,
 };
 pub use call::Call;
 pub use command::{Action, Command, Completion};
 pub use config::{config, current_config};
 pub use error::{Error, Result};
 pub use output::Output;
+pub use served::{Resource, TaskSupport};
 pub use tool::Tool;
 
 #[doc(hidden)]

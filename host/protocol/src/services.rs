@@ -95,6 +95,37 @@ impl CompletionError {
     }
 }
 
+/// One of several questions that a call asks at once.
+#[derive(Debug, Clone)]
+pub enum BatchQuestion {
+    /// A form.
+    Form(Form),
+    /// A request to a model.
+    Completion(CompletionTask),
+    /// The directories in which the user works.
+    Directories,
+}
+
+/// The answer to a [`BatchQuestion`], of its kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BatchAnswer {
+    /// The values of the form, which have to match its schema.
+    Form(Result<Value, DialogError>),
+    /// The answer of the model.
+    Completion(Result<CompletionAnswer, CompletionError>),
+    /// The directories.
+    Directories(Result<Vec<Directory>, DialogError>),
+}
+
+/// A directory of the user, which need not be one of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// Its URI.
+    pub uri: String,
+    /// A name for people.
+    pub name: Option<String>,
+}
+
 /// Handle with which a tool call or a slash command uses its conversation. Cheap to clone.
 #[derive(Clone)]
 pub struct Services(Arc<dyn CallServices>);
@@ -130,6 +161,13 @@ pub trait CallServices: Send + Sync {
     /// that each value is asked for by itself.
     fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
         let _ = form;
+        Box::pin(async { None })
+    }
+
+    /// Asks several questions at once, each with a name of its own, and returns their answers in the same order. None where
+    /// they are asked one after another.
+    fn ask_all(&self, questions: Vec<(String, BatchQuestion)>) -> BoxFuture<'_, Option<Vec<BatchAnswer>>> {
+        let _ = questions;
         Box::pin(async { None })
     }
 

@@ -5979,46 +5979,13 @@ pub mod pinion {
 
     }
 
-    /// The secrets that the user granted to the plugin. Needs the grant `secrets`, which names them.
+    /// Several questions at once: to the user, to a model, and about the directories of the user.
     ///
-    /// A plugin uses a secret by its name, in `http` and `process`. The host inserts the value and redacts it from responses and
-    /// output, so that no function returns it.
+    /// A client of `pinion mcp serve` gets all of them in one request; a conversation answers one after another. Needs no grant of
+    /// its own: forms need that of `ui`, and completions that of `model` and the effect `delegates`. They count and are limited like
+    /// those of `ui.form` and `model.complete`. Works in calls of tools and, except for completions, in slash commands.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod secrets {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      #[allow(unused_unsafe, clippy::all)]
-      /// Returns whether a secret of this name is granted and has a value.
-      #[allow(async_fn_in_trait)]
-      pub fn has(name: &str,) -> bool{
-        unsafe {
-          let vec0 = name;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/secrets@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "has"]
-            fn wit_import1(_: *mut u8, _: usize, ) -> i32;
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) -> i32 { unreachable!() }
-          let ret = wit_import1(ptr0.cast_mut(), len0);
-          _rt::bool_lift(ret as u8)
-        }
-      }
-
-    }
-
-    /// The conversation that the call belongs to. Needs the grant `session`: `"read"`, or `"write"` to add entries as well.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod session {
+    pub mod questions {
       #[used]
       #[doc(hidden)]
       static __FORCE_SECTION_REF: fn() =
@@ -6026,1381 +5993,151 @@ pub mod pinion {
       
       use super::super::super::_rt;
       pub type Json = super::super::super::pinion::plugin::types::Json;
-      /// An entry on the current branch of the session.
+      pub type Completion = super::super::super::pinion::plugin::model::Completion;
+      pub type CompletionRequest = super::super::super::pinion::plugin::model::CompletionRequest;
+      /// A form, as in `ui.form`.
       #[derive(Clone)]
-      pub struct Entry {
-        pub id: _rt::String,
-        /// The entry in the format of session files.
-        pub data: Json,
+      pub struct Form {
+        pub question: _rt::String,
+        pub schema: Json,
       }
-      impl ::core::fmt::Debug for Entry {
+      impl ::core::fmt::Debug for Form {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Entry").field("id", &self.id).field("data", &self.data).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub enum SessionError {
-        /// `session` was not granted, or does not allow this.
-        Denied(_rt::String),
-        /// There is no such entry, or the data is invalid; the text says which.
-        Invalid(_rt::String),
-        Io(_rt::String),
-      }
-      impl ::core::fmt::Debug for SessionError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            SessionError::Denied(e) => {
-              f.debug_tuple("SessionError::Denied").field(e).finish()
-            }
-            SessionError::Invalid(e) => {
-              f.debug_tuple("SessionError::Invalid").field(e).finish()
-            }
-            SessionError::Io(e) => {
-              f.debug_tuple("SessionError::Io").field(e).finish()
-            }
-          }
-        }
-      }
-      impl ::core::fmt::Display for SessionError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          write!(f, "{:?}", self)
-        }
-      }
-
-      impl ::core::error::Error for SessionError {}
-      #[allow(unused_unsafe, clippy::all)]
-      /// Returns the entries after the one with this id, or from the start; oldest first, at most `limit`, 1 to 1,000, and 4 MiB.
-      /// An entry that is larger alone has the type `omitted`.
-      #[allow(async_fn_in_trait)]
-      pub fn entries(after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<Entry>,SessionError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let (result1_0,result1_1,result1_2,) = match after {
-            Some(e) => {
-              let vec0 = e;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-
-              (1i32, ptr0.cast_mut(), len0)
-            },
-            None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
-            },
-          };let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "entries"]
-            fn wit_import3(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import3(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
-          wit_import3(result1_0, result1_1, result1_2, _rt::as_i32(&limit), ptr2);
-          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
-          let result25 = match l4 {
-            0 => {
-              let e = {
-                let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base13 = l5;
-                let len13 = l6;
-                let mut result13 = _rt::Vec::with_capacity(len13);
-                for i in 0..len13 {
-                  let base = base13.add(i * (4*::core::mem::size_of::<*const u8>()));
-                  let e13 = {
-                    let l7 = *base.add(0).cast::<*mut u8>();
-                    let l8 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len9 = l8;
-                    let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
-                    let l10 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l11 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len12 = l11;
-                    let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
-
-                    Entry{
-                      id: _rt::string_lift(bytes9),
-                      data: _rt::string_lift(bytes12),
-                    }
-                  };
-                  result13.push(e13);
-                }
-                _rt::cabi_dealloc(base13, len13 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-
-                result13
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l14 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v24 = match l14 {
-                  0 => {
-                    let e24 = {
-                      let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len17 = l16;
-                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                      _rt::string_lift(bytes17)
-                    };
-                    SessionError::Denied(e24)
-                  }
-                  1 => {
-                    let e24 = {
-                      let l18 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l19 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len20 = l19;
-                      let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
-
-                      _rt::string_lift(bytes20)
-                    };
-                    SessionError::Invalid(e24)
-                  }
-                  n => {
-                    debug_assert_eq!(n, 2, "invalid enum discriminant");
-                    let e24 = {
-                      let l21 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l22 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len23 = l22;
-                      let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
-
-                      _rt::string_lift(bytes23)
-                    };
-                    SessionError::Io(e24)
-                  }
-                };
-
-                v24
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result25
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Adds an entry of the plugin's own, and returns its id. The model does not see it. Copies of the session keep it. At most
-      /// 64 KiB of data, and 1,000 entries of a plugin in a session.
-      #[allow(async_fn_in_trait)]
-      pub fn append(data: &str,) -> Result<_rt::String,SessionError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let vec0 = data;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "append"]
-            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import2(ptr0.cast_mut(), len0, ptr1);
-          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-          let result18 = match l3 {
-            0 => {
-              let e = {
-                let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len6 = l5;
-                let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-
-                _rt::string_lift(bytes6)
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v17 = match l7 {
-                  0 => {
-                    let e17 = {
-                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len10 = l9;
-                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                      _rt::string_lift(bytes10)
-                    };
-                    SessionError::Denied(e17)
-                  }
-                  1 => {
-                    let e17 = {
-                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len13 = l12;
-                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                      _rt::string_lift(bytes13)
-                    };
-                    SessionError::Invalid(e17)
-                  }
-                  n => {
-                    debug_assert_eq!(n, 2, "invalid enum discriminant");
-                    let e17 = {
-                      let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len16 = l15;
-                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                      _rt::string_lift(bytes16)
-                    };
-                    SessionError::Io(e17)
-                  }
-                };
-
-                v17
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result18
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Returns the title that was set last, or else the first line of the first prompt.
-      #[allow(async_fn_in_trait)]
-      pub fn title() -> Result<Option<_rt::String>,SessionError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "title"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = i32::from(*ptr0.add(0).cast::<u8>());
-          let result18 = match l2 {
-            0 => {
-              let e = {
-                let l3 = i32::from(*ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-                match l3 {
-                  0 => None,
-                  1 => {
-                    let e = {
-                      let l4 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l5 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len6 = l5;
-                      let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-
-                      _rt::string_lift(bytes6)
-                    };
-                    Some(e)
-                  }
-                  _ => _rt::invalid_enum_discriminant(),
-                }
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l7 = i32::from(*ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v17 = match l7 {
-                  0 => {
-                    let e17 = {
-                      let l8 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l9 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len10 = l9;
-                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                      _rt::string_lift(bytes10)
-                    };
-                    SessionError::Denied(e17)
-                  }
-                  1 => {
-                    let e17 = {
-                      let l11 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l12 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len13 = l12;
-                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                      _rt::string_lift(bytes13)
-                    };
-                    SessionError::Invalid(e17)
-                  }
-                  n => {
-                    debug_assert_eq!(n, 2, "invalid enum discriminant");
-                    let e17 = {
-                      let l14 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l15 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len16 = l15;
-                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                      _rt::string_lift(bytes16)
-                    };
-                    SessionError::Io(e17)
-                  }
-                };
-
-                v17
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result18
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Sets the title of the session: one line of at most 200 bytes.
-      #[allow(async_fn_in_trait)]
-      pub fn set_title(title: &str,) -> Result<(),SessionError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let vec0 = title;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "set-title"]
-            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import2(ptr0.cast_mut(), len0, ptr1);
-          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-          let result15 = match l3 {
-            0 => {
-              let e = ();
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v14 = match l4 {
-                  0 => {
-                    let e14 = {
-                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len7 = l6;
-                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-
-                      _rt::string_lift(bytes7)
-                    };
-                    SessionError::Denied(e14)
-                  }
-                  1 => {
-                    let e14 = {
-                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len10 = l9;
-                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                      _rt::string_lift(bytes10)
-                    };
-                    SessionError::Invalid(e14)
-                  }
-                  n => {
-                    debug_assert_eq!(n, 2, "invalid enum discriminant");
-                    let e14 = {
-                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len13 = l12;
-                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                      _rt::string_lift(bytes13)
-                    };
-                    SessionError::Io(e14)
-                  }
-                };
-
-                v14
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result15
-        }
-      }
-
-    }
-
-    /// The plugin's own section of the config. Needs no grant.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod settings {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      pub type Json = super::super::super::pinion::plugin::types::Json;
-      #[allow(unused_unsafe, clippy::all)]
-      /// Returns the section as a JSON object, as it is now; `{}` when there is none. `lifecycle.init` gets the same object when
-      /// the instance is created.
-      #[allow(async_fn_in_trait)]
-      pub fn current() -> Json{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/settings@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "current"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = *ptr0.add(0).cast::<*mut u8>();
-          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-          let len4 = l3;
-          let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
-          let result5 = _rt::string_lift(bytes4);
-          result5
-        }
-      }
-
-    }
-
-    /// Values that the host keeps for the plugin. Needs the grant `storage`.
-    ///
-    /// They belong to the plugin in one file: its next version finds them, and a plugin of the same name from another file does
-    /// not. Functions work in calls of tools and commands; while an argument is completed, values can be read.
-    ///
-    /// Keys are 1 to 256 bytes, compared byte by byte, and values at most 1 MiB. The values of a scope take at most 16 MiB by
-    /// default: each counts its bytes, those of its key, and 256 more.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod storage {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      #[repr(u8)]
-      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-      pub enum Scope {
-        /// Kept in all workspaces, until the user removes the values.
-        Plugin,
-        /// Kept for this workspace.
-        Workspace,
-        /// Kept for the session. Copies of the session start with its values. Sub-agents have sessions of their own.
-        Session,
-      }
-      impl ::core::fmt::Debug for Scope {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            Scope::Plugin => {
-              f.debug_tuple("Scope::Plugin").finish()
-            }
-            Scope::Workspace => {
-              f.debug_tuple("Scope::Workspace").finish()
-            }
-            Scope::Session => {
-              f.debug_tuple("Scope::Session").finish()
-            }
-          }
-        }
-      }
-
-      impl Scope{
-        #[doc(hidden)]
-        pub unsafe fn _lift(val: u8) -> Scope{
-          if !cfg!(debug_assertions) {
-            return unsafe { ::core::mem::transmute(val) };
-          }
-
-          match val {
-            0 => Scope::Plugin,
-            1 => Scope::Workspace,
-            2 => Scope::Session,
-
-            _ => panic!("invalid enum discriminant"),
-          }
-        }
-      }
-
-      /// A value and its version, which changes whenever the value is written, and does not come back when it is removed.
-      #[derive(Clone)]
-      pub struct Stored {
-        pub value: _rt::Vec::<u8>,
-        pub version: u32,
-      }
-      impl ::core::fmt::Debug for Stored {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Stored").field("value", &self.value).field("version", &self.version).finish()
+          f.debug_struct("Form").field("question", &self.question).field("schema", &self.schema).finish()
         }
       }
       #[derive(Clone)]
-      pub enum StorageError {
-        /// `storage` was not granted, or the call belongs to no session.
-        Denied(_rt::String),
-        /// The key is empty or too long, the value too large, or the limit out of range; the text says which.
-        Invalid(_rt::String),
-        /// The value would not fit; the number of bytes that its key and the value may have.
-        QuotaExceeded(u64),
-        /// The value has another version than expected. Nothing was written.
-        Changed,
-        Io(_rt::String),
-      }
-      impl ::core::fmt::Debug for StorageError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            StorageError::Denied(e) => {
-              f.debug_tuple("StorageError::Denied").field(e).finish()
-            }
-            StorageError::Invalid(e) => {
-              f.debug_tuple("StorageError::Invalid").field(e).finish()
-            }
-            StorageError::QuotaExceeded(e) => {
-              f.debug_tuple("StorageError::QuotaExceeded").field(e).finish()
-            }
-            StorageError::Changed => {
-              f.debug_tuple("StorageError::Changed").finish()
-            }
-            StorageError::Io(e) => {
-              f.debug_tuple("StorageError::Io").field(e).finish()
-            }
-          }
-        }
-      }
-      impl ::core::fmt::Display for StorageError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          write!(f, "{:?}", self)
-        }
-      }
-
-      impl ::core::error::Error for StorageError {}
-      #[allow(unused_unsafe, clippy::all)]
-      #[allow(async_fn_in_trait)]
-      pub fn get(scope: Scope,key: &str,) -> Result<Option<Stored>,StorageError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 8+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8+4*::core::mem::size_of::<*const u8>()]);
-          let vec0 = key;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "get"]
-            fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import2(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1);
-          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-          let result21 = match l3 {
-            0 => {
-              let e = {
-                let l4 = i32::from(*ptr1.add(8).cast::<u8>());
-
-                match l4 {
-                  0 => None,
-                  1 => {
-                    let e = {
-                      let l5 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l6 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len7 = l6;
-                      let l8 = *ptr1.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>();
-
-                      Stored{
-                        value: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l5.cast(), len7, len7)),
-                        version: l8 as u32,
-                      }
-                    };
-                    Some(e)
-                  }
-                  _ => _rt::invalid_enum_discriminant(),
-                }
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l9 = i32::from(*ptr1.add(8).cast::<u8>());
-                let v20 = match l9 {
-                  0 => {
-                    let e20 = {
-                      let l10 = *ptr1.add(16).cast::<*mut u8>();
-                      let l11 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len12 = l11;
-                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
-
-                      _rt::string_lift(bytes12)
-                    };
-                    StorageError::Denied(e20)
-                  }
-                  1 => {
-                    let e20 = {
-                      let l13 = *ptr1.add(16).cast::<*mut u8>();
-                      let l14 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len15 = l14;
-                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
-
-                      _rt::string_lift(bytes15)
-                    };
-                    StorageError::Invalid(e20)
-                  }
-                  2 => {
-                    let e20 = {
-                      let l16 = *ptr1.add(16).cast::<i64>();
-
-                      l16 as u64
-                    };
-                    StorageError::QuotaExceeded(e20)
-                  }
-                  3 => {
-                    StorageError::Changed
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e20 = {
-                      let l17 = *ptr1.add(16).cast::<*mut u8>();
-                      let l18 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len19 = l18;
-                      let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
-
-                      _rt::string_lift(bytes19)
-                    };
-                    StorageError::Io(e20)
-                  }
-                };
-
-                v20
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result21
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Writes a value and returns its version. It is on the disk when the function returns.
-      #[allow(async_fn_in_trait)]
-      pub fn set(scope: Scope,key: &str,value: &[u8],) -> Result<u32,StorageError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
-          let vec0 = key;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let vec1 = value;
-          let ptr1 = vec1.as_ptr().cast::<u8>();
-          let len1 = vec1.len();
-          let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "set"]
-            fn wit_import3(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import3(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import3(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
-          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
-          let result18 = match l4 {
-            0 => {
-              let e = {
-                let l5 = *ptr2.add(8).cast::<i32>();
-
-                l5 as u32
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l6 = i32::from(*ptr2.add(8).cast::<u8>());
-                let v17 = match l6 {
-                  0 => {
-                    let e17 = {
-                      let l7 = *ptr2.add(16).cast::<*mut u8>();
-                      let l8 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len9 = l8;
-                      let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
-
-                      _rt::string_lift(bytes9)
-                    };
-                    StorageError::Denied(e17)
-                  }
-                  1 => {
-                    let e17 = {
-                      let l10 = *ptr2.add(16).cast::<*mut u8>();
-                      let l11 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len12 = l11;
-                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
-
-                      _rt::string_lift(bytes12)
-                    };
-                    StorageError::Invalid(e17)
-                  }
-                  2 => {
-                    let e17 = {
-                      let l13 = *ptr2.add(16).cast::<i64>();
-
-                      l13 as u64
-                    };
-                    StorageError::QuotaExceeded(e17)
-                  }
-                  3 => {
-                    StorageError::Changed
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e17 = {
-                      let l14 = *ptr2.add(16).cast::<*mut u8>();
-                      let l15 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len16 = l15;
-                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                      _rt::string_lift(bytes16)
-                    };
-                    StorageError::Io(e17)
-                  }
-                };
-
-                v17
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result18
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Writes a value that still has the expected version; none if there must be no value. Calls of a plugin run concurrently:
-      /// to change a value, read it, and write it with this function until it succeeds.
-      #[allow(async_fn_in_trait)]
-      pub fn replace(scope: Scope,key: &str,expected: Option<u32>,value: &[u8],) -> Result<u32,StorageError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
-          let vec0 = key;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let (result1_0,result1_1,) = match expected {
-            Some(e) => (1i32, _rt::as_i32(e)),
-            None => {
-              (0i32, 0i32)
-            },
-          };let vec2 = value;
-          let ptr2 = vec2.as_ptr().cast::<u8>();
-          let len2 = vec2.len();
-          let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "replace"]
-            fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import4(scope.clone() as i32, ptr0.cast_mut(), len0, result1_0, result1_1, ptr2.cast_mut(), len2, ptr3);
-          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
-          let result19 = match l5 {
-            0 => {
-              let e = {
-                let l6 = *ptr3.add(8).cast::<i32>();
-
-                l6 as u32
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l7 = i32::from(*ptr3.add(8).cast::<u8>());
-                let v18 = match l7 {
-                  0 => {
-                    let e18 = {
-                      let l8 = *ptr3.add(16).cast::<*mut u8>();
-                      let l9 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len10 = l9;
-                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                      _rt::string_lift(bytes10)
-                    };
-                    StorageError::Denied(e18)
-                  }
-                  1 => {
-                    let e18 = {
-                      let l11 = *ptr3.add(16).cast::<*mut u8>();
-                      let l12 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len13 = l12;
-                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                      _rt::string_lift(bytes13)
-                    };
-                    StorageError::Invalid(e18)
-                  }
-                  2 => {
-                    let e18 = {
-                      let l14 = *ptr3.add(16).cast::<i64>();
-
-                      l14 as u64
-                    };
-                    StorageError::QuotaExceeded(e18)
-                  }
-                  3 => {
-                    StorageError::Changed
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e18 = {
-                      let l15 = *ptr3.add(16).cast::<*mut u8>();
-                      let l16 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len17 = l16;
-                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                      _rt::string_lift(bytes17)
-                    };
-                    StorageError::Io(e18)
-                  }
-                };
-
-                v18
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result19
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Removes a value, if there is one.
-      #[allow(async_fn_in_trait)]
-      pub fn remove(scope: Scope,key: &str,) -> Result<(),StorageError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
-          let vec0 = key;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "remove"]
-            fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import2(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1);
-          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-          let result16 = match l3 {
-            0 => {
-              let e = ();
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l4 = i32::from(*ptr1.add(8).cast::<u8>());
-                let v15 = match l4 {
-                  0 => {
-                    let e15 = {
-                      let l5 = *ptr1.add(16).cast::<*mut u8>();
-                      let l6 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len7 = l6;
-                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-
-                      _rt::string_lift(bytes7)
-                    };
-                    StorageError::Denied(e15)
-                  }
-                  1 => {
-                    let e15 = {
-                      let l8 = *ptr1.add(16).cast::<*mut u8>();
-                      let l9 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len10 = l9;
-                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                      _rt::string_lift(bytes10)
-                    };
-                    StorageError::Invalid(e15)
-                  }
-                  2 => {
-                    let e15 = {
-                      let l11 = *ptr1.add(16).cast::<i64>();
-
-                      l11 as u64
-                    };
-                    StorageError::QuotaExceeded(e15)
-                  }
-                  3 => {
-                    StorageError::Changed
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e15 = {
-                      let l12 = *ptr1.add(16).cast::<*mut u8>();
-                      let l13 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len14 = l13;
-                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                      _rt::string_lift(bytes14)
-                    };
-                    StorageError::Io(e15)
-                  }
-                };
-
-                v15
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result16
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Lists keys that begin with `prefix` and follow `after`, in the order of their bytes; at most `limit`, 1 to 1,000.
-      #[allow(async_fn_in_trait)]
-      pub fn keys(scope: Scope,prefix: &str,after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<_rt::String>,StorageError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
-          let vec0 = prefix;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let (result2_0,result2_1,result2_2,) = match after {
-            Some(e) => {
-              let vec1 = e;
-              let ptr1 = vec1.as_ptr().cast::<u8>();
-              let len1 = vec1.len();
-
-              (1i32, ptr1.cast_mut(), len1)
-            },
-            None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
-            },
-          };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "keys"]
-            fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
-          wit_import4(scope.clone() as i32, ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, _rt::as_i32(&limit), ptr3);
-          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
-          let result24 = match l5 {
-            0 => {
-              let e = {
-                let l6 = *ptr3.add(8).cast::<*mut u8>();
-                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base11 = l6;
-                let len11 = l7;
-                let mut result11 = _rt::Vec::with_capacity(len11);
-                for i in 0..len11 {
-                  let base = base11.add(i * (2*::core::mem::size_of::<*const u8>()));
-                  let e11 = {
-                    let l8 = *base.add(0).cast::<*mut u8>();
-                    let l9 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len10 = l9;
-                    let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                    _rt::string_lift(bytes10)
-                  };
-                  result11.push(e11);
-                }
-                _rt::cabi_dealloc(base11, len11 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-
-                result11
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l12 = i32::from(*ptr3.add(8).cast::<u8>());
-                let v23 = match l12 {
-                  0 => {
-                    let e23 = {
-                      let l13 = *ptr3.add(16).cast::<*mut u8>();
-                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len15 = l14;
-                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
-
-                      _rt::string_lift(bytes15)
-                    };
-                    StorageError::Denied(e23)
-                  }
-                  1 => {
-                    let e23 = {
-                      let l16 = *ptr3.add(16).cast::<*mut u8>();
-                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len18 = l17;
-                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
-
-                      _rt::string_lift(bytes18)
-                    };
-                    StorageError::Invalid(e23)
-                  }
-                  2 => {
-                    let e23 = {
-                      let l19 = *ptr3.add(16).cast::<i64>();
-
-                      l19 as u64
-                    };
-                    StorageError::QuotaExceeded(e23)
-                  }
-                  3 => {
-                    StorageError::Changed
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e23 = {
-                      let l20 = *ptr3.add(16).cast::<*mut u8>();
-                      let l21 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len22 = l21;
-                      let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
-
-                      _rt::string_lift(bytes22)
-                    };
-                    StorageError::Io(e23)
-                  }
-                };
-
-                v23
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result24
-        }
-      }
-
-    }
-
-    /// The user. Needs the grant `ui`. Everything that is shown carries the plugin's name; control characters are removed.
-    ///
-    /// Dialogs wait for the user, and the call's deadline waits with them. They are answered by the user's keys alone: never by
-    /// time, and never by what was typed before they appeared. One dialog is open at a time, over all plugins; a call opens at most
-    /// 20, those of a form included. Works in calls of tools and in slash commands.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod ui {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      pub type Json = super::super::super::pinion::plugin::types::Json;
-      #[repr(u8)]
-      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-      pub enum Severity {
-        Info,
-        Warning,
-        Error,
-      }
-      impl ::core::fmt::Debug for Severity {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            Severity::Info => {
-              f.debug_tuple("Severity::Info").finish()
-            }
-            Severity::Warning => {
-              f.debug_tuple("Severity::Warning").finish()
-            }
-            Severity::Error => {
-              f.debug_tuple("Severity::Error").finish()
-            }
-          }
-        }
-      }
-
-      impl Severity{
-        #[doc(hidden)]
-        pub unsafe fn _lift(val: u8) -> Severity{
-          if !cfg!(debug_assertions) {
-            return unsafe { ::core::mem::transmute(val) };
-          }
-
-          match val {
-            0 => Severity::Info,
-            1 => Severity::Warning,
-            2 => Severity::Error,
-
-            _ => panic!("invalid enum discriminant"),
-          }
-        }
-      }
-
-      #[derive(Clone)]
-      pub enum UiError {
-        /// `ui` was not granted, or the call may not ask.
-        Denied(_rt::String),
-        /// Nobody can be asked, because no user is present.
-        Headless,
-        /// The user closed the dialog without an answer.
-        Dismissed,
-        /// The call was cancelled.
-        Cancelled,
-        /// The dialog is invalid, or the plugin has asked too often; the text says which.
-        Invalid(_rt::String),
-      }
-      impl ::core::fmt::Debug for UiError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            UiError::Denied(e) => {
-              f.debug_tuple("UiError::Denied").field(e).finish()
-            }
-            UiError::Headless => {
-              f.debug_tuple("UiError::Headless").finish()
-            }
-            UiError::Dismissed => {
-              f.debug_tuple("UiError::Dismissed").finish()
-            }
-            UiError::Cancelled => {
-              f.debug_tuple("UiError::Cancelled").finish()
-            }
-            UiError::Invalid(e) => {
-              f.debug_tuple("UiError::Invalid").field(e).finish()
-            }
-          }
-        }
-      }
-      impl ::core::fmt::Display for UiError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          write!(f, "{:?}", self)
-        }
-      }
-
-      impl ::core::error::Error for UiError {}
-      /// The appearance of a piece of text, in the colours of the user's theme.
-      #[repr(u8)]
-      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-      pub enum Style {
-        Plain,
-        Strong,
-        Dim,
-        Accent,
-        Success,
-        Warning,
-        Error,
-      }
-      impl ::core::fmt::Debug for Style {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            Style::Plain => {
-              f.debug_tuple("Style::Plain").finish()
-            }
-            Style::Strong => {
-              f.debug_tuple("Style::Strong").finish()
-            }
-            Style::Dim => {
-              f.debug_tuple("Style::Dim").finish()
-            }
-            Style::Accent => {
-              f.debug_tuple("Style::Accent").finish()
-            }
-            Style::Success => {
-              f.debug_tuple("Style::Success").finish()
-            }
-            Style::Warning => {
-              f.debug_tuple("Style::Warning").finish()
-            }
-            Style::Error => {
-              f.debug_tuple("Style::Error").finish()
-            }
-          }
-        }
-      }
-
-      impl Style{
-        #[doc(hidden)]
-        pub unsafe fn _lift(val: u8) -> Style{
-          if !cfg!(debug_assertions) {
-            return unsafe { ::core::mem::transmute(val) };
-          }
-
-          match val {
-            0 => Style::Plain,
-            1 => Style::Strong,
-            2 => Style::Dim,
-            3 => Style::Accent,
-            4 => Style::Success,
-            5 => Style::Warning,
-            6 => Style::Error,
-
-            _ => panic!("invalid enum discriminant"),
-          }
-        }
-      }
-
-      #[derive(Clone)]
-      pub struct Span {
-        pub text: _rt::String,
-        pub style: Style,
-      }
-      impl ::core::fmt::Debug for Span {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Span").field("text", &self.text).field("style", &self.style).finish()
-        }
-      }
-      /// Columns of a table; rows with fewer cells are filled, longer ones cut.
-      #[derive(Clone)]
-      pub struct Table {
-        pub header: _rt::Vec::<_rt::String>,
-        pub rows: _rt::Vec::<_rt::Vec::<_rt::String>>,
-      }
-      impl ::core::fmt::Debug for Table {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Table").field("header", &self.header).field("rows", &self.rows).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct Bar {
-        pub label: _rt::String,
-        pub done: u32,
-        /// None when the end is unknown.
-        pub total: Option<u32>,
-      }
-      impl ::core::fmt::Debug for Bar {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Bar").field("label", &self.label).field("done", &self.done).field("total", &self.total).finish()
-        }
-      }
-      /// A part of a drawing.
-      #[derive(Clone)]
-      pub enum Block {
-        /// Lines of styled text.
-        Lines(_rt::Vec::<_rt::Vec::<Span>>),
-        Table(Table),
-        /// A unified diff.
-        Diff(_rt::String),
-        Markdown(_rt::String),
-        Bar(Bar),
-        /// A part that has no case of its own, as a JSON object. A host that does not know it shows its member `text`.
+      pub enum Question {
+        Form(Form),
+        Completion(CompletionRequest),
+        /// The directories in which the user works: the workspace in a conversation, the roots of a client of `pinion mcp serve`.
+        Directories,
+        /// A question that has no case of its own, as a JSON object. A host that does not know it answers `invalid`.
         Other(Json),
       }
-      impl ::core::fmt::Debug for Block {
+      impl ::core::fmt::Debug for Question {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
           match self {
-            Block::Lines(e) => {
-              f.debug_tuple("Block::Lines").field(e).finish()
+            Question::Form(e) => {
+              f.debug_tuple("Question::Form").field(e).finish()
             }
-            Block::Table(e) => {
-              f.debug_tuple("Block::Table").field(e).finish()
+            Question::Completion(e) => {
+              f.debug_tuple("Question::Completion").field(e).finish()
             }
-            Block::Diff(e) => {
-              f.debug_tuple("Block::Diff").field(e).finish()
+            Question::Directories => {
+              f.debug_tuple("Question::Directories").finish()
             }
-            Block::Markdown(e) => {
-              f.debug_tuple("Block::Markdown").field(e).finish()
-            }
-            Block::Bar(e) => {
-              f.debug_tuple("Block::Bar").field(e).finish()
-            }
-            Block::Other(e) => {
-              f.debug_tuple("Block::Other").field(e).finish()
+            Question::Other(e) => {
+              f.debug_tuple("Question::Other").field(e).finish()
             }
           }
         }
       }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Shows one line to the user. Dropped without the grant, and beyond 60 a minute.
-      #[allow(async_fn_in_trait)]
-      pub fn notify(severity: Severity,message: &str,) -> (){
-        unsafe {
-          let vec0 = message;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "notify"]
-            fn wit_import1(_: i32, _: *mut u8, _: usize, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
-          wit_import1(severity.clone() as i32, ptr0.cast_mut(), len0);
+      #[derive(Clone)]
+      pub struct NamedQuestion {
+        /// 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique in the list. Clients that know an answer beforehand find the question by it.
+        pub name: _rt::String,
+        pub question: Question,
+      }
+      impl ::core::fmt::Debug for NamedQuestion {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("NamedQuestion").field("name", &self.name).field("question", &self.question).finish()
         }
       }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Shows a segment of the status line, at most 40 columns, until the plugin replaces or removes it. Dropped without the
-      /// grant.
-      #[allow(async_fn_in_trait)]
-      pub fn status(text: Option<&str>,) -> (){
-        unsafe {
-          let (result1_0,result1_1,result1_2,) = match text {
-            Some(e) => {
-              let vec0 = e;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-
-              (1i32, ptr0.cast_mut(), len0)
-            },
-            None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
-            },
-          };
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "status"]
-            fn wit_import2(_: i32, _: *mut u8, _: usize, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
-          wit_import2(result1_0, result1_1, result1_2);
+      /// A directory of the user. It grants nothing, and may be one of another machine.
+      #[derive(Clone)]
+      pub struct Directory {
+        /// An absolute URI, such as file:///home/ada/project; at most 4 KiB.
+        pub uri: _rt::String,
+        pub name: Option<_rt::String>,
+      }
+      impl ::core::fmt::Debug for Directory {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Directory").field("uri", &self.uri).field("name", &self.name).finish()
         }
       }
+      #[derive(Clone)]
+      pub enum Answer {
+        /// JSON that matches the schema.
+        Form(Json),
+        Completion(Completion),
+        /// At most 64.
+        Directories(_rt::Vec::<Directory>),
+        /// An answer that has no case of its own, as a JSON object.
+        Other(Json),
+      }
+      impl ::core::fmt::Debug for Answer {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Answer::Form(e) => {
+              f.debug_tuple("Answer::Form").field(e).finish()
+            }
+            Answer::Completion(e) => {
+              f.debug_tuple("Answer::Completion").field(e).finish()
+            }
+            Answer::Directories(e) => {
+              f.debug_tuple("Answer::Directories").field(e).finish()
+            }
+            Answer::Other(e) => {
+              f.debug_tuple("Answer::Other").field(e).finish()
+            }
+          }
+        }
+      }
+      #[derive(Clone)]
+      pub enum QuestionError {
+        /// The grant that the question needs is missing or does not reach far enough, or the call may not ask.
+        Denied(_rt::String),
+        /// Nobody can answer: no user is present, or the client does not support such questions.
+        Headless,
+        /// The user closed the form without an answer.
+        Dismissed,
+        Cancelled,
+        /// The question is invalid, or the plugin has asked too often; the text says which.
+        Invalid(_rt::String),
+        /// The tokens of the grant, or the limits of the run, are used up.
+        BudgetExceeded(_rt::String),
+        Failed(_rt::String),
+      }
+      impl ::core::fmt::Debug for QuestionError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            QuestionError::Denied(e) => {
+              f.debug_tuple("QuestionError::Denied").field(e).finish()
+            }
+            QuestionError::Headless => {
+              f.debug_tuple("QuestionError::Headless").finish()
+            }
+            QuestionError::Dismissed => {
+              f.debug_tuple("QuestionError::Dismissed").finish()
+            }
+            QuestionError::Cancelled => {
+              f.debug_tuple("QuestionError::Cancelled").finish()
+            }
+            QuestionError::Invalid(e) => {
+              f.debug_tuple("QuestionError::Invalid").field(e).finish()
+            }
+            QuestionError::BudgetExceeded(e) => {
+              f.debug_tuple("QuestionError::BudgetExceeded").field(e).finish()
+            }
+            QuestionError::Failed(e) => {
+              f.debug_tuple("QuestionError::Failed").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for QuestionError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for QuestionError {}
       #[allow(unused_unsafe, clippy::all)]
-      /// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows and
-      /// 64 KiB; `invalid` beyond. Does nothing where nobody looks.
+      /// Asks at most 8 questions, and waits for all answers, which come in the order of the questions. A form whose answer does
+      /// not match its schema is asked again, with the reason. The outer error is about the list as a whole.
       #[allow(async_fn_in_trait)]
-      pub fn draw_call(blocks: &[Block],) -> Result<(),UiError>{
+      pub fn ask(questions: &[NamedQuestion],) -> Result<_rt::Vec::<Result<Answer,QuestionError>>,QuestionError>{
         unsafe {
           let mut cleanup_list = _rt::Vec::new();
 
@@ -7408,207 +6145,1860 @@ pub mod pinion {
           #[cfg_attr(target_pointer_width="32", repr(align(4)))]
           struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
           let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let vec15 = blocks;
-          let len15 = vec15.len();
-          let layout15 = _rt::alloc::Layout::from_size_align(vec15.len() * (8+4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result15, _cleanup15) = ::wit_bindgen::rt::Cleanup::new(layout15);for (i, e) in vec15.into_iter().enumerate() {
-            let base = result15.add(i * (8+4*::core::mem::size_of::<*const u8>()));
+          let vec20 = questions;
+          let len20 = vec20.len();
+          let layout20 = _rt::alloc::Layout::from_size_align(vec20.len() * (18*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result20, _cleanup20) = ::wit_bindgen::rt::Cleanup::new(layout20);for (i, e) in vec20.into_iter().enumerate() {
+            let base = result20.add(i * (18*::core::mem::size_of::<*const u8>()));
             {
-              match e {
-                Block::Lines(e) => {
-                  *base.add(0).cast::<u8>() = (0i32) as u8;
-                  let vec3 = e;
+              let NamedQuestion{ name:name0, question:question0, } = e;
+              let vec1 = name0;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
+              *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+              match question0 {
+                Question::Form(e) => {
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  let Form{ question:question2, schema:schema2, } = e;
+                  let vec3 = question2;
+                  let ptr3 = vec3.as_ptr().cast::<u8>();
                   let len3 = vec3.len();
-                  let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-                  let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);cleanup_list.extend(_cleanup3);
-                  for (i, e) in vec3.into_iter().enumerate() {
-                    let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
-                    {
-                      let vec2 = e;
-                      let len2 = vec2.len();
-                      let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-                      let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);cleanup_list.extend(_cleanup2);
-                      for (i, e) in vec2.into_iter().enumerate() {
-                        let base = result2.add(i * (3*::core::mem::size_of::<*const u8>()));
-                        {
-                          let Span{ text:text0, style:style0, } = e;
-                          let vec1 = text0;
-                          let ptr1 = vec1.as_ptr().cast::<u8>();
-                          let len1 = vec1.len();
-                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
-                          *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
-                          *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (style0.clone() as i32) as u8;
-                        }
-                      }
-                      *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-                      *base.add(0).cast::<*mut u8>() = result2;
-                    }
-                  }
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result3;
+                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
+                  let vec4 = schema2;
+                  let ptr4 = vec4.as_ptr().cast::<u8>();
+                  let len4 = vec4.len();
+                  *base.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                  *base.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
                 },
-                Block::Table(e) => {
-                  *base.add(0).cast::<u8>() = (1i32) as u8;
-                  let Table{ header:header4, rows:rows4, } = e;
-                  let vec6 = header4;
-                  let len6 = vec6.len();
-                  let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-                  let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);cleanup_list.extend(_cleanup6);
-                  for (i, e) in vec6.into_iter().enumerate() {
-                    let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
-                    {
-                      let vec5 = e;
-                      let ptr5 = vec5.as_ptr().cast::<u8>();
-                      let len5 = vec5.len();
-                      *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
-                      *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
-                    }
-                  }
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
-                  let vec9 = rows4;
-                  let len9 = vec9.len();
-                  let layout9 = _rt::alloc::Layout::from_size_align(vec9.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-                  let (result9, _cleanup9) = ::wit_bindgen::rt::Cleanup::new(layout9);cleanup_list.extend(_cleanup9);
-                  for (i, e) in vec9.into_iter().enumerate() {
-                    let base = result9.add(i * (2*::core::mem::size_of::<*const u8>()));
-                    {
-                      let vec8 = e;
-                      let len8 = vec8.len();
-                      let layout8 = _rt::alloc::Layout::from_size_align(vec8.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-                      let (result8, _cleanup8) = ::wit_bindgen::rt::Cleanup::new(layout8);cleanup_list.extend(_cleanup8);
-                      for (i, e) in vec8.into_iter().enumerate() {
-                        let base = result8.add(i * (2*::core::mem::size_of::<*const u8>()));
-                        {
-                          let vec7 = e;
-                          let ptr7 = vec7.as_ptr().cast::<u8>();
-                          let len7 = vec7.len();
-                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
-                          *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
-                        }
-                      }
-                      *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-                      *base.add(0).cast::<*mut u8>() = result8;
-                    }
-                  }
-                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
-                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result9;
-                },
-                Block::Diff(e) => {
-                  *base.add(0).cast::<u8>() = (2i32) as u8;
-                  let vec10 = e;
-                  let ptr10 = vec10.as_ptr().cast::<u8>();
-                  let len10 = vec10.len();
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
-                },
-                Block::Markdown(e) => {
-                  *base.add(0).cast::<u8>() = (3i32) as u8;
-                  let vec11 = e;
-                  let ptr11 = vec11.as_ptr().cast::<u8>();
-                  let len11 = vec11.len();
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
-                },
-                Block::Bar(e) => {
-                  *base.add(0).cast::<u8>() = (4i32) as u8;
-                  let Bar{ label:label12, done:done12, total:total12, } = e;
-                  let vec13 = label12;
-                  let ptr13 = vec13.as_ptr().cast::<u8>();
-                  let len13 = vec13.len();
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
-                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(done12);
-                  match total12 {
+                Question::Completion(e) => {
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  let super::super::super::pinion::plugin::model::CompletionRequest{ system:system5, messages:messages5, model:model5, max_tokens:max_tokens5, schema:schema5, extra:extra5, } = e;
+                  match system5 {
                     Some(e) => {
-                      *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-                      *base.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                      let vec6 = e;
+                      let ptr6 = vec6.as_ptr().cast::<u8>();
+                      let len6 = vec6.len();
+                      *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                      *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr6.cast_mut();
                     },
                     None => {
                       {
-                        *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                        *base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                      }
+                    },
+                  };let vec15 = messages5;
+                  let len15 = vec15.len();
+                  let layout15 = _rt::alloc::Layout::from_size_align(vec15.len() * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                  let (result15, _cleanup15) = ::wit_bindgen::rt::Cleanup::new(layout15);cleanup_list.extend(_cleanup15);
+                  for (i, e) in vec15.into_iter().enumerate() {
+                    let base = result15.add(i * (3*::core::mem::size_of::<*const u8>()));
+                    {
+                      let super::super::super::pinion::plugin::model::Message{ role:role7, content:content7, } = e;
+                      *base.add(0).cast::<u8>() = (role7.clone() as i32) as u8;
+                      let vec14 = content7;
+                      let len14 = vec14.len();
+                      let layout14 = _rt::alloc::Layout::from_size_align(vec14.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                      let (result14, _cleanup14) = ::wit_bindgen::rt::Cleanup::new(layout14);cleanup_list.extend(_cleanup14);
+                      for (i, e) in vec14.into_iter().enumerate() {
+                        let base = result14.add(i * (5*::core::mem::size_of::<*const u8>()));
+                        {
+                          use super::super::super::pinion::plugin::types::Content as V13;
+                          match e {
+                            V13::Text(e) => {
+                              *base.add(0).cast::<u8>() = (0i32) as u8;
+                              let vec8 = e;
+                              let ptr8 = vec8.as_ptr().cast::<u8>();
+                              let len8 = vec8.len();
+                              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                              *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+                            },
+                            V13::Image(e) => {
+                              *base.add(0).cast::<u8>() = (1i32) as u8;
+                              let super::super::super::pinion::plugin::types::Image{ media_type:media_type9, data:data9, } = e;
+                              let vec10 = media_type9;
+                              let ptr10 = vec10.as_ptr().cast::<u8>();
+                              let len10 = vec10.len();
+                              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+                              *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
+                              let vec11 = data9;
+                              let ptr11 = vec11.as_ptr().cast::<u8>();
+                              let len11 = vec11.len();
+                              *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+                              *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                            },
+                            V13::Other(e) => {
+                              *base.add(0).cast::<u8>() = (2i32) as u8;
+                              let vec12 = e;
+                              let ptr12 = vec12.as_ptr().cast::<u8>();
+                              let len12 = vec12.len();
+                              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
+                              *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+                            },
+                          }
+                        }
+                      }
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result14;
+                    }
+                  }
+                  *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len15;
+                  *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result15;
+                  match model5 {
+                    Some(e) => {
+                      *base.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                      let vec16 = e;
+                      let ptr16 = vec16.as_ptr().cast::<u8>();
+                      let len16 = vec16.len();
+                      *base.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>() = len16;
+                      *base.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr16.cast_mut();
+                    },
+                    None => {
+                      {
+                        *base.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                      }
+                    },
+                  };*base.add(11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_tokens5);
+                  match schema5 {
+                    Some(e) => {
+                      *base.add(12*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                      let vec17 = e;
+                      let ptr17 = vec17.as_ptr().cast::<u8>();
+                      let len17 = vec17.len();
+                      *base.add(14*::core::mem::size_of::<*const u8>()).cast::<usize>() = len17;
+                      *base.add(13*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr17.cast_mut();
+                    },
+                    None => {
+                      {
+                        *base.add(12*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                      }
+                    },
+                  };match extra5 {
+                    Some(e) => {
+                      *base.add(15*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                      let vec18 = e;
+                      let ptr18 = vec18.as_ptr().cast::<u8>();
+                      let len18 = vec18.len();
+                      *base.add(17*::core::mem::size_of::<*const u8>()).cast::<usize>() = len18;
+                      *base.add(16*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr18.cast_mut();
+                    },
+                    None => {
+                      {
+                        *base.add(15*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
                       }
                     },
                   };},
-                  Block::Other(e) => {
-                    *base.add(0).cast::<u8>() = (5i32) as u8;
-                    let vec14 = e;
-                    let ptr14 = vec14.as_ptr().cast::<u8>();
-                    let len14 = vec14.len();
-                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
-                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr14.cast_mut();
+                  Question::Directories=> {
+                    {
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
+                    }
+                  }
+                  Question::Other(e) => {
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
+                    let vec19 = e;
+                    let ptr19 = vec19.as_ptr().cast::<u8>();
+                    let len19 = vec19.len();
+                    *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len19;
+                    *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr19.cast_mut();
                   },
                 }
               }
             }
-            let ptr16 = ret_area.0.as_mut_ptr().cast::<u8>();
+            let ptr21 = ret_area.0.as_mut_ptr().cast::<u8>();
             #[cfg(target_arch = "wasm32")]
-            #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+            #[link(wasm_import_module = "pinion:plugin/questions@0.1.0")]
             unsafe extern "C" {
-              #[link_name = "draw-call"]
-              fn wit_import17(_: *mut u8, _: usize, _: *mut u8, );
+              #[link_name = "ask"]
+              fn wit_import22(_: *mut u8, _: usize, _: *mut u8, );
             }
 
             #[cfg(not(target_arch = "wasm32"))]
-            unsafe extern "C" fn wit_import17(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-            wit_import17(result15, len15, ptr16);
-            let l18 = i32::from(*ptr16.add(0).cast::<u8>());
-            let result27 = match l18 {
+            unsafe extern "C" fn wit_import22(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import22(result20, len20, ptr21);
+            let l23 = i32::from(*ptr21.add(0).cast::<u8>());
+            let result82 = match l23 {
+              0 => {
+                let e = {
+                  let l24 = *ptr21.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l25 = *ptr21.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let base67 = l24;
+                  let len67 = l25;
+                  let mut result67 = _rt::Vec::with_capacity(len67);
+                  for i in 0..len67 {
+                    let base = base67.add(i * (8+6*::core::mem::size_of::<*const u8>()));
+                    let e67 = {
+                      let l26 = i32::from(*base.add(0).cast::<u8>());
+
+                      match l26 {
+                        0 => {
+                          let e = {
+                            let l27 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                            let v52 = match l27 {
+                              0 => {
+                                let e52 = {
+                                  let l28 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l29 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len30 = l29;
+                                  let bytes30 = _rt::Vec::from_raw_parts(l28.cast(), len30, len30);
+
+                                  _rt::string_lift(bytes30)
+                                };
+                                Answer::Form(e52)
+                              }
+                              1 => {
+                                let e52 = {
+                                  let l31 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l32 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len33 = l32;
+                                  let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+                                  let l34 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l35 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len36 = l35;
+                                  let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+                                  let l37 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                                  let l38 = *base.add(4+6*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                                  super::super::super::pinion::plugin::model::Completion{
+                                    text: _rt::string_lift(bytes33),
+                                    model: _rt::string_lift(bytes36),
+                                    input_tokens: l37 as u32,
+                                    output_tokens: l38 as u32,
+                                  }
+                                };
+                                Answer::Completion(e52)
+                              }
+                              2 => {
+                                let e52 = {
+                                  let l39 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l40 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let base48 = l39;
+                                  let len48 = l40;
+                                  let mut result48 = _rt::Vec::with_capacity(len48);
+                                  for i in 0..len48 {
+                                    let base = base48.add(i * (5*::core::mem::size_of::<*const u8>()));
+                                    let e48 = {
+                                      let l41 = *base.add(0).cast::<*mut u8>();
+                                      let l42 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                      let len43 = l42;
+                                      let bytes43 = _rt::Vec::from_raw_parts(l41.cast(), len43, len43);
+                                      let l44 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                                      Directory{
+                                        uri: _rt::string_lift(bytes43),
+                                        name: match l44 {
+                                          0 => None,
+                                          1 => {
+                                            let e = {
+                                              let l45 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                              let l46 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                              let len47 = l46;
+                                              let bytes47 = _rt::Vec::from_raw_parts(l45.cast(), len47, len47);
+
+                                              _rt::string_lift(bytes47)
+                                            };
+                                            Some(e)
+                                          }
+                                          _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                      }
+                                    };
+                                    result48.push(e48);
+                                  }
+                                  _rt::cabi_dealloc(base48, len48 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+
+                                  result48
+                                };
+                                Answer::Directories(e52)
+                              }
+                              n => {
+                                debug_assert_eq!(n, 3, "invalid enum discriminant");
+                                let e52 = {
+                                  let l49 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l50 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len51 = l50;
+                                  let bytes51 = _rt::Vec::from_raw_parts(l49.cast(), len51, len51);
+
+                                  _rt::string_lift(bytes51)
+                                };
+                                Answer::Other(e52)
+                              }
+                            };
+
+                            v52
+                          };
+                          Ok(e)
+                        }
+                        1 => {
+                          let e = {
+                            let l53 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                            let v66 = match l53 {
+                              0 => {
+                                let e66 = {
+                                  let l54 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l55 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len56 = l55;
+                                  let bytes56 = _rt::Vec::from_raw_parts(l54.cast(), len56, len56);
+
+                                  _rt::string_lift(bytes56)
+                                };
+                                QuestionError::Denied(e66)
+                              }
+                              1 => {
+                                QuestionError::Headless
+                              }
+                              2 => {
+                                QuestionError::Dismissed
+                              }
+                              3 => {
+                                QuestionError::Cancelled
+                              }
+                              4 => {
+                                let e66 = {
+                                  let l57 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l58 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len59 = l58;
+                                  let bytes59 = _rt::Vec::from_raw_parts(l57.cast(), len59, len59);
+
+                                  _rt::string_lift(bytes59)
+                                };
+                                QuestionError::Invalid(e66)
+                              }
+                              5 => {
+                                let e66 = {
+                                  let l60 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l61 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len62 = l61;
+                                  let bytes62 = _rt::Vec::from_raw_parts(l60.cast(), len62, len62);
+
+                                  _rt::string_lift(bytes62)
+                                };
+                                QuestionError::BudgetExceeded(e66)
+                              }
+                              n => {
+                                debug_assert_eq!(n, 6, "invalid enum discriminant");
+                                let e66 = {
+                                  let l63 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l64 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len65 = l64;
+                                  let bytes65 = _rt::Vec::from_raw_parts(l63.cast(), len65, len65);
+
+                                  _rt::string_lift(bytes65)
+                                };
+                                QuestionError::Failed(e66)
+                              }
+                            };
+
+                            v66
+                          };
+                          Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                      }
+                    };
+                    result67.push(e67);
+                  }
+                  _rt::cabi_dealloc(base67, len67 * (8+6*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+
+                  result67
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l68 = i32::from(*ptr21.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let v81 = match l68 {
+                    0 => {
+                      let e81 = {
+                        let l69 = *ptr21.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l70 = *ptr21.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len71 = l70;
+                        let bytes71 = _rt::Vec::from_raw_parts(l69.cast(), len71, len71);
+
+                        _rt::string_lift(bytes71)
+                      };
+                      QuestionError::Denied(e81)
+                    }
+                    1 => {
+                      QuestionError::Headless
+                    }
+                    2 => {
+                      QuestionError::Dismissed
+                    }
+                    3 => {
+                      QuestionError::Cancelled
+                    }
+                    4 => {
+                      let e81 = {
+                        let l72 = *ptr21.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l73 = *ptr21.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len74 = l73;
+                        let bytes74 = _rt::Vec::from_raw_parts(l72.cast(), len74, len74);
+
+                        _rt::string_lift(bytes74)
+                      };
+                      QuestionError::Invalid(e81)
+                    }
+                    5 => {
+                      let e81 = {
+                        let l75 = *ptr21.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l76 = *ptr21.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len77 = l76;
+                        let bytes77 = _rt::Vec::from_raw_parts(l75.cast(), len77, len77);
+
+                        _rt::string_lift(bytes77)
+                      };
+                      QuestionError::BudgetExceeded(e81)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 6, "invalid enum discriminant");
+                      let e81 = {
+                        let l78 = *ptr21.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l79 = *ptr21.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len80 = l79;
+                        let bytes80 = _rt::Vec::from_raw_parts(l78.cast(), len80, len80);
+
+                        _rt::string_lift(bytes80)
+                      };
+                      QuestionError::Failed(e81)
+                    }
+                  };
+
+                  v81
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result82
+          }
+        }
+
+      }
+
+      /// The secrets that the user granted to the plugin. Needs the grant `secrets`, which names them.
+      ///
+      /// A plugin uses a secret by its name, in `http` and `process`. The host inserts the value and redacts it from responses and
+      /// output, so that no function returns it.
+      #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+      pub mod secrets {
+        #[used]
+        #[doc(hidden)]
+        static __FORCE_SECTION_REF: fn() =
+        super::super::super::__link_custom_section_describing_imports;
+        
+        use super::super::super::_rt;
+        #[allow(unused_unsafe, clippy::all)]
+        /// Returns whether a secret of this name is granted and has a value.
+        #[allow(async_fn_in_trait)]
+        pub fn has(name: &str,) -> bool{
+          unsafe {
+            let vec0 = name;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/secrets@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "has"]
+              fn wit_import1(_: *mut u8, _: usize, ) -> i32;
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) -> i32 { unreachable!() }
+            let ret = wit_import1(ptr0.cast_mut(), len0);
+            _rt::bool_lift(ret as u8)
+          }
+        }
+
+      }
+
+      /// The conversation that the call belongs to. Needs the grant `session`: `"read"`, or `"write"` to add entries as well.
+      #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+      pub mod session {
+        #[used]
+        #[doc(hidden)]
+        static __FORCE_SECTION_REF: fn() =
+        super::super::super::__link_custom_section_describing_imports;
+        
+        use super::super::super::_rt;
+        pub type Json = super::super::super::pinion::plugin::types::Json;
+        /// An entry on the current branch of the session.
+        #[derive(Clone)]
+        pub struct Entry {
+          pub id: _rt::String,
+          /// The entry in the format of session files.
+          pub data: Json,
+        }
+        impl ::core::fmt::Debug for Entry {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            f.debug_struct("Entry").field("id", &self.id).field("data", &self.data).finish()
+          }
+        }
+        #[derive(Clone)]
+        pub enum SessionError {
+          /// `session` was not granted, or does not allow this.
+          Denied(_rt::String),
+          /// There is no such entry, or the data is invalid; the text says which.
+          Invalid(_rt::String),
+          Io(_rt::String),
+        }
+        impl ::core::fmt::Debug for SessionError {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              SessionError::Denied(e) => {
+                f.debug_tuple("SessionError::Denied").field(e).finish()
+              }
+              SessionError::Invalid(e) => {
+                f.debug_tuple("SessionError::Invalid").field(e).finish()
+              }
+              SessionError::Io(e) => {
+                f.debug_tuple("SessionError::Io").field(e).finish()
+              }
+            }
+          }
+        }
+        impl ::core::fmt::Display for SessionError {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            write!(f, "{:?}", self)
+          }
+        }
+
+        impl ::core::error::Error for SessionError {}
+        #[allow(unused_unsafe, clippy::all)]
+        /// Returns the entries after the one with this id, or from the start; oldest first, at most `limit`, 1 to 1,000, and 4 MiB.
+        /// An entry that is larger alone has the type `omitted`.
+        #[allow(async_fn_in_trait)]
+        pub fn entries(after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<Entry>,SessionError>{
+          unsafe {
+
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+            let (result1_0,result1_1,result1_2,) = match after {
+              Some(e) => {
+                let vec0 = e;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+
+                (1i32, ptr0.cast_mut(), len0)
+              },
+              None => {
+                (0i32, ::core::ptr::null_mut(), 0usize)
+              },
+            };let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "entries"]
+              fn wit_import3(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import3(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
+            wit_import3(result1_0, result1_1, result1_2, _rt::as_i32(&limit), ptr2);
+            let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+            let result25 = match l4 {
+              0 => {
+                let e = {
+                  let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let base13 = l5;
+                  let len13 = l6;
+                  let mut result13 = _rt::Vec::with_capacity(len13);
+                  for i in 0..len13 {
+                    let base = base13.add(i * (4*::core::mem::size_of::<*const u8>()));
+                    let e13 = {
+                      let l7 = *base.add(0).cast::<*mut u8>();
+                      let l8 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len9 = l8;
+                      let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+                      let l10 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l11 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      Entry{
+                        id: _rt::string_lift(bytes9),
+                        data: _rt::string_lift(bytes12),
+                      }
+                    };
+                    result13.push(e13);
+                  }
+                  _rt::cabi_dealloc(base13, len13 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+
+                  result13
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l14 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let v24 = match l14 {
+                    0 => {
+                      let e24 = {
+                        let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len17 = l16;
+                        let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                        _rt::string_lift(bytes17)
+                      };
+                      SessionError::Denied(e24)
+                    }
+                    1 => {
+                      let e24 = {
+                        let l18 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l19 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len20 = l19;
+                        let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                        _rt::string_lift(bytes20)
+                      };
+                      SessionError::Invalid(e24)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 2, "invalid enum discriminant");
+                      let e24 = {
+                        let l21 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l22 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len23 = l22;
+                        let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+
+                        _rt::string_lift(bytes23)
+                      };
+                      SessionError::Io(e24)
+                    }
+                  };
+
+                  v24
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result25
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Adds an entry of the plugin's own, and returns its id. The model does not see it. Copies of the session keep it. At most
+        /// 64 KiB of data, and 1,000 entries of a plugin in a session.
+        #[allow(async_fn_in_trait)]
+        pub fn append(data: &str,) -> Result<_rt::String,SessionError>{
+          unsafe {
+
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+            let vec0 = data;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "append"]
+              fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import2(ptr0.cast_mut(), len0, ptr1);
+            let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+            let result18 = match l3 {
+              0 => {
+                let e = {
+                  let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len6 = l5;
+                  let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                  _rt::string_lift(bytes6)
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let v17 = match l7 {
+                    0 => {
+                      let e17 = {
+                        let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len10 = l9;
+                        let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                        _rt::string_lift(bytes10)
+                      };
+                      SessionError::Denied(e17)
+                    }
+                    1 => {
+                      let e17 = {
+                        let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len13 = l12;
+                        let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                        _rt::string_lift(bytes13)
+                      };
+                      SessionError::Invalid(e17)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 2, "invalid enum discriminant");
+                      let e17 = {
+                        let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len16 = l15;
+                        let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                        _rt::string_lift(bytes16)
+                      };
+                      SessionError::Io(e17)
+                    }
+                  };
+
+                  v17
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result18
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Returns the title that was set last, or else the first line of the first prompt.
+        #[allow(async_fn_in_trait)]
+        pub fn title() -> Result<Option<_rt::String>,SessionError>{
+          unsafe {
+
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+            let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "title"]
+              fn wit_import1(_: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+            wit_import1(ptr0);
+            let l2 = i32::from(*ptr0.add(0).cast::<u8>());
+            let result18 = match l2 {
+              0 => {
+                let e = {
+                  let l3 = i32::from(*ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                  match l3 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l4 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l5 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len6 = l5;
+                        let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                        _rt::string_lift(bytes6)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  }
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l7 = i32::from(*ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let v17 = match l7 {
+                    0 => {
+                      let e17 = {
+                        let l8 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l9 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len10 = l9;
+                        let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                        _rt::string_lift(bytes10)
+                      };
+                      SessionError::Denied(e17)
+                    }
+                    1 => {
+                      let e17 = {
+                        let l11 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l12 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len13 = l12;
+                        let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                        _rt::string_lift(bytes13)
+                      };
+                      SessionError::Invalid(e17)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 2, "invalid enum discriminant");
+                      let e17 = {
+                        let l14 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l15 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len16 = l15;
+                        let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                        _rt::string_lift(bytes16)
+                      };
+                      SessionError::Io(e17)
+                    }
+                  };
+
+                  v17
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result18
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Sets the title of the session: one line of at most 200 bytes.
+        #[allow(async_fn_in_trait)]
+        pub fn set_title(title: &str,) -> Result<(),SessionError>{
+          unsafe {
+
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+            let vec0 = title;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "set-title"]
+              fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import2(ptr0.cast_mut(), len0, ptr1);
+            let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+            let result15 = match l3 {
               0 => {
                 let e = ();
                 Ok(e)
               }
               1 => {
                 let e = {
-                  let l19 = i32::from(*ptr16.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                  let v26 = match l19 {
+                  let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let v14 = match l4 {
                     0 => {
-                      let e26 = {
-                        let l20 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l21 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len22 = l21;
-                        let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+                      let e14 = {
+                        let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len7 = l6;
+                        let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
 
-                        _rt::string_lift(bytes22)
+                        _rt::string_lift(bytes7)
                       };
-                      UiError::Denied(e26)
+                      SessionError::Denied(e14)
                     }
                     1 => {
-                      UiError::Headless
-                    }
-                    2 => {
-                      UiError::Dismissed
-                    }
-                    3 => {
-                      UiError::Cancelled
+                      let e14 = {
+                        let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len10 = l9;
+                        let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                        _rt::string_lift(bytes10)
+                      };
+                      SessionError::Invalid(e14)
                     }
                     n => {
-                      debug_assert_eq!(n, 4, "invalid enum discriminant");
-                      let e26 = {
-                        let l23 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l24 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len25 = l24;
-                        let bytes25 = _rt::Vec::from_raw_parts(l23.cast(), len25, len25);
+                      debug_assert_eq!(n, 2, "invalid enum discriminant");
+                      let e14 = {
+                        let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len13 = l12;
+                        let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
 
-                        _rt::string_lift(bytes25)
+                        _rt::string_lift(bytes13)
                       };
-                      UiError::Invalid(e26)
+                      SessionError::Io(e14)
                     }
                   };
 
-                  v26
+                  v14
                 };
                 Err(e)
               }
               _ => _rt::invalid_enum_discriminant(),
             };
-            result27
+            result15
+          }
+        }
+
+      }
+
+      /// The plugin's own section of the config. Needs no grant.
+      #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+      pub mod settings {
+        #[used]
+        #[doc(hidden)]
+        static __FORCE_SECTION_REF: fn() =
+        super::super::super::__link_custom_section_describing_imports;
+        
+        use super::super::super::_rt;
+        pub type Json = super::super::super::pinion::plugin::types::Json;
+        #[allow(unused_unsafe, clippy::all)]
+        /// Returns the section as a JSON object, as it is now; `{}` when there is none. `lifecycle.init` gets the same object when
+        /// the instance is created.
+        #[allow(async_fn_in_trait)]
+        pub fn current() -> Json{
+          unsafe {
+
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+            let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/settings@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "current"]
+              fn wit_import1(_: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+            wit_import1(ptr0);
+            let l2 = *ptr0.add(0).cast::<*mut u8>();
+            let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+            let len4 = l3;
+            let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+            let result5 = _rt::string_lift(bytes4);
+            result5
+          }
+        }
+
+      }
+
+      /// Values that the host keeps for the plugin. Needs the grant `storage`.
+      ///
+      /// They belong to the plugin in one file: its next version finds them, and a plugin of the same name from another file does
+      /// not. Functions work in calls of tools and commands; while an argument is completed, values can be read.
+      ///
+      /// Keys are 1 to 256 bytes, compared byte by byte, and values at most 1 MiB. The values of a scope take at most 16 MiB by
+      /// default: each counts its bytes, those of its key, and 256 more.
+      #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+      pub mod storage {
+        #[used]
+        #[doc(hidden)]
+        static __FORCE_SECTION_REF: fn() =
+        super::super::super::__link_custom_section_describing_imports;
+        
+        use super::super::super::_rt;
+        #[repr(u8)]
+        #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+        pub enum Scope {
+          /// Kept in all workspaces, until the user removes the values.
+          Plugin,
+          /// Kept for this workspace.
+          Workspace,
+          /// Kept for the session. Copies of the session start with its values. Sub-agents have sessions of their own.
+          Session,
+        }
+        impl ::core::fmt::Debug for Scope {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              Scope::Plugin => {
+                f.debug_tuple("Scope::Plugin").finish()
+              }
+              Scope::Workspace => {
+                f.debug_tuple("Scope::Workspace").finish()
+              }
+              Scope::Session => {
+                f.debug_tuple("Scope::Session").finish()
+              }
+            }
+          }
+        }
+
+        impl Scope{
+          #[doc(hidden)]
+          pub unsafe fn _lift(val: u8) -> Scope{
+            if !cfg!(debug_assertions) {
+              return unsafe { ::core::mem::transmute(val) };
+            }
+
+            match val {
+              0 => Scope::Plugin,
+              1 => Scope::Workspace,
+              2 => Scope::Session,
+
+              _ => panic!("invalid enum discriminant"),
+            }
+          }
+        }
+
+        /// A value and its version, which changes whenever the value is written, and does not come back when it is removed.
+        #[derive(Clone)]
+        pub struct Stored {
+          pub value: _rt::Vec::<u8>,
+          pub version: u32,
+        }
+        impl ::core::fmt::Debug for Stored {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            f.debug_struct("Stored").field("value", &self.value).field("version", &self.version).finish()
+          }
+        }
+        #[derive(Clone)]
+        pub enum StorageError {
+          /// `storage` was not granted, or the call belongs to no session.
+          Denied(_rt::String),
+          /// The key is empty or too long, the value too large, or the limit out of range; the text says which.
+          Invalid(_rt::String),
+          /// The value would not fit; the number of bytes that its key and the value may have.
+          QuotaExceeded(u64),
+          /// The value has another version than expected. Nothing was written.
+          Changed,
+          Io(_rt::String),
+        }
+        impl ::core::fmt::Debug for StorageError {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              StorageError::Denied(e) => {
+                f.debug_tuple("StorageError::Denied").field(e).finish()
+              }
+              StorageError::Invalid(e) => {
+                f.debug_tuple("StorageError::Invalid").field(e).finish()
+              }
+              StorageError::QuotaExceeded(e) => {
+                f.debug_tuple("StorageError::QuotaExceeded").field(e).finish()
+              }
+              StorageError::Changed => {
+                f.debug_tuple("StorageError::Changed").finish()
+              }
+              StorageError::Io(e) => {
+                f.debug_tuple("StorageError::Io").field(e).finish()
+              }
+            }
+          }
+        }
+        impl ::core::fmt::Display for StorageError {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            write!(f, "{:?}", self)
+          }
+        }
+
+        impl ::core::error::Error for StorageError {}
+        #[allow(unused_unsafe, clippy::all)]
+        #[allow(async_fn_in_trait)]
+        pub fn get(scope: Scope,key: &str,) -> Result<Option<Stored>,StorageError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 8+4*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8+4*::core::mem::size_of::<*const u8>()]);
+            let vec0 = key;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "get"]
+              fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import2(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1);
+            let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+            let result21 = match l3 {
+              0 => {
+                let e = {
+                  let l4 = i32::from(*ptr1.add(8).cast::<u8>());
+
+                  match l4 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l5 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l6 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len7 = l6;
+                        let l8 = *ptr1.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        Stored{
+                          value: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l5.cast(), len7, len7)),
+                          version: l8 as u32,
+                        }
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  }
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l9 = i32::from(*ptr1.add(8).cast::<u8>());
+                  let v20 = match l9 {
+                    0 => {
+                      let e20 = {
+                        let l10 = *ptr1.add(16).cast::<*mut u8>();
+                        let l11 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len12 = l11;
+                        let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                        _rt::string_lift(bytes12)
+                      };
+                      StorageError::Denied(e20)
+                    }
+                    1 => {
+                      let e20 = {
+                        let l13 = *ptr1.add(16).cast::<*mut u8>();
+                        let l14 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len15 = l14;
+                        let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                        _rt::string_lift(bytes15)
+                      };
+                      StorageError::Invalid(e20)
+                    }
+                    2 => {
+                      let e20 = {
+                        let l16 = *ptr1.add(16).cast::<i64>();
+
+                        l16 as u64
+                      };
+                      StorageError::QuotaExceeded(e20)
+                    }
+                    3 => {
+                      StorageError::Changed
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e20 = {
+                        let l17 = *ptr1.add(16).cast::<*mut u8>();
+                        let l18 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len19 = l18;
+                        let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                        _rt::string_lift(bytes19)
+                      };
+                      StorageError::Io(e20)
+                    }
+                  };
+
+                  v20
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result21
           }
         }
         #[allow(unused_unsafe, clippy::all)]
-        /// Draws the result of the running call for people, in place of its content.
+        /// Writes a value and returns its version. It is on the disk when the function returns.
         #[allow(async_fn_in_trait)]
-        pub fn draw_result(blocks: &[Block],) -> Result<(),UiError>{
+        pub fn set(scope: Scope,key: &str,value: &[u8],) -> Result<u32,StorageError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+            let vec0 = key;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let vec1 = value;
+            let ptr1 = vec1.as_ptr().cast::<u8>();
+            let len1 = vec1.len();
+            let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "set"]
+              fn wit_import3(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import3(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import3(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+            let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+            let result18 = match l4 {
+              0 => {
+                let e = {
+                  let l5 = *ptr2.add(8).cast::<i32>();
+
+                  l5 as u32
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l6 = i32::from(*ptr2.add(8).cast::<u8>());
+                  let v17 = match l6 {
+                    0 => {
+                      let e17 = {
+                        let l7 = *ptr2.add(16).cast::<*mut u8>();
+                        let l8 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len9 = l8;
+                        let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+
+                        _rt::string_lift(bytes9)
+                      };
+                      StorageError::Denied(e17)
+                    }
+                    1 => {
+                      let e17 = {
+                        let l10 = *ptr2.add(16).cast::<*mut u8>();
+                        let l11 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len12 = l11;
+                        let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                        _rt::string_lift(bytes12)
+                      };
+                      StorageError::Invalid(e17)
+                    }
+                    2 => {
+                      let e17 = {
+                        let l13 = *ptr2.add(16).cast::<i64>();
+
+                        l13 as u64
+                      };
+                      StorageError::QuotaExceeded(e17)
+                    }
+                    3 => {
+                      StorageError::Changed
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e17 = {
+                        let l14 = *ptr2.add(16).cast::<*mut u8>();
+                        let l15 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len16 = l15;
+                        let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                        _rt::string_lift(bytes16)
+                      };
+                      StorageError::Io(e17)
+                    }
+                  };
+
+                  v17
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result18
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Writes a value that still has the expected version; none if there must be no value. Calls of a plugin run concurrently:
+        /// to change a value, read it, and write it with this function until it succeeds.
+        #[allow(async_fn_in_trait)]
+        pub fn replace(scope: Scope,key: &str,expected: Option<u32>,value: &[u8],) -> Result<u32,StorageError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+            let vec0 = key;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let (result1_0,result1_1,) = match expected {
+              Some(e) => (1i32, _rt::as_i32(e)),
+              None => {
+                (0i32, 0i32)
+              },
+            };let vec2 = value;
+            let ptr2 = vec2.as_ptr().cast::<u8>();
+            let len2 = vec2.len();
+            let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "replace"]
+              fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import4(scope.clone() as i32, ptr0.cast_mut(), len0, result1_0, result1_1, ptr2.cast_mut(), len2, ptr3);
+            let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+            let result19 = match l5 {
+              0 => {
+                let e = {
+                  let l6 = *ptr3.add(8).cast::<i32>();
+
+                  l6 as u32
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l7 = i32::from(*ptr3.add(8).cast::<u8>());
+                  let v18 = match l7 {
+                    0 => {
+                      let e18 = {
+                        let l8 = *ptr3.add(16).cast::<*mut u8>();
+                        let l9 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len10 = l9;
+                        let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                        _rt::string_lift(bytes10)
+                      };
+                      StorageError::Denied(e18)
+                    }
+                    1 => {
+                      let e18 = {
+                        let l11 = *ptr3.add(16).cast::<*mut u8>();
+                        let l12 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len13 = l12;
+                        let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                        _rt::string_lift(bytes13)
+                      };
+                      StorageError::Invalid(e18)
+                    }
+                    2 => {
+                      let e18 = {
+                        let l14 = *ptr3.add(16).cast::<i64>();
+
+                        l14 as u64
+                      };
+                      StorageError::QuotaExceeded(e18)
+                    }
+                    3 => {
+                      StorageError::Changed
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e18 = {
+                        let l15 = *ptr3.add(16).cast::<*mut u8>();
+                        let l16 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len17 = l16;
+                        let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                        _rt::string_lift(bytes17)
+                      };
+                      StorageError::Io(e18)
+                    }
+                  };
+
+                  v18
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result19
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Removes a value, if there is one.
+        #[allow(async_fn_in_trait)]
+        pub fn remove(scope: Scope,key: &str,) -> Result<(),StorageError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+            let vec0 = key;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "remove"]
+              fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import2(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1);
+            let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+            let result16 = match l3 {
+              0 => {
+                let e = ();
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l4 = i32::from(*ptr1.add(8).cast::<u8>());
+                  let v15 = match l4 {
+                    0 => {
+                      let e15 = {
+                        let l5 = *ptr1.add(16).cast::<*mut u8>();
+                        let l6 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len7 = l6;
+                        let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                        _rt::string_lift(bytes7)
+                      };
+                      StorageError::Denied(e15)
+                    }
+                    1 => {
+                      let e15 = {
+                        let l8 = *ptr1.add(16).cast::<*mut u8>();
+                        let l9 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len10 = l9;
+                        let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                        _rt::string_lift(bytes10)
+                      };
+                      StorageError::Invalid(e15)
+                    }
+                    2 => {
+                      let e15 = {
+                        let l11 = *ptr1.add(16).cast::<i64>();
+
+                        l11 as u64
+                      };
+                      StorageError::QuotaExceeded(e15)
+                    }
+                    3 => {
+                      StorageError::Changed
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e15 = {
+                        let l12 = *ptr1.add(16).cast::<*mut u8>();
+                        let l13 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len14 = l13;
+                        let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                        _rt::string_lift(bytes14)
+                      };
+                      StorageError::Io(e15)
+                    }
+                  };
+
+                  v15
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result16
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Lists keys that begin with `prefix` and follow `after`, in the order of their bytes; at most `limit`, 1 to 1,000.
+        #[allow(async_fn_in_trait)]
+        pub fn keys(scope: Scope,prefix: &str,after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<_rt::String>,StorageError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+            let vec0 = prefix;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let (result2_0,result2_1,result2_2,) = match after {
+              Some(e) => {
+                let vec1 = e;
+                let ptr1 = vec1.as_ptr().cast::<u8>();
+                let len1 = vec1.len();
+
+                (1i32, ptr1.cast_mut(), len1)
+              },
+              None => {
+                (0i32, ::core::ptr::null_mut(), 0usize)
+              },
+            };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "keys"]
+              fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
+            wit_import4(scope.clone() as i32, ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, _rt::as_i32(&limit), ptr3);
+            let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+            let result24 = match l5 {
+              0 => {
+                let e = {
+                  let l6 = *ptr3.add(8).cast::<*mut u8>();
+                  let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let base11 = l6;
+                  let len11 = l7;
+                  let mut result11 = _rt::Vec::with_capacity(len11);
+                  for i in 0..len11 {
+                    let base = base11.add(i * (2*::core::mem::size_of::<*const u8>()));
+                    let e11 = {
+                      let l8 = *base.add(0).cast::<*mut u8>();
+                      let l9 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    result11.push(e11);
+                  }
+                  _rt::cabi_dealloc(base11, len11 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+
+                  result11
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l12 = i32::from(*ptr3.add(8).cast::<u8>());
+                  let v23 = match l12 {
+                    0 => {
+                      let e23 = {
+                        let l13 = *ptr3.add(16).cast::<*mut u8>();
+                        let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len15 = l14;
+                        let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                        _rt::string_lift(bytes15)
+                      };
+                      StorageError::Denied(e23)
+                    }
+                    1 => {
+                      let e23 = {
+                        let l16 = *ptr3.add(16).cast::<*mut u8>();
+                        let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len18 = l17;
+                        let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                        _rt::string_lift(bytes18)
+                      };
+                      StorageError::Invalid(e23)
+                    }
+                    2 => {
+                      let e23 = {
+                        let l19 = *ptr3.add(16).cast::<i64>();
+
+                        l19 as u64
+                      };
+                      StorageError::QuotaExceeded(e23)
+                    }
+                    3 => {
+                      StorageError::Changed
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e23 = {
+                        let l20 = *ptr3.add(16).cast::<*mut u8>();
+                        let l21 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len22 = l21;
+                        let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+
+                        _rt::string_lift(bytes22)
+                      };
+                      StorageError::Io(e23)
+                    }
+                  };
+
+                  v23
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result24
+          }
+        }
+
+      }
+
+      /// The user. Needs the grant `ui`. Everything that is shown carries the plugin's name; control characters are removed.
+      ///
+      /// Dialogs wait for the user, and the call's deadline waits with them. They are answered by the user's keys alone: never by
+      /// time, and never by what was typed before they appeared. One dialog is open at a time, over all plugins; a call opens at most
+      /// 20, those of a form included. Works in calls of tools and in slash commands.
+      #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+      pub mod ui {
+        #[used]
+        #[doc(hidden)]
+        static __FORCE_SECTION_REF: fn() =
+        super::super::super::__link_custom_section_describing_imports;
+        
+        use super::super::super::_rt;
+        pub type Json = super::super::super::pinion::plugin::types::Json;
+        #[repr(u8)]
+        #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+        pub enum Severity {
+          Info,
+          Warning,
+          Error,
+        }
+        impl ::core::fmt::Debug for Severity {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              Severity::Info => {
+                f.debug_tuple("Severity::Info").finish()
+              }
+              Severity::Warning => {
+                f.debug_tuple("Severity::Warning").finish()
+              }
+              Severity::Error => {
+                f.debug_tuple("Severity::Error").finish()
+              }
+            }
+          }
+        }
+
+        impl Severity{
+          #[doc(hidden)]
+          pub unsafe fn _lift(val: u8) -> Severity{
+            if !cfg!(debug_assertions) {
+              return unsafe { ::core::mem::transmute(val) };
+            }
+
+            match val {
+              0 => Severity::Info,
+              1 => Severity::Warning,
+              2 => Severity::Error,
+
+              _ => panic!("invalid enum discriminant"),
+            }
+          }
+        }
+
+        #[derive(Clone)]
+        pub enum UiError {
+          /// `ui` was not granted, or the call may not ask.
+          Denied(_rt::String),
+          /// Nobody can be asked, because no user is present.
+          Headless,
+          /// The user closed the dialog without an answer.
+          Dismissed,
+          /// The call was cancelled.
+          Cancelled,
+          /// The dialog is invalid, or the plugin has asked too often; the text says which.
+          Invalid(_rt::String),
+        }
+        impl ::core::fmt::Debug for UiError {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              UiError::Denied(e) => {
+                f.debug_tuple("UiError::Denied").field(e).finish()
+              }
+              UiError::Headless => {
+                f.debug_tuple("UiError::Headless").finish()
+              }
+              UiError::Dismissed => {
+                f.debug_tuple("UiError::Dismissed").finish()
+              }
+              UiError::Cancelled => {
+                f.debug_tuple("UiError::Cancelled").finish()
+              }
+              UiError::Invalid(e) => {
+                f.debug_tuple("UiError::Invalid").field(e).finish()
+              }
+            }
+          }
+        }
+        impl ::core::fmt::Display for UiError {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            write!(f, "{:?}", self)
+          }
+        }
+
+        impl ::core::error::Error for UiError {}
+        /// The appearance of a piece of text, in the colours of the user's theme.
+        #[repr(u8)]
+        #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+        pub enum Style {
+          Plain,
+          Strong,
+          Dim,
+          Accent,
+          Success,
+          Warning,
+          Error,
+        }
+        impl ::core::fmt::Debug for Style {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              Style::Plain => {
+                f.debug_tuple("Style::Plain").finish()
+              }
+              Style::Strong => {
+                f.debug_tuple("Style::Strong").finish()
+              }
+              Style::Dim => {
+                f.debug_tuple("Style::Dim").finish()
+              }
+              Style::Accent => {
+                f.debug_tuple("Style::Accent").finish()
+              }
+              Style::Success => {
+                f.debug_tuple("Style::Success").finish()
+              }
+              Style::Warning => {
+                f.debug_tuple("Style::Warning").finish()
+              }
+              Style::Error => {
+                f.debug_tuple("Style::Error").finish()
+              }
+            }
+          }
+        }
+
+        impl Style{
+          #[doc(hidden)]
+          pub unsafe fn _lift(val: u8) -> Style{
+            if !cfg!(debug_assertions) {
+              return unsafe { ::core::mem::transmute(val) };
+            }
+
+            match val {
+              0 => Style::Plain,
+              1 => Style::Strong,
+              2 => Style::Dim,
+              3 => Style::Accent,
+              4 => Style::Success,
+              5 => Style::Warning,
+              6 => Style::Error,
+
+              _ => panic!("invalid enum discriminant"),
+            }
+          }
+        }
+
+        #[derive(Clone)]
+        pub struct Span {
+          pub text: _rt::String,
+          pub style: Style,
+        }
+        impl ::core::fmt::Debug for Span {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            f.debug_struct("Span").field("text", &self.text).field("style", &self.style).finish()
+          }
+        }
+        /// Columns of a table; rows with fewer cells are filled, longer ones cut.
+        #[derive(Clone)]
+        pub struct Table {
+          pub header: _rt::Vec::<_rt::String>,
+          pub rows: _rt::Vec::<_rt::Vec::<_rt::String>>,
+        }
+        impl ::core::fmt::Debug for Table {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            f.debug_struct("Table").field("header", &self.header).field("rows", &self.rows).finish()
+          }
+        }
+        #[derive(Clone)]
+        pub struct Bar {
+          pub label: _rt::String,
+          pub done: u32,
+          /// None when the end is unknown.
+          pub total: Option<u32>,
+        }
+        impl ::core::fmt::Debug for Bar {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            f.debug_struct("Bar").field("label", &self.label).field("done", &self.done).field("total", &self.total).finish()
+          }
+        }
+        /// A part of a drawing.
+        #[derive(Clone)]
+        pub enum Block {
+          /// Lines of styled text.
+          Lines(_rt::Vec::<_rt::Vec::<Span>>),
+          Table(Table),
+          /// A unified diff.
+          Diff(_rt::String),
+          Markdown(_rt::String),
+          Bar(Bar),
+          /// A part that has no case of its own, as a JSON object. A host that does not know it shows its member `text`.
+          Other(Json),
+        }
+        impl ::core::fmt::Debug for Block {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            match self {
+              Block::Lines(e) => {
+                f.debug_tuple("Block::Lines").field(e).finish()
+              }
+              Block::Table(e) => {
+                f.debug_tuple("Block::Table").field(e).finish()
+              }
+              Block::Diff(e) => {
+                f.debug_tuple("Block::Diff").field(e).finish()
+              }
+              Block::Markdown(e) => {
+                f.debug_tuple("Block::Markdown").field(e).finish()
+              }
+              Block::Bar(e) => {
+                f.debug_tuple("Block::Bar").field(e).finish()
+              }
+              Block::Other(e) => {
+                f.debug_tuple("Block::Other").field(e).finish()
+              }
+            }
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Shows one line to the user. Dropped without the grant, and beyond 60 a minute.
+        #[allow(async_fn_in_trait)]
+        pub fn notify(severity: Severity,message: &str,) -> (){
+          unsafe {
+            let vec0 = message;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "notify"]
+              fn wit_import1(_: i32, _: *mut u8, _: usize, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
+            wit_import1(severity.clone() as i32, ptr0.cast_mut(), len0);
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Shows a segment of the status line, at most 40 columns, until the plugin replaces or removes it. Dropped without the
+        /// grant.
+        #[allow(async_fn_in_trait)]
+        pub fn status(text: Option<&str>,) -> (){
+          unsafe {
+            let (result1_0,result1_1,result1_2,) = match text {
+              Some(e) => {
+                let vec0 = e;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+
+                (1i32, ptr0.cast_mut(), len0)
+              },
+              None => {
+                (0i32, ::core::ptr::null_mut(), 0usize)
+              },
+            };
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "status"]
+              fn wit_import2(_: i32, _: *mut u8, _: usize, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
+            wit_import2(result1_0, result1_1, result1_2);
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows and
+        /// 64 KiB; `invalid` beyond. Does nothing where nobody looks.
+        #[allow(async_fn_in_trait)]
+        pub fn draw_call(blocks: &[Block],) -> Result<(),UiError>{
           unsafe {
             let mut cleanup_list = _rt::Vec::new();
 
@@ -7753,7 +8143,7 @@ pub mod pinion {
               #[cfg(target_arch = "wasm32")]
               #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
               unsafe extern "C" {
-                #[link_name = "draw-result"]
+                #[link_name = "draw-call"]
                 fn wit_import17(_: *mut u8, _: usize, _: *mut u8, );
               }
 
@@ -7814,2075 +8204,2283 @@ pub mod pinion {
             }
           }
           #[allow(unused_unsafe, clippy::all)]
-          /// Asks a question with the answers yes and no.
+          /// Draws the result of the running call for people, in place of its content.
           #[allow(async_fn_in_trait)]
-          pub fn confirm(question: &str,) -> Result<bool,UiError>{
+          pub fn draw_result(blocks: &[Block],) -> Result<(),UiError>{
             unsafe {
+              let mut cleanup_list = _rt::Vec::new();
 
               #[cfg_attr(target_pointer_width="64", repr(align(8)))]
               #[cfg_attr(target_pointer_width="32", repr(align(4)))]
               struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
               let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = question;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "confirm"]
-                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import2(ptr0.cast_mut(), len0, ptr1);
-              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-              let result13 = match l3 {
-                0 => {
-                  let e = {
-                    let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-                    _rt::bool_lift(l4 as u8)
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l5 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v12 = match l5 {
-                      0 => {
-                        let e12 = {
-                          let l6 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l7 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len8 = l7;
-                          let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
-
-                          _rt::string_lift(bytes8)
-                        };
-                        UiError::Denied(e12)
-                      }
-                      1 => {
-                        UiError::Headless
-                      }
-                      2 => {
-                        UiError::Dismissed
-                      }
-                      3 => {
-                        UiError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e12 = {
-                          let l9 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l10 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len11 = l10;
-                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                          _rt::string_lift(bytes11)
-                        };
-                        UiError::Invalid(e12)
-                      }
-                    };
-
-                    v12
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result13
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Asks the user to choose one of 1 to 100 options, and returns its index.
-          #[allow(async_fn_in_trait)]
-          pub fn select(question: &str,options: &[_rt::String],) -> Result<u32,UiError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = question;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let vec2 = options;
-              let len2 = vec2.len();
-              let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-              let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);for (i, e) in vec2.into_iter().enumerate() {
-                let base = result2.add(i * (2*::core::mem::size_of::<*const u8>()));
+              let vec15 = blocks;
+              let len15 = vec15.len();
+              let layout15 = _rt::alloc::Layout::from_size_align(vec15.len() * (8+4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result15, _cleanup15) = ::wit_bindgen::rt::Cleanup::new(layout15);for (i, e) in vec15.into_iter().enumerate() {
+                let base = result15.add(i * (8+4*::core::mem::size_of::<*const u8>()));
                 {
-                  let vec1 = e;
-                  let ptr1 = vec1.as_ptr().cast::<u8>();
-                  let len1 = vec1.len();
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
-                  *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
-                }
-              }
-              let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "select"]
-                fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import4(ptr0.cast_mut(), len0, result2, len2, ptr3);
-              let l5 = i32::from(*ptr3.add(0).cast::<u8>());
-              let result15 = match l5 {
-                0 => {
-                  let e = {
-                    let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<i32>();
-
-                    l6 as u32
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l7 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v14 = match l7 {
-                      0 => {
-                        let e14 = {
-                          let l8 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l9 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len10 = l9;
-                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                          _rt::string_lift(bytes10)
-                        };
-                        UiError::Denied(e14)
-                      }
-                      1 => {
-                        UiError::Headless
-                      }
-                      2 => {
-                        UiError::Dismissed
-                      }
-                      3 => {
-                        UiError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e14 = {
-                          let l11 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l12 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len13 = l12;
-                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                          _rt::string_lift(bytes13)
-                        };
-                        UiError::Invalid(e14)
-                      }
-                    };
-
-                    v14
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result15
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Asks for a line of text. `initial` is already typed.
-          #[allow(async_fn_in_trait)]
-          pub fn input(question: &str,initial: Option<&str>,) -> Result<_rt::String,UiError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = question;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let (result2_0,result2_1,result2_2,) = match initial {
-                Some(e) => {
-                  let vec1 = e;
-                  let ptr1 = vec1.as_ptr().cast::<u8>();
-                  let len1 = vec1.len();
-
-                  (1i32, ptr1.cast_mut(), len1)
-                },
-                None => {
-                  (0i32, ::core::ptr::null_mut(), 0usize)
-                },
-              };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "input"]
-                fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import4(ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, ptr3);
-              let l5 = i32::from(*ptr3.add(0).cast::<u8>());
-              let result17 = match l5 {
-                0 => {
-                  let e = {
-                    let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len8 = l7;
-                    let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
-
-                    _rt::string_lift(bytes8)
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v16 = match l9 {
-                      0 => {
-                        let e16 = {
-                          let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len12 = l11;
-                          let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
-
-                          _rt::string_lift(bytes12)
-                        };
-                        UiError::Denied(e16)
-                      }
-                      1 => {
-                        UiError::Headless
-                      }
-                      2 => {
-                        UiError::Dismissed
-                      }
-                      3 => {
-                        UiError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e16 = {
-                          let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len15 = l14;
-                          let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
-
-                          _rt::string_lift(bytes15)
-                        };
-                        UiError::Invalid(e16)
-                      }
-                    };
-
-                    v16
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result17
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
-          /// are strings, numbers, integers, booleans, enumerations of strings, and arrays of their values. Properties may have `title`,
-          /// `description`, `default`, `minimum`, `maximum`, `minLength`, `maxLength`, `minItems` and `maxItems`, and nothing else.
-          /// Options have titles if they are in `oneOf` (in the items of an array: `anyOf`) as objects with `const` and `title`, or with
-          /// `enumNames` beside `enum`. Those of arrays have no commas. The answer matches the schema.
-          #[allow(async_fn_in_trait)]
-          pub fn form(question: &str,schema: &str,) -> Result<Json,UiError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = question;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let vec1 = schema;
-              let ptr1 = vec1.as_ptr().cast::<u8>();
-              let len1 = vec1.len();
-              let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "form"]
-                fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
-              let l4 = i32::from(*ptr2.add(0).cast::<u8>());
-              let result16 = match l4 {
-                0 => {
-                  let e = {
-                    let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len7 = l6;
-                    let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-
-                    _rt::string_lift(bytes7)
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l8 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v15 = match l8 {
-                      0 => {
-                        let e15 = {
-                          let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len11 = l10;
-                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                          _rt::string_lift(bytes11)
-                        };
-                        UiError::Denied(e15)
-                      }
-                      1 => {
-                        UiError::Headless
-                      }
-                      2 => {
-                        UiError::Dismissed
-                      }
-                      3 => {
-                        UiError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e15 = {
-                          let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len14 = l13;
-                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                          _rt::string_lift(bytes14)
-                        };
-                        UiError::Invalid(e15)
-                      }
-                    };
-
-                    v15
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result16
-            }
-          }
-
-        }
-
-        /// Bulk operations on granted directories, which the host runs on all cores. Needs the grant `files`; never leaves the
-        /// granted directories and does not follow symbolic links.
-        ///
-        /// Use it to walk, to search and to replace whole files, and to read files where the language has no files of its own. Use
-        /// WASI (`std::fs`, `open`, …) for everything else.
-        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod workspace {
-          #[used]
-          #[doc(hidden)]
-          static __FORCE_SECTION_REF: fn() =
-          super::super::super::__link_custom_section_describing_imports;
-          
-          use super::super::super::_rt;
-          #[repr(u8)]
-          #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-          pub enum Kind {
-            File,
-            Directory,
-            Symlink,
-            Other,
-          }
-          impl ::core::fmt::Debug for Kind {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              match self {
-                Kind::File => {
-                  f.debug_tuple("Kind::File").finish()
-                }
-                Kind::Directory => {
-                  f.debug_tuple("Kind::Directory").finish()
-                }
-                Kind::Symlink => {
-                  f.debug_tuple("Kind::Symlink").finish()
-                }
-                Kind::Other => {
-                  f.debug_tuple("Kind::Other").finish()
-                }
-              }
-            }
-          }
-
-          impl Kind{
-            #[doc(hidden)]
-            pub unsafe fn _lift(val: u8) -> Kind{
-              if !cfg!(debug_assertions) {
-                return unsafe { ::core::mem::transmute(val) };
-              }
-
-              match val {
-                0 => Kind::File,
-                1 => Kind::Directory,
-                2 => Kind::Symlink,
-                3 => Kind::Other,
-
-                _ => panic!("invalid enum discriminant"),
-              }
-            }
-          }
-
-          #[derive(Clone)]
-          pub struct Entry {
-            /// Relative to `walk-options.root`, with '/' between the components.
-            pub path: _rt::String,
-            pub kind: Kind,
-            /// Size in bytes; 0 unless the entry is a file.
-            pub size: u64,
-            /// Milliseconds since 1970-01-01 UTC; 0 when the file system does not report it.
-            pub modified_ms: u64,
-          }
-          impl ::core::fmt::Debug for Entry {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("Entry").field("path", &self.path).field("kind", &self.kind).field("size", &self.size).field("modified-ms", &self.modified_ms).finish()
-            }
-          }
-          /// Selects files.
-          #[derive(Clone)]
-          pub struct WalkOptions {
-            /// A directory or one file; relative to the workspace root, or absolute inside a granted directory.
-            pub root: _rt::String,
-            /// Globs in .gitignore syntax, matched against paths below `root`. If there is a plain glob, only matching entries are
-            /// returned, although every directory is walked. Entries that match a glob with a leading '!' are skipped, and so is
-            /// everything below them. At most 100 globs of 16 KiB together, each of at most 1 KiB and 8 levels of braces.
-            pub globs: _rt::Vec::<_rt::String>,
-            /// Names of file types, such as "rust" or "py"; if there are any, only files of these types are returned. At most 100.
-            pub types: _rt::Vec::<_rt::String>,
-            /// The depth limit; 1 for the entries of the root alone, none for no limit.
-            pub max_depth: Option<u32>,
-            /// Whether to return files whose name starts with a dot.
-            pub hidden: bool,
-            /// Whether to respect .gitignore, .ignore and .git/info/exclude in the granted directory.
-            pub ignore_files: bool,
-            /// The most entries, or matching files, to return; 1 to 100,000.
-            pub limit: u32,
-          }
-          impl ::core::fmt::Debug for WalkOptions {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("WalkOptions").field("root", &self.root).field("globs", &self.globs).field("types", &self.types).field("max-depth", &self.max_depth).field("hidden", &self.hidden).field("ignore-files", &self.ignore_files).field("limit", &self.limit).finish()
-            }
-          }
-          #[derive(Clone)]
-          pub struct WalkResult {
-            /// Sorted by path.
-            pub entries: _rt::Vec::<Entry>,
-            /// Whether entries are missing: there are more than `limit`, the result would exceed the host's memory limit, or a
-            /// directory is nested deeper than the host walks.
-            pub truncated: bool,
-          }
-          impl ::core::fmt::Debug for WalkResult {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("WalkResult").field("entries", &self.entries).field("truncated", &self.truncated).finish()
-            }
-          }
-          /// Selects lines in files.
-          #[derive(Clone)]
-          pub struct SearchOptions {
-            /// At most 16 KiB.
-            pub pattern: _rt::String,
-            /// Whether the pattern is a regular expression (syntax of the Rust crate `regex`) or a plain string.
-            pub regex: bool,
-            pub case_sensitive: bool,
-            /// Whether a match may span lines. Files of more than 8 MiB, or less for complex patterns, are then skipped, and the
-            /// result is truncated.
-            pub multiline: bool,
-            /// Context lines before and after each match; at most 100 each.
-            pub before: u32,
-            pub after: u32,
-            /// The most matches in all files together; 1 to 100,000.
-            pub max_matches: u32,
-            pub max_matches_per_file: u32,
-            /// Longer lines are cut around the match, and marked.
-            pub max_line_bytes: u32,
-          }
-          impl ::core::fmt::Debug for SearchOptions {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("SearchOptions").field("pattern", &self.pattern).field("regex", &self.regex).field("case-sensitive", &self.case_sensitive).field("multiline", &self.multiline).field("before", &self.before).field("after", &self.after).field("max-matches", &self.max_matches).field("max-matches-per-file", &self.max_matches_per_file).field("max-line-bytes", &self.max_line_bytes).finish()
-            }
-          }
-          #[derive(Clone)]
-          pub struct Line {
-            /// Line number, starting at 1.
-            pub number: u32,
-            /// The text without its line ending. Invalid UTF-8 is replaced.
-            pub text: _rt::String,
-            /// Whether the line is a match or context.
-            pub is_match: bool,
-          }
-          impl ::core::fmt::Debug for Line {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("Line").field("number", &self.number).field("text", &self.text).field("is-match", &self.is_match).finish()
-            }
-          }
-          #[derive(Clone)]
-          pub struct FileMatches {
-            /// Relative to `walk-options.root`; empty when the root is this file.
-            pub path: _rt::String,
-            pub lines: _rt::Vec::<Line>,
-            /// The number of matching lines in `lines`.
-            pub matches: u32,
-          }
-          impl ::core::fmt::Debug for FileMatches {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("FileMatches").field("path", &self.path).field("lines", &self.lines).field("matches", &self.matches).finish()
-            }
-          }
-          #[derive(Clone)]
-          pub struct SearchResult {
-            /// Sorted by path.
-            pub files: _rt::Vec::<FileMatches>,
-            pub matches: u32,
-            /// The number of files searched. Binary files, which contain a NUL byte, are skipped.
-            pub searched: u32,
-            /// Whether a limit was reached, so that there may be more matches.
-            pub truncated: bool,
-          }
-          impl ::core::fmt::Debug for SearchResult {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("SearchResult").field("files", &self.files).field("matches", &self.matches).field("searched", &self.searched).field("truncated", &self.truncated).finish()
-            }
-          }
-          #[derive(Clone)]
-          pub enum WorkspaceError {
-            /// The root is in no granted directory, or the grant does not allow the access.
-            Denied(_rt::String),
-            NotFound(_rt::String),
-            /// A glob, a file type or the pattern is invalid; the text says which and why.
-            InvalidPattern(_rt::String),
-            Cancelled,
-            Io(_rt::String),
-          }
-          impl ::core::fmt::Debug for WorkspaceError {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              match self {
-                WorkspaceError::Denied(e) => {
-                  f.debug_tuple("WorkspaceError::Denied").field(e).finish()
-                }
-                WorkspaceError::NotFound(e) => {
-                  f.debug_tuple("WorkspaceError::NotFound").field(e).finish()
-                }
-                WorkspaceError::InvalidPattern(e) => {
-                  f.debug_tuple("WorkspaceError::InvalidPattern").field(e).finish()
-                }
-                WorkspaceError::Cancelled => {
-                  f.debug_tuple("WorkspaceError::Cancelled").finish()
-                }
-                WorkspaceError::Io(e) => {
-                  f.debug_tuple("WorkspaceError::Io").field(e).finish()
-                }
-              }
-            }
-          }
-          impl ::core::fmt::Display for WorkspaceError {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              write!(f, "{:?}", self)
-            }
-          }
-
-          impl ::core::error::Error for WorkspaceError {}
-          /// A part of a file.
-          #[derive(Clone)]
-          pub struct Chunk {
-            pub content: _rt::Vec::<u8>,
-            /// Size of the whole file.
-            pub size: u64,
-          }
-          impl ::core::fmt::Debug for Chunk {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              f.debug_struct("Chunk").field("content", &self.content).field("size", &self.size).finish()
-            }
-          }
-          #[derive(Clone)]
-          pub enum ReplaceError {
-            /// The file is not in the expected state. Nothing was written.
-            Changed,
-            Other(WorkspaceError),
-          }
-          impl ::core::fmt::Debug for ReplaceError {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              match self {
-                ReplaceError::Changed => {
-                  f.debug_tuple("ReplaceError::Changed").finish()
-                }
-                ReplaceError::Other(e) => {
-                  f.debug_tuple("ReplaceError::Other").field(e).finish()
-                }
-              }
-            }
-          }
-          impl ::core::fmt::Display for ReplaceError {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              write!(f, "{:?}", self)
-            }
-          }
-
-          impl ::core::error::Error for ReplaceError {}
-          #[allow(unused_unsafe, clippy::all)]
-          /// Returns the absolute path for a path that a model or a user wrote: relative paths start at the workspace root, and `.`
-          /// and `..` are resolved by name. Denied outside the granted directories. Pass the result to WASI's functions: many
-          /// C libraries take an absolute path outside the granted directories for a relative one.
-          #[allow(async_fn_in_trait)]
-          pub fn resolve(path: &str,) -> Result<_rt::String,WorkspaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = path;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "resolve"]
-                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import2(ptr0.cast_mut(), len0, ptr1);
-              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-              let result21 = match l3 {
-                0 => {
-                  let e = {
-                    let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len6 = l5;
-                    let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-
-                    _rt::string_lift(bytes6)
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v20 = match l7 {
-                      0 => {
-                        let e20 = {
-                          let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len10 = l9;
-                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                          _rt::string_lift(bytes10)
-                        };
-                        WorkspaceError::Denied(e20)
-                      }
-                      1 => {
-                        let e20 = {
-                          let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len13 = l12;
-                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                          _rt::string_lift(bytes13)
-                        };
-                        WorkspaceError::NotFound(e20)
-                      }
-                      2 => {
-                        let e20 = {
-                          let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len16 = l15;
-                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                          _rt::string_lift(bytes16)
-                        };
-                        WorkspaceError::InvalidPattern(e20)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e20 = {
-                          let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len19 = l18;
-                          let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
-
-                          _rt::string_lift(bytes19)
-                        };
-                        WorkspaceError::Io(e20)
-                      }
-                    };
-
-                    v20
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result21
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Reads at most `limit` bytes of a file, 1 to 16 MiB, from `offset`. Fewer, or none, are left at its end.
-          #[allow(async_fn_in_trait)]
-          pub fn read_file(path: &str,offset: u64,limit: u32,) -> Result<Chunk,WorkspaceError>{
-            unsafe {
-
-              #[repr(align(8))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
-              let vec0 = path;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "read-file"]
-                fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8, ) { unreachable!() }
-              wit_import2(ptr0.cast_mut(), len0, _rt::as_i64(&offset), _rt::as_i32(&limit), ptr1);
-              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-              let result22 = match l3 {
-                0 => {
-                  let e = {
-                    let l4 = *ptr1.add(8).cast::<*mut u8>();
-                    let l5 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len6 = l5;
-                    let l7 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-
-                    Chunk{
-                      content: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l4.cast(), len6, len6)),
-                      size: l7 as u64,
-                    }
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l8 = i32::from(*ptr1.add(8).cast::<u8>());
-                    let v21 = match l8 {
-                      0 => {
-                        let e21 = {
-                          let l9 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l10 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len11 = l10;
-                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                          _rt::string_lift(bytes11)
-                        };
-                        WorkspaceError::Denied(e21)
-                      }
-                      1 => {
-                        let e21 = {
-                          let l12 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l13 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len14 = l13;
-                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                          _rt::string_lift(bytes14)
-                        };
-                        WorkspaceError::NotFound(e21)
-                      }
-                      2 => {
-                        let e21 = {
-                          let l15 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l16 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len17 = l16;
-                          let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                          _rt::string_lift(bytes17)
-                        };
-                        WorkspaceError::InvalidPattern(e21)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e21 = {
-                          let l18 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l19 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len20 = l19;
-                          let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
-
-                          _rt::string_lift(bytes20)
-                        };
-                        WorkspaceError::Io(e21)
-                      }
-                    };
-
-                    v21
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result22
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Reads a whole text file of at most 16 MiB. A file that is not UTF-8 is an error.
-          #[allow(async_fn_in_trait)]
-          pub fn read_text(path: &str,) -> Result<_rt::String,WorkspaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = path;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "read-text"]
-                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import2(ptr0.cast_mut(), len0, ptr1);
-              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-              let result21 = match l3 {
-                0 => {
-                  let e = {
-                    let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len6 = l5;
-                    let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-
-                    _rt::string_lift(bytes6)
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v20 = match l7 {
-                      0 => {
-                        let e20 = {
-                          let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len10 = l9;
-                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                          _rt::string_lift(bytes10)
-                        };
-                        WorkspaceError::Denied(e20)
-                      }
-                      1 => {
-                        let e20 = {
-                          let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len13 = l12;
-                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                          _rt::string_lift(bytes13)
-                        };
-                        WorkspaceError::NotFound(e20)
-                      }
-                      2 => {
-                        let e20 = {
-                          let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len16 = l15;
-                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                          _rt::string_lift(bytes16)
-                        };
-                        WorkspaceError::InvalidPattern(e20)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e20 = {
-                          let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len19 = l18;
-                          let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
-
-                          _rt::string_lift(bytes19)
-                        };
-                        WorkspaceError::Io(e20)
-                      }
-                    };
-
-                    v20
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result21
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Replaces the content of a file. Creates missing directories. An existing file keeps its owner, its extended attributes
-          /// (access control lists among them) and its mode except for setuid and setgid; a symbolic link to a file in the granted
-          /// directory is followed and kept. WASI cannot do this, because it has no file modes.
-          ///
-          /// Readers see either the old or the new content, even after a crash, unless a new file could not stand in for the old
-          /// one: it has hard links, it is a mount point, the host may not give a new file the same owner and attributes, or its
-          /// directory admits no new file. The host then writes in place.
-          ///
-          /// Needs a grant to write files and, in tools, the effect `writes`.
-          #[allow(async_fn_in_trait)]
-          pub fn replace_file(path: &str,content: &[u8],) -> Result<(),WorkspaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = path;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let vec1 = content;
-              let ptr1 = vec1.as_ptr().cast::<u8>();
-              let len1 = vec1.len();
-              let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "replace-file"]
-                fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
-              let l4 = i32::from(*ptr2.add(0).cast::<u8>());
-              let result19 = match l4 {
-                0 => {
-                  let e = ();
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l5 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v18 = match l5 {
-                      0 => {
-                        let e18 = {
-                          let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l7 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len8 = l7;
-                          let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
-
-                          _rt::string_lift(bytes8)
-                        };
-                        WorkspaceError::Denied(e18)
-                      }
-                      1 => {
-                        let e18 = {
-                          let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len11 = l10;
-                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                          _rt::string_lift(bytes11)
-                        };
-                        WorkspaceError::NotFound(e18)
-                      }
-                      2 => {
-                        let e18 = {
-                          let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len14 = l13;
-                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                          _rt::string_lift(bytes14)
-                        };
-                        WorkspaceError::InvalidPattern(e18)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e18 = {
-                          let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len17 = l16;
-                          let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                          _rt::string_lift(bytes17)
-                        };
-                        WorkspaceError::Io(e18)
-                      }
-                    };
-
-                    v18
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result19
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Notes the version of a file that the session of the call is about to read, for `replace-unchanged`. Call it before
-          /// reading. The host forgets notes when it ends; when a session is resumed, every file that changed since its last message
-          /// counts as one in a state that differs from the noted one.
-          #[allow(async_fn_in_trait)]
-          pub fn note_read(path: &str,) -> Result<(),WorkspaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let vec0 = path;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "note-read"]
-                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import2(ptr0.cast_mut(), len0, ptr1);
-              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-              let result18 = match l3 {
-                0 => {
-                  let e = ();
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v17 = match l4 {
-                      0 => {
-                        let e17 = {
-                          let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len7 = l6;
-                          let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-
-                          _rt::string_lift(bytes7)
-                        };
-                        WorkspaceError::Denied(e17)
-                      }
-                      1 => {
-                        let e17 = {
-                          let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len10 = l9;
-                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                          _rt::string_lift(bytes10)
-                        };
-                        WorkspaceError::NotFound(e17)
-                      }
-                      2 => {
-                        let e17 = {
-                          let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len13 = l12;
-                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                          _rt::string_lift(bytes13)
-                        };
-                        WorkspaceError::InvalidPattern(e17)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e17 = {
-                          let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len16 = l15;
-                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                          _rt::string_lift(bytes16)
-                        };
-                        WorkspaceError::Io(e17)
-                      }
-                    };
-
-                    v17
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result18
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Replaces a file like `replace-file`, if it is in the expected state: with the content `expected`, or, by default, as
-          /// the session of the call last noted or replaced it. By default a file that does not exist, or that the session did not
-          /// note, is replaced in any state. Calls that replace the same file wait for each other, so that none overwrites what
-          /// another has just written.
-          #[allow(async_fn_in_trait)]
-          pub fn replace_unchanged(path: &str,content: &[u8],expected: Option<&[u8]>,) -> Result<(),ReplaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 5*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 5*::core::mem::size_of::<*const u8>()]);
-              let vec0 = path;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-              let vec1 = content;
-              let ptr1 = vec1.as_ptr().cast::<u8>();
-              let len1 = vec1.len();
-              let (result3_0,result3_1,result3_2,) = match expected {
-                Some(e) => {
-                  let vec2 = e;
-                  let ptr2 = vec2.as_ptr().cast::<u8>();
-                  let len2 = vec2.len();
-
-                  (1i32, ptr2.cast_mut(), len2)
-                },
-                None => {
-                  (0i32, ::core::ptr::null_mut(), 0usize)
-                },
-              };let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "replace-unchanged"]
-                fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-              wit_import5(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, ptr4);
-              let l6 = i32::from(*ptr4.add(0).cast::<u8>());
-              let result23 = match l6 {
-                0 => {
-                  let e = ();
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l7 = i32::from(*ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v22 = match l7 {
-                      0 => {
-                        ReplaceError::Changed
-                      }
-                      n => {
-                        debug_assert_eq!(n, 1, "invalid enum discriminant");
-                        let e22 = {
-                          let l8 = i32::from(*ptr4.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                          let v21 = match l8 {
-                            0 => {
-                              let e21 = {
-                                let l9 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                                let l10 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                                let len11 = l10;
-                                let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                                _rt::string_lift(bytes11)
-                              };
-                              WorkspaceError::Denied(e21)
+                  match e {
+                    Block::Lines(e) => {
+                      *base.add(0).cast::<u8>() = (0i32) as u8;
+                      let vec3 = e;
+                      let len3 = vec3.len();
+                      let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                      let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);cleanup_list.extend(_cleanup3);
+                      for (i, e) in vec3.into_iter().enumerate() {
+                        let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
+                        {
+                          let vec2 = e;
+                          let len2 = vec2.len();
+                          let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                          let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);cleanup_list.extend(_cleanup2);
+                          for (i, e) in vec2.into_iter().enumerate() {
+                            let base = result2.add(i * (3*::core::mem::size_of::<*const u8>()));
+                            {
+                              let Span{ text:text0, style:style0, } = e;
+                              let vec1 = text0;
+                              let ptr1 = vec1.as_ptr().cast::<u8>();
+                              let len1 = vec1.len();
+                              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
+                              *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (style0.clone() as i32) as u8;
                             }
-                            1 => {
-                              let e21 = {
-                                let l12 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                                let l13 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                                let len14 = l13;
-                                let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                                _rt::string_lift(bytes14)
-                              };
-                              WorkspaceError::NotFound(e21)
-                            }
-                            2 => {
-                              let e21 = {
-                                let l15 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                                let l16 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                                let len17 = l16;
-                                let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                                _rt::string_lift(bytes17)
-                              };
-                              WorkspaceError::InvalidPattern(e21)
-                            }
-                            3 => {
-                              WorkspaceError::Cancelled
-                            }
-                            n => {
-                              debug_assert_eq!(n, 4, "invalid enum discriminant");
-                              let e21 = {
-                                let l18 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                                let l19 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                                let len20 = l19;
-                                let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
-
-                                _rt::string_lift(bytes20)
-                              };
-                              WorkspaceError::Io(e21)
-                            }
-                          };
-
-                          v21
-                        };
-                        ReplaceError::Other(e22)
-                      }
-                    };
-
-                    v22
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result23
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Lists files and directories.
-          #[allow(async_fn_in_trait)]
-          pub fn walk(options: &WalkOptions,) -> Result<WalkResult,WorkspaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-              let WalkOptions{ root:root0, globs:globs0, types:types0, max_depth:max_depth0, hidden:hidden0, ignore_files:ignore_files0, limit:limit0, } = options;
-              let vec1 = root0;
-              let ptr1 = vec1.as_ptr().cast::<u8>();
-              let len1 = vec1.len();
-              let vec3 = globs0;
-              let len3 = vec3.len();
-              let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-              let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);for (i, e) in vec3.into_iter().enumerate() {
-                let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
-                {
-                  let vec2 = e;
-                  let ptr2 = vec2.as_ptr().cast::<u8>();
-                  let len2 = vec2.len();
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-                  *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
-                }
-              }
-              let vec5 = types0;
-              let len5 = vec5.len();
-              let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-              let (result5, _cleanup5) = ::wit_bindgen::rt::Cleanup::new(layout5);for (i, e) in vec5.into_iter().enumerate() {
-                let base = result5.add(i * (2*::core::mem::size_of::<*const u8>()));
-                {
-                  let vec4 = e;
-                  let ptr4 = vec4.as_ptr().cast::<u8>();
-                  let len4 = vec4.len();
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-                  *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
-                }
-              }
-              let (result6_0,result6_1,) = match max_depth0 {
-                Some(e) => (1i32, _rt::as_i32(e)),
-                None => {
-                  (0i32, 0i32)
-                },
-              };let ptr7 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "walk"]
-                fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
-              wit_import8(ptr1.cast_mut(), len1, result3, len3, result5, len5, result6_0, result6_1, match hidden0 { true => 1, false => 0 }, match ignore_files0 { true => 1, false => 0 }, _rt::as_i32(limit0), ptr7);
-              let l9 = i32::from(*ptr7.add(0).cast::<u8>());
-              let result34 = match l9 {
-                0 => {
-                  let e = {
-                    let l10 = *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l11 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let base18 = l10;
-                    let len18 = l11;
-                    let mut result18 = _rt::Vec::with_capacity(len18);
-                    for i in 0..len18 {
-                      let base = base18.add(i * (24+2*::core::mem::size_of::<*const u8>()));
-                      let e18 = {
-                        let l12 = *base.add(0).cast::<*mut u8>();
-                        let l13 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len14 = l13;
-                        let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-                        let l15 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                        let l16 = *base.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                        let l17 = *base.add(16+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-
-                        Entry{
-                          path: _rt::string_lift(bytes14),
-                          kind: Kind::_lift(l15 as u8),
-                          size: l16 as u64,
-                          modified_ms: l17 as u64,
+                          }
+                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                          *base.add(0).cast::<*mut u8>() = result2;
                         }
-                      };
-                      result18.push(e18);
+                      }
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result3;
+                    },
+                    Block::Table(e) => {
+                      *base.add(0).cast::<u8>() = (1i32) as u8;
+                      let Table{ header:header4, rows:rows4, } = e;
+                      let vec6 = header4;
+                      let len6 = vec6.len();
+                      let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                      let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);cleanup_list.extend(_cleanup6);
+                      for (i, e) in vec6.into_iter().enumerate() {
+                        let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
+                        {
+                          let vec5 = e;
+                          let ptr5 = vec5.as_ptr().cast::<u8>();
+                          let len5 = vec5.len();
+                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+                          *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                        }
+                      }
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
+                      let vec9 = rows4;
+                      let len9 = vec9.len();
+                      let layout9 = _rt::alloc::Layout::from_size_align(vec9.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                      let (result9, _cleanup9) = ::wit_bindgen::rt::Cleanup::new(layout9);cleanup_list.extend(_cleanup9);
+                      for (i, e) in vec9.into_iter().enumerate() {
+                        let base = result9.add(i * (2*::core::mem::size_of::<*const u8>()));
+                        {
+                          let vec8 = e;
+                          let len8 = vec8.len();
+                          let layout8 = _rt::alloc::Layout::from_size_align(vec8.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                          let (result8, _cleanup8) = ::wit_bindgen::rt::Cleanup::new(layout8);cleanup_list.extend(_cleanup8);
+                          for (i, e) in vec8.into_iter().enumerate() {
+                            let base = result8.add(i * (2*::core::mem::size_of::<*const u8>()));
+                            {
+                              let vec7 = e;
+                              let ptr7 = vec7.as_ptr().cast::<u8>();
+                              let len7 = vec7.len();
+                              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+                              *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
+                            }
+                          }
+                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                          *base.add(0).cast::<*mut u8>() = result8;
+                        }
+                      }
+                      *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result9;
+                    },
+                    Block::Diff(e) => {
+                      *base.add(0).cast::<u8>() = (2i32) as u8;
+                      let vec10 = e;
+                      let ptr10 = vec10.as_ptr().cast::<u8>();
+                      let len10 = vec10.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
+                    },
+                    Block::Markdown(e) => {
+                      *base.add(0).cast::<u8>() = (3i32) as u8;
+                      let vec11 = e;
+                      let ptr11 = vec11.as_ptr().cast::<u8>();
+                      let len11 = vec11.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                    },
+                    Block::Bar(e) => {
+                      *base.add(0).cast::<u8>() = (4i32) as u8;
+                      let Bar{ label:label12, done:done12, total:total12, } = e;
+                      let vec13 = label12;
+                      let ptr13 = vec13.as_ptr().cast::<u8>();
+                      let len13 = vec13.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
+                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(done12);
+                      match total12 {
+                        Some(e) => {
+                          *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                          *base.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+                        },
+                        None => {
+                          {
+                            *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                          }
+                        },
+                      };},
+                      Block::Other(e) => {
+                        *base.add(0).cast::<u8>() = (5i32) as u8;
+                        let vec14 = e;
+                        let ptr14 = vec14.as_ptr().cast::<u8>();
+                        let len14 = vec14.len();
+                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr14.cast_mut();
+                      },
                     }
-                    _rt::cabi_dealloc(base18, len18 * (24+2*::core::mem::size_of::<*const u8>()), 8);
-                    let l19 = i32::from(*ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-                    WalkResult{
-                      entries: result18,
-                      truncated: _rt::bool_lift(l19 as u8),
-                    }
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l20 = i32::from(*ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v33 = match l20 {
-                      0 => {
-                        let e33 = {
-                          let l21 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l22 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len23 = l22;
-                          let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
-
-                          _rt::string_lift(bytes23)
-                        };
-                        WorkspaceError::Denied(e33)
-                      }
-                      1 => {
-                        let e33 = {
-                          let l24 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l25 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len26 = l25;
-                          let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
-
-                          _rt::string_lift(bytes26)
-                        };
-                        WorkspaceError::NotFound(e33)
-                      }
-                      2 => {
-                        let e33 = {
-                          let l27 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l28 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len29 = l28;
-                          let bytes29 = _rt::Vec::from_raw_parts(l27.cast(), len29, len29);
-
-                          _rt::string_lift(bytes29)
-                        };
-                        WorkspaceError::InvalidPattern(e33)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e33 = {
-                          let l30 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l31 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len32 = l31;
-                          let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-
-                          _rt::string_lift(bytes32)
-                        };
-                        WorkspaceError::Io(e33)
-                      }
-                    };
-
-                    v33
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result34
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Searches files for a pattern.
-          #[allow(async_fn_in_trait)]
-          pub fn search(where_: &WalkOptions,what: &SearchOptions,) -> Result<SearchResult,WorkspaceError>{
-            unsafe {
-
-              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-              struct RetArea([::core::mem::MaybeUninit::<u8>; 40+8*::core::mem::size_of::<*const u8>()]);
-              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 40+8*::core::mem::size_of::<*const u8>()]);
-              let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let WalkOptions{ root:root1, globs:globs1, types:types1, max_depth:max_depth1, hidden:hidden1, ignore_files:ignore_files1, limit:limit1, } = where_;
-              let vec2 = root1;
-              let ptr2 = vec2.as_ptr().cast::<u8>();
-              let len2 = vec2.len();
-              *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-              *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
-              let vec4 = globs1;
-              let len4 = vec4.len();
-              let layout4 = _rt::alloc::Layout::from_size_align(vec4.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-              let (result4, _cleanup4) = ::wit_bindgen::rt::Cleanup::new(layout4);for (i, e) in vec4.into_iter().enumerate() {
-                let base = result4.add(i * (2*::core::mem::size_of::<*const u8>()));
-                {
-                  let vec3 = e;
-                  let ptr3 = vec3.as_ptr().cast::<u8>();
-                  let len3 = vec3.len();
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-                  *base.add(0).cast::<*mut u8>() = ptr3.cast_mut();
-                }
-              }
-              *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-              *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result4;
-              let vec6 = types1;
-              let len6 = vec6.len();
-              let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-              let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
-                let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
-                {
-                  let vec5 = e;
-                  let ptr5 = vec5.as_ptr().cast::<u8>();
-                  let len5 = vec5.len();
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
-                  *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
-                }
-              }
-              *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
-              *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
-              match max_depth1 {
-                Some(e) => {
-                  *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-                  *ptr0.add(4+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
-                },
-                None => {
-                  {
-                    *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
                   }
-                },
-              };*ptr0.add(8+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match hidden1 { true => 1, false => 0 }) as u8;
-              *ptr0.add(9+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match ignore_files1 { true => 1, false => 0 }) as u8;
-              *ptr0.add(12+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(limit1);
-              let SearchOptions{ pattern:pattern7, regex:regex7, case_sensitive:case_sensitive7, multiline:multiline7, before:before7, after:after7, max_matches:max_matches7, max_matches_per_file:max_matches_per_file7, max_line_bytes:max_line_bytes7, } = what;
-              let vec8 = pattern7;
-              let ptr8 = vec8.as_ptr().cast::<u8>();
-              let len8 = vec8.len();
-              *ptr0.add(16+7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-              *ptr0.add(16+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
-              *ptr0.add(16+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match regex7 { true => 1, false => 0 }) as u8;
-              *ptr0.add(17+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match case_sensitive7 { true => 1, false => 0 }) as u8;
-              *ptr0.add(18+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match multiline7 { true => 1, false => 0 }) as u8;
-              *ptr0.add(20+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(before7);
-              *ptr0.add(24+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(after7);
-              *ptr0.add(28+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches7);
-              *ptr0.add(32+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches_per_file7);
-              *ptr0.add(36+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_line_bytes7);
-              let ptr9 = ret_area.0.as_mut_ptr().cast::<u8>();
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "search"]
-                fn wit_import10(_: *mut u8, _: *mut u8, );
-              }
+                }
+                let ptr16 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "draw-result"]
+                  fn wit_import17(_: *mut u8, _: usize, _: *mut u8, );
+                }
 
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import10(_: *mut u8, _: *mut u8, ) { unreachable!() }
-              wit_import10(ptr0, ptr9);
-              let l11 = i32::from(*ptr9.add(0).cast::<u8>());
-              let result44 = match l11 {
-                0 => {
-                  let e = {
-                    let l12 = *ptr9.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l13 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let base26 = l12;
-                    let len26 = l13;
-                    let mut result26 = _rt::Vec::with_capacity(len26);
-                    for i in 0..len26 {
-                      let base = base26.add(i * (5*::core::mem::size_of::<*const u8>()));
-                      let e26 = {
-                        let l14 = *base.add(0).cast::<*mut u8>();
-                        let l15 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len16 = l15;
-                        let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-                        let l17 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l18 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let base24 = l17;
-                        let len24 = l18;
-                        let mut result24 = _rt::Vec::with_capacity(len24);
-                        for i in 0..len24 {
-                          let base = base24.add(i * (4*::core::mem::size_of::<*const u8>()));
-                          let e24 = {
-                            let l19 = *base.add(0).cast::<i32>();
-                            let l20 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l21 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import17(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import17(result15, len15, ptr16);
+                let l18 = i32::from(*ptr16.add(0).cast::<u8>());
+                let result27 = match l18 {
+                  0 => {
+                    let e = ();
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l19 = i32::from(*ptr16.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v26 = match l19 {
+                        0 => {
+                          let e26 = {
+                            let l20 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l21 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                             let len22 = l21;
                             let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
-                            let l23 = i32::from(*base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
-                            Line{
-                              number: l19 as u32,
-                              text: _rt::string_lift(bytes22),
-                              is_match: _rt::bool_lift(l23 as u8),
-                            }
+                            _rt::string_lift(bytes22)
                           };
-                          result24.push(e24);
+                          UiError::Denied(e26)
                         }
-                        _rt::cabi_dealloc(base24, len24 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-                        let l25 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                        1 => {
+                          UiError::Headless
+                        }
+                        2 => {
+                          UiError::Dismissed
+                        }
+                        3 => {
+                          UiError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e26 = {
+                            let l23 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l24 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len25 = l24;
+                            let bytes25 = _rt::Vec::from_raw_parts(l23.cast(), len25, len25);
 
-                        FileMatches{
-                          path: _rt::string_lift(bytes16),
-                          lines: result24,
-                          matches: l25 as u32,
+                            _rt::string_lift(bytes25)
+                          };
+                          UiError::Invalid(e26)
                         }
                       };
-                      result26.push(e26);
-                    }
-                    _rt::cabi_dealloc(base26, len26 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-                    let l27 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>();
-                    let l28 = *ptr9.add(4+3*::core::mem::size_of::<*const u8>()).cast::<i32>();
-                    let l29 = i32::from(*ptr9.add(8+3*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
-                    SearchResult{
-                      files: result26,
-                      matches: l27 as u32,
-                      searched: l28 as u32,
-                      truncated: _rt::bool_lift(l29 as u8),
-                    }
-                  };
-                  Ok(e)
-                }
-                1 => {
-                  let e = {
-                    let l30 = i32::from(*ptr9.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let v43 = match l30 {
-                      0 => {
-                        let e43 = {
-                          let l31 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l32 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len33 = l32;
-                          let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
-
-                          _rt::string_lift(bytes33)
-                        };
-                        WorkspaceError::Denied(e43)
-                      }
-                      1 => {
-                        let e43 = {
-                          let l34 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l35 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len36 = l35;
-                          let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
-
-                          _rt::string_lift(bytes36)
-                        };
-                        WorkspaceError::NotFound(e43)
-                      }
-                      2 => {
-                        let e43 = {
-                          let l37 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l38 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len39 = l38;
-                          let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
-
-                          _rt::string_lift(bytes39)
-                        };
-                        WorkspaceError::InvalidPattern(e43)
-                      }
-                      3 => {
-                        WorkspaceError::Cancelled
-                      }
-                      n => {
-                        debug_assert_eq!(n, 4, "invalid enum discriminant");
-                        let e43 = {
-                          let l40 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                          let l41 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                          let len42 = l41;
-                          let bytes42 = _rt::Vec::from_raw_parts(l40.cast(), len42, len42);
-
-                          _rt::string_lift(bytes42)
-                        };
-                        WorkspaceError::Io(e43)
-                      }
+                      v26
                     };
-
-                    v43
-                  };
-                  Err(e)
-                }
-                _ => _rt::invalid_enum_discriminant(),
-              };
-              result44
-            }
-          }
-
-        }
-
-        /// The host's log. Needs no grant.
-        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod log {
-          #[used]
-          #[doc(hidden)]
-          static __FORCE_SECTION_REF: fn() =
-          super::super::super::__link_custom_section_describing_imports;
-          
-          #[repr(u8)]
-          #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-          pub enum Level {
-            Trace,
-            Debug,
-            Info,
-            Warn,
-            Error,
-          }
-          impl ::core::fmt::Debug for Level {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-              match self {
-                Level::Trace => {
-                  f.debug_tuple("Level::Trace").finish()
-                }
-                Level::Debug => {
-                  f.debug_tuple("Level::Debug").finish()
-                }
-                Level::Info => {
-                  f.debug_tuple("Level::Info").finish()
-                }
-                Level::Warn => {
-                  f.debug_tuple("Level::Warn").finish()
-                }
-                Level::Error => {
-                  f.debug_tuple("Level::Error").finish()
-                }
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result27
               }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Asks a question with the answers yes and no.
+            #[allow(async_fn_in_trait)]
+            pub fn confirm(question: &str,) -> Result<bool,UiError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = question;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "confirm"]
+                  fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import2(ptr0.cast_mut(), len0, ptr1);
+                let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                let result13 = match l3 {
+                  0 => {
+                    let e = {
+                      let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      _rt::bool_lift(l4 as u8)
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l5 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v12 = match l5 {
+                        0 => {
+                          let e12 = {
+                            let l6 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l7 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len8 = l7;
+                            let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                            _rt::string_lift(bytes8)
+                          };
+                          UiError::Denied(e12)
+                        }
+                        1 => {
+                          UiError::Headless
+                        }
+                        2 => {
+                          UiError::Dismissed
+                        }
+                        3 => {
+                          UiError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e12 = {
+                            let l9 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l10 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                            _rt::string_lift(bytes11)
+                          };
+                          UiError::Invalid(e12)
+                        }
+                      };
+
+                      v12
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result13
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Asks the user to choose one of 1 to 100 options, and returns its index.
+            #[allow(async_fn_in_trait)]
+            pub fn select(question: &str,options: &[_rt::String],) -> Result<u32,UiError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = question;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let vec2 = options;
+                let len2 = vec2.len();
+                let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);for (i, e) in vec2.into_iter().enumerate() {
+                  let base = result2.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  {
+                    let vec1 = e;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
+                    *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                  }
+                }
+                let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "select"]
+                  fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import4(ptr0.cast_mut(), len0, result2, len2, ptr3);
+                let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+                let result15 = match l5 {
+                  0 => {
+                    let e = {
+                      let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      l6 as u32
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l7 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v14 = match l7 {
+                        0 => {
+                          let e14 = {
+                            let l8 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l9 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len10 = l9;
+                            let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                            _rt::string_lift(bytes10)
+                          };
+                          UiError::Denied(e14)
+                        }
+                        1 => {
+                          UiError::Headless
+                        }
+                        2 => {
+                          UiError::Dismissed
+                        }
+                        3 => {
+                          UiError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e14 = {
+                            let l11 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l12 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len13 = l12;
+                            let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                            _rt::string_lift(bytes13)
+                          };
+                          UiError::Invalid(e14)
+                        }
+                      };
+
+                      v14
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result15
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Asks for a line of text. `initial` is already typed.
+            #[allow(async_fn_in_trait)]
+            pub fn input(question: &str,initial: Option<&str>,) -> Result<_rt::String,UiError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = question;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let (result2_0,result2_1,result2_2,) = match initial {
+                  Some(e) => {
+                    let vec1 = e;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+
+                    (1i32, ptr1.cast_mut(), len1)
+                  },
+                  None => {
+                    (0i32, ::core::ptr::null_mut(), 0usize)
+                  },
+                };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "input"]
+                  fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import4(ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, ptr3);
+                let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+                let result17 = match l5 {
+                  0 => {
+                    let e = {
+                      let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len8 = l7;
+                      let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                      _rt::string_lift(bytes8)
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v16 = match l9 {
+                        0 => {
+                          let e16 = {
+                            let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len12 = l11;
+                            let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                            _rt::string_lift(bytes12)
+                          };
+                          UiError::Denied(e16)
+                        }
+                        1 => {
+                          UiError::Headless
+                        }
+                        2 => {
+                          UiError::Dismissed
+                        }
+                        3 => {
+                          UiError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e16 = {
+                            let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len15 = l14;
+                            let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                            _rt::string_lift(bytes15)
+                          };
+                          UiError::Invalid(e16)
+                        }
+                      };
+
+                      v16
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result17
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Asks for the values of an object with this JSON Schema, one after another: an object schema with 1 to 20 properties, which
+            /// are strings, numbers, integers, booleans, enumerations of strings, and arrays of their values. Properties may have `title`,
+            /// `description`, `default`, `minimum`, `maximum`, `minLength`, `maxLength`, `minItems` and `maxItems`, and nothing else.
+            /// Options have titles if they are in `oneOf` (in the items of an array: `anyOf`) as objects with `const` and `title`, or with
+            /// `enumNames` beside `enum`. Those of arrays have no commas. The answer matches the schema.
+            #[allow(async_fn_in_trait)]
+            pub fn form(question: &str,schema: &str,) -> Result<Json,UiError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = question;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let vec1 = schema;
+                let ptr1 = vec1.as_ptr().cast::<u8>();
+                let len1 = vec1.len();
+                let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "form"]
+                  fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+                let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                let result16 = match l4 {
+                  0 => {
+                    let e = {
+                      let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len7 = l6;
+                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                      _rt::string_lift(bytes7)
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l8 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v15 = match l8 {
+                        0 => {
+                          let e15 = {
+                            let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                            _rt::string_lift(bytes11)
+                          };
+                          UiError::Denied(e15)
+                        }
+                        1 => {
+                          UiError::Headless
+                        }
+                        2 => {
+                          UiError::Dismissed
+                        }
+                        3 => {
+                          UiError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e15 = {
+                            let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len14 = l13;
+                            let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                            _rt::string_lift(bytes14)
+                          };
+                          UiError::Invalid(e15)
+                        }
+                      };
+
+                      v15
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result16
+              }
+            }
+
           }
 
-          impl Level{
+          /// Bulk operations on granted directories, which the host runs on all cores. Needs the grant `files`; never leaves the
+          /// granted directories and does not follow symbolic links.
+          ///
+          /// Use it to walk, to search and to replace whole files, and to read files where the language has no files of its own. Use
+          /// WASI (`std::fs`, `open`, …) for everything else.
+          #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+          pub mod workspace {
+            #[used]
             #[doc(hidden)]
-            pub unsafe fn _lift(val: u8) -> Level{
-              if !cfg!(debug_assertions) {
-                return unsafe { ::core::mem::transmute(val) };
-              }
-
-              match val {
-                0 => Level::Trace,
-                1 => Level::Debug,
-                2 => Level::Info,
-                3 => Level::Warn,
-                4 => Level::Error,
-
-                _ => panic!("invalid enum discriminant"),
-              }
+            static __FORCE_SECTION_REF: fn() =
+            super::super::super::__link_custom_section_describing_imports;
+            
+            use super::super::super::_rt;
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum Kind {
+              File,
+              Directory,
+              Symlink,
+              Other,
             }
-          }
-
-          #[allow(unused_unsafe, clippy::all)]
-          /// Writes one line under the plugin's name, cut at 4 KiB. Lines count towards the call's output limit; beyond it, or beyond
-          /// 1 MiB of log lines, they are dropped. Never blocks and never fails.
-          #[allow(async_fn_in_trait)]
-          pub fn log(level: Level,message: &str,) -> (){
-            unsafe {
-              let vec0 = message;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/log@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "log"]
-                fn wit_import1(_: i32, _: *mut u8, _: usize, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
-              wit_import1(level.clone() as i32, ptr0.cast_mut(), len0);
-            }
-          }
-
-        }
-
-        /// Progress of the current call. Needs no grant.
-        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod progress {
-          #[used]
-          #[doc(hidden)]
-          static __FORCE_SECTION_REF: fn() =
-          super::super::super::__link_custom_section_describing_imports;
-          
-          use super::super::super::_rt;
-          pub type Content = super::super::super::pinion::plugin::types::Content;
-          #[allow(unused_unsafe, clippy::all)]
-          /// Shows a short line to the user, such as "compiling 12 of 80". Cut at 4 KiB; counts towards the call's output limit.
-          /// Never blocks and never fails.
-          #[allow(async_fn_in_trait)]
-          pub fn report(message: &str,) -> (){
-            unsafe {
-              let vec0 = message;
-              let ptr0 = vec0.as_ptr().cast::<u8>();
-              let len0 = vec0.len();
-
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "report"]
-                fn wit_import1(_: *mut u8, _: usize, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) { unreachable!() }
-              wit_import1(ptr0.cast_mut(), len0);
-            }
-          }
-          #[allow(unused_unsafe, clippy::all)]
-          /// Shows the result so far in place of the previous one; at most 1,000 parts. Counts towards the call's output limit.
-          /// When updates arrive too fast, the user sees only the latest. Never blocks and never fails.
-          #[allow(async_fn_in_trait)]
-          pub fn update(partial: &[Content],) -> (){
-            unsafe {
-              let vec6 = partial;
-              let len6 = vec6.len();
-              let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-              let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
-                let base = result6.add(i * (5*::core::mem::size_of::<*const u8>()));
-                {
-                  use super::super::super::pinion::plugin::types::Content as V5;
-                  match e {
-                    V5::Text(e) => {
-                      *base.add(0).cast::<u8>() = (0i32) as u8;
-                      let vec0 = e;
-                      let ptr0 = vec0.as_ptr().cast::<u8>();
-                      let len0 = vec0.len();
-                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len0;
-                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr0.cast_mut();
-                    },
-                    V5::Image(e) => {
-                      *base.add(0).cast::<u8>() = (1i32) as u8;
-                      let super::super::super::pinion::plugin::types::Image{ media_type:media_type1, data:data1, } = e;
-                      let vec2 = media_type1;
-                      let ptr2 = vec2.as_ptr().cast::<u8>();
-                      let len2 = vec2.len();
-                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr2.cast_mut();
-                      let vec3 = data1;
-                      let ptr3 = vec3.as_ptr().cast::<u8>();
-                      let len3 = vec3.len();
-                      *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
-                    },
-                    V5::Other(e) => {
-                      *base.add(0).cast::<u8>() = (2i32) as u8;
-                      let vec4 = e;
-                      let ptr4 = vec4.as_ptr().cast::<u8>();
-                      let len4 = vec4.len();
-                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
-                    },
+            impl ::core::fmt::Debug for Kind {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                match self {
+                  Kind::File => {
+                    f.debug_tuple("Kind::File").finish()
+                  }
+                  Kind::Directory => {
+                    f.debug_tuple("Kind::Directory").finish()
+                  }
+                  Kind::Symlink => {
+                    f.debug_tuple("Kind::Symlink").finish()
+                  }
+                  Kind::Other => {
+                    f.debug_tuple("Kind::Other").finish()
                   }
                 }
               }
-
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "update"]
-                fn wit_import7(_: *mut u8, _: usize, );
-              }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import7(_: *mut u8, _: usize, ) { unreachable!() }
-              wit_import7(result6, len6);
             }
-          }
 
-        }
+            impl Kind{
+              #[doc(hidden)]
+              pub unsafe fn _lift(val: u8) -> Kind{
+                if !cfg!(debug_assertions) {
+                  return unsafe { ::core::mem::transmute(val) };
+                }
 
-        /// The state of the current call. Needs no grant.
-        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod cancellation {
-          #[used]
-          #[doc(hidden)]
-          static __FORCE_SECTION_REF: fn() =
-          super::super::super::__link_custom_section_describing_imports;
-          
-          use super::super::super::_rt;
-          #[allow(unused_unsafe, clippy::all)]
-          /// Returns whether the user or the agent has cancelled the call. Cheap enough for inner loops. Once true, it stays true
-          /// for the rest of the call.
-          #[allow(async_fn_in_trait)]
-          pub fn cancelled() -> bool{
-            unsafe {
+                match val {
+                  0 => Kind::File,
+                  1 => Kind::Directory,
+                  2 => Kind::Symlink,
+                  3 => Kind::Other,
 
-              #[cfg(target_arch = "wasm32")]
-              #[link(wasm_import_module = "pinion:plugin/cancellation@0.1.0")]
-              unsafe extern "C" {
-                #[link_name = "cancelled"]
-                fn wit_import0() -> i32;
+                  _ => panic!("invalid enum discriminant"),
+                }
               }
-
-              #[cfg(not(target_arch = "wasm32"))]
-              unsafe extern "C" fn wit_import0() -> i32 { unreachable!() }
-              let ret = wit_import0();
-              _rt::bool_lift(ret as u8)
             }
+
+            #[derive(Clone)]
+            pub struct Entry {
+              /// Relative to `walk-options.root`, with '/' between the components.
+              pub path: _rt::String,
+              pub kind: Kind,
+              /// Size in bytes; 0 unless the entry is a file.
+              pub size: u64,
+              /// Milliseconds since 1970-01-01 UTC; 0 when the file system does not report it.
+              pub modified_ms: u64,
+            }
+            impl ::core::fmt::Debug for Entry {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("Entry").field("path", &self.path).field("kind", &self.kind).field("size", &self.size).field("modified-ms", &self.modified_ms).finish()
+              }
+            }
+            /// Selects files.
+            #[derive(Clone)]
+            pub struct WalkOptions {
+              /// A directory or one file; relative to the workspace root, or absolute inside a granted directory.
+              pub root: _rt::String,
+              /// Globs in .gitignore syntax, matched against paths below `root`. If there is a plain glob, only matching entries are
+              /// returned, although every directory is walked. Entries that match a glob with a leading '!' are skipped, and so is
+              /// everything below them. At most 100 globs of 16 KiB together, each of at most 1 KiB and 8 levels of braces.
+              pub globs: _rt::Vec::<_rt::String>,
+              /// Names of file types, such as "rust" or "py"; if there are any, only files of these types are returned. At most 100.
+              pub types: _rt::Vec::<_rt::String>,
+              /// The depth limit; 1 for the entries of the root alone, none for no limit.
+              pub max_depth: Option<u32>,
+              /// Whether to return files whose name starts with a dot.
+              pub hidden: bool,
+              /// Whether to respect .gitignore, .ignore and .git/info/exclude in the granted directory.
+              pub ignore_files: bool,
+              /// The most entries, or matching files, to return; 1 to 100,000.
+              pub limit: u32,
+            }
+            impl ::core::fmt::Debug for WalkOptions {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("WalkOptions").field("root", &self.root).field("globs", &self.globs).field("types", &self.types).field("max-depth", &self.max_depth).field("hidden", &self.hidden).field("ignore-files", &self.ignore_files).field("limit", &self.limit).finish()
+              }
+            }
+            #[derive(Clone)]
+            pub struct WalkResult {
+              /// Sorted by path.
+              pub entries: _rt::Vec::<Entry>,
+              /// Whether entries are missing: there are more than `limit`, the result would exceed the host's memory limit, or a
+              /// directory is nested deeper than the host walks.
+              pub truncated: bool,
+            }
+            impl ::core::fmt::Debug for WalkResult {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("WalkResult").field("entries", &self.entries).field("truncated", &self.truncated).finish()
+              }
+            }
+            /// Selects lines in files.
+            #[derive(Clone)]
+            pub struct SearchOptions {
+              /// At most 16 KiB.
+              pub pattern: _rt::String,
+              /// Whether the pattern is a regular expression (syntax of the Rust crate `regex`) or a plain string.
+              pub regex: bool,
+              pub case_sensitive: bool,
+              /// Whether a match may span lines. Files of more than 8 MiB, or less for complex patterns, are then skipped, and the
+              /// result is truncated.
+              pub multiline: bool,
+              /// Context lines before and after each match; at most 100 each.
+              pub before: u32,
+              pub after: u32,
+              /// The most matches in all files together; 1 to 100,000.
+              pub max_matches: u32,
+              pub max_matches_per_file: u32,
+              /// Longer lines are cut around the match, and marked.
+              pub max_line_bytes: u32,
+            }
+            impl ::core::fmt::Debug for SearchOptions {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("SearchOptions").field("pattern", &self.pattern).field("regex", &self.regex).field("case-sensitive", &self.case_sensitive).field("multiline", &self.multiline).field("before", &self.before).field("after", &self.after).field("max-matches", &self.max_matches).field("max-matches-per-file", &self.max_matches_per_file).field("max-line-bytes", &self.max_line_bytes).finish()
+              }
+            }
+            #[derive(Clone)]
+            pub struct Line {
+              /// Line number, starting at 1.
+              pub number: u32,
+              /// The text without its line ending. Invalid UTF-8 is replaced.
+              pub text: _rt::String,
+              /// Whether the line is a match or context.
+              pub is_match: bool,
+            }
+            impl ::core::fmt::Debug for Line {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("Line").field("number", &self.number).field("text", &self.text).field("is-match", &self.is_match).finish()
+              }
+            }
+            #[derive(Clone)]
+            pub struct FileMatches {
+              /// Relative to `walk-options.root`; empty when the root is this file.
+              pub path: _rt::String,
+              pub lines: _rt::Vec::<Line>,
+              /// The number of matching lines in `lines`.
+              pub matches: u32,
+            }
+            impl ::core::fmt::Debug for FileMatches {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("FileMatches").field("path", &self.path).field("lines", &self.lines).field("matches", &self.matches).finish()
+              }
+            }
+            #[derive(Clone)]
+            pub struct SearchResult {
+              /// Sorted by path.
+              pub files: _rt::Vec::<FileMatches>,
+              pub matches: u32,
+              /// The number of files searched. Binary files, which contain a NUL byte, are skipped.
+              pub searched: u32,
+              /// Whether a limit was reached, so that there may be more matches.
+              pub truncated: bool,
+            }
+            impl ::core::fmt::Debug for SearchResult {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("SearchResult").field("files", &self.files).field("matches", &self.matches).field("searched", &self.searched).field("truncated", &self.truncated).finish()
+              }
+            }
+            #[derive(Clone)]
+            pub enum WorkspaceError {
+              /// The root is in no granted directory, or the grant does not allow the access.
+              Denied(_rt::String),
+              NotFound(_rt::String),
+              /// A glob, a file type or the pattern is invalid; the text says which and why.
+              InvalidPattern(_rt::String),
+              Cancelled,
+              Io(_rt::String),
+            }
+            impl ::core::fmt::Debug for WorkspaceError {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                match self {
+                  WorkspaceError::Denied(e) => {
+                    f.debug_tuple("WorkspaceError::Denied").field(e).finish()
+                  }
+                  WorkspaceError::NotFound(e) => {
+                    f.debug_tuple("WorkspaceError::NotFound").field(e).finish()
+                  }
+                  WorkspaceError::InvalidPattern(e) => {
+                    f.debug_tuple("WorkspaceError::InvalidPattern").field(e).finish()
+                  }
+                  WorkspaceError::Cancelled => {
+                    f.debug_tuple("WorkspaceError::Cancelled").finish()
+                  }
+                  WorkspaceError::Io(e) => {
+                    f.debug_tuple("WorkspaceError::Io").field(e).finish()
+                  }
+                }
+              }
+            }
+            impl ::core::fmt::Display for WorkspaceError {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                write!(f, "{:?}", self)
+              }
+            }
+
+            impl ::core::error::Error for WorkspaceError {}
+            /// A part of a file.
+            #[derive(Clone)]
+            pub struct Chunk {
+              pub content: _rt::Vec::<u8>,
+              /// Size of the whole file.
+              pub size: u64,
+            }
+            impl ::core::fmt::Debug for Chunk {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct("Chunk").field("content", &self.content).field("size", &self.size).finish()
+              }
+            }
+            #[derive(Clone)]
+            pub enum ReplaceError {
+              /// The file is not in the expected state. Nothing was written.
+              Changed,
+              Other(WorkspaceError),
+            }
+            impl ::core::fmt::Debug for ReplaceError {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                match self {
+                  ReplaceError::Changed => {
+                    f.debug_tuple("ReplaceError::Changed").finish()
+                  }
+                  ReplaceError::Other(e) => {
+                    f.debug_tuple("ReplaceError::Other").field(e).finish()
+                  }
+                }
+              }
+            }
+            impl ::core::fmt::Display for ReplaceError {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                write!(f, "{:?}", self)
+              }
+            }
+
+            impl ::core::error::Error for ReplaceError {}
+            #[allow(unused_unsafe, clippy::all)]
+            /// Returns the absolute path for a path that a model or a user wrote: relative paths start at the workspace root, and `.`
+            /// and `..` are resolved by name. Denied outside the granted directories. Pass the result to WASI's functions: many
+            /// C libraries take an absolute path outside the granted directories for a relative one.
+            #[allow(async_fn_in_trait)]
+            pub fn resolve(path: &str,) -> Result<_rt::String,WorkspaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = path;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "resolve"]
+                  fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import2(ptr0.cast_mut(), len0, ptr1);
+                let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                let result21 = match l3 {
+                  0 => {
+                    let e = {
+                      let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len6 = l5;
+                      let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                      _rt::string_lift(bytes6)
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v20 = match l7 {
+                        0 => {
+                          let e20 = {
+                            let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len10 = l9;
+                            let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                            _rt::string_lift(bytes10)
+                          };
+                          WorkspaceError::Denied(e20)
+                        }
+                        1 => {
+                          let e20 = {
+                            let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len13 = l12;
+                            let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                            _rt::string_lift(bytes13)
+                          };
+                          WorkspaceError::NotFound(e20)
+                        }
+                        2 => {
+                          let e20 = {
+                            let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len16 = l15;
+                            let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                            _rt::string_lift(bytes16)
+                          };
+                          WorkspaceError::InvalidPattern(e20)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e20 = {
+                            let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len19 = l18;
+                            let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                            _rt::string_lift(bytes19)
+                          };
+                          WorkspaceError::Io(e20)
+                        }
+                      };
+
+                      v20
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result21
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Reads at most `limit` bytes of a file, 1 to 16 MiB, from `offset`. Fewer, or none, are left at its end.
+            #[allow(async_fn_in_trait)]
+            pub fn read_file(path: &str,offset: u64,limit: u32,) -> Result<Chunk,WorkspaceError>{
+              unsafe {
+
+                #[repr(align(8))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+                let vec0 = path;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "read-file"]
+                  fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8, ) { unreachable!() }
+                wit_import2(ptr0.cast_mut(), len0, _rt::as_i64(&offset), _rt::as_i32(&limit), ptr1);
+                let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                let result22 = match l3 {
+                  0 => {
+                    let e = {
+                      let l4 = *ptr1.add(8).cast::<*mut u8>();
+                      let l5 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len6 = l5;
+                      let l7 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
+
+                      Chunk{
+                        content: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l4.cast(), len6, len6)),
+                        size: l7 as u64,
+                      }
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l8 = i32::from(*ptr1.add(8).cast::<u8>());
+                      let v21 = match l8 {
+                        0 => {
+                          let e21 = {
+                            let l9 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l10 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                            _rt::string_lift(bytes11)
+                          };
+                          WorkspaceError::Denied(e21)
+                        }
+                        1 => {
+                          let e21 = {
+                            let l12 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l13 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len14 = l13;
+                            let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                            _rt::string_lift(bytes14)
+                          };
+                          WorkspaceError::NotFound(e21)
+                        }
+                        2 => {
+                          let e21 = {
+                            let l15 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l16 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len17 = l16;
+                            let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                            _rt::string_lift(bytes17)
+                          };
+                          WorkspaceError::InvalidPattern(e21)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e21 = {
+                            let l18 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l19 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len20 = l19;
+                            let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                            _rt::string_lift(bytes20)
+                          };
+                          WorkspaceError::Io(e21)
+                        }
+                      };
+
+                      v21
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result22
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Reads a whole text file of at most 16 MiB. A file that is not UTF-8 is an error.
+            #[allow(async_fn_in_trait)]
+            pub fn read_text(path: &str,) -> Result<_rt::String,WorkspaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = path;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "read-text"]
+                  fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import2(ptr0.cast_mut(), len0, ptr1);
+                let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                let result21 = match l3 {
+                  0 => {
+                    let e = {
+                      let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len6 = l5;
+                      let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                      _rt::string_lift(bytes6)
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v20 = match l7 {
+                        0 => {
+                          let e20 = {
+                            let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len10 = l9;
+                            let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                            _rt::string_lift(bytes10)
+                          };
+                          WorkspaceError::Denied(e20)
+                        }
+                        1 => {
+                          let e20 = {
+                            let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len13 = l12;
+                            let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                            _rt::string_lift(bytes13)
+                          };
+                          WorkspaceError::NotFound(e20)
+                        }
+                        2 => {
+                          let e20 = {
+                            let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len16 = l15;
+                            let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                            _rt::string_lift(bytes16)
+                          };
+                          WorkspaceError::InvalidPattern(e20)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e20 = {
+                            let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len19 = l18;
+                            let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                            _rt::string_lift(bytes19)
+                          };
+                          WorkspaceError::Io(e20)
+                        }
+                      };
+
+                      v20
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result21
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Replaces the content of a file. Creates missing directories. An existing file keeps its owner, its extended attributes
+            /// (access control lists among them) and its mode except for setuid and setgid; a symbolic link to a file in the granted
+            /// directory is followed and kept. WASI cannot do this, because it has no file modes.
+            ///
+            /// Readers see either the old or the new content, even after a crash, unless a new file could not stand in for the old
+            /// one: it has hard links, it is a mount point, the host may not give a new file the same owner and attributes, or its
+            /// directory admits no new file. The host then writes in place.
+            ///
+            /// Needs a grant to write files and, in tools, the effect `writes`.
+            #[allow(async_fn_in_trait)]
+            pub fn replace_file(path: &str,content: &[u8],) -> Result<(),WorkspaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = path;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let vec1 = content;
+                let ptr1 = vec1.as_ptr().cast::<u8>();
+                let len1 = vec1.len();
+                let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "replace-file"]
+                  fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+                let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                let result19 = match l4 {
+                  0 => {
+                    let e = ();
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l5 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v18 = match l5 {
+                        0 => {
+                          let e18 = {
+                            let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l7 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len8 = l7;
+                            let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                            _rt::string_lift(bytes8)
+                          };
+                          WorkspaceError::Denied(e18)
+                        }
+                        1 => {
+                          let e18 = {
+                            let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                            _rt::string_lift(bytes11)
+                          };
+                          WorkspaceError::NotFound(e18)
+                        }
+                        2 => {
+                          let e18 = {
+                            let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len14 = l13;
+                            let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                            _rt::string_lift(bytes14)
+                          };
+                          WorkspaceError::InvalidPattern(e18)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e18 = {
+                            let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len17 = l16;
+                            let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                            _rt::string_lift(bytes17)
+                          };
+                          WorkspaceError::Io(e18)
+                        }
+                      };
+
+                      v18
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result19
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Notes the version of a file that the session of the call is about to read, for `replace-unchanged`. Call it before
+            /// reading. The host forgets notes when it ends; when a session is resumed, every file that changed since its last message
+            /// counts as one in a state that differs from the noted one.
+            #[allow(async_fn_in_trait)]
+            pub fn note_read(path: &str,) -> Result<(),WorkspaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let vec0 = path;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "note-read"]
+                  fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import2(ptr0.cast_mut(), len0, ptr1);
+                let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                let result18 = match l3 {
+                  0 => {
+                    let e = ();
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v17 = match l4 {
+                        0 => {
+                          let e17 = {
+                            let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len7 = l6;
+                            let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                            _rt::string_lift(bytes7)
+                          };
+                          WorkspaceError::Denied(e17)
+                        }
+                        1 => {
+                          let e17 = {
+                            let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len10 = l9;
+                            let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                            _rt::string_lift(bytes10)
+                          };
+                          WorkspaceError::NotFound(e17)
+                        }
+                        2 => {
+                          let e17 = {
+                            let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len13 = l12;
+                            let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                            _rt::string_lift(bytes13)
+                          };
+                          WorkspaceError::InvalidPattern(e17)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e17 = {
+                            let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len16 = l15;
+                            let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                            _rt::string_lift(bytes16)
+                          };
+                          WorkspaceError::Io(e17)
+                        }
+                      };
+
+                      v17
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result18
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Replaces a file like `replace-file`, if it is in the expected state: with the content `expected`, or, by default, as
+            /// the session of the call last noted or replaced it. By default a file that does not exist, or that the session did not
+            /// note, is replaced in any state. Calls that replace the same file wait for each other, so that none overwrites what
+            /// another has just written.
+            #[allow(async_fn_in_trait)]
+            pub fn replace_unchanged(path: &str,content: &[u8],expected: Option<&[u8]>,) -> Result<(),ReplaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 5*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 5*::core::mem::size_of::<*const u8>()]);
+                let vec0 = path;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+                let vec1 = content;
+                let ptr1 = vec1.as_ptr().cast::<u8>();
+                let len1 = vec1.len();
+                let (result3_0,result3_1,result3_2,) = match expected {
+                  Some(e) => {
+                    let vec2 = e;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+
+                    (1i32, ptr2.cast_mut(), len2)
+                  },
+                  None => {
+                    (0i32, ::core::ptr::null_mut(), 0usize)
+                  },
+                };let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "replace-unchanged"]
+                  fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+                wit_import5(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, ptr4);
+                let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+                let result23 = match l6 {
+                  0 => {
+                    let e = ();
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l7 = i32::from(*ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v22 = match l7 {
+                        0 => {
+                          ReplaceError::Changed
+                        }
+                        n => {
+                          debug_assert_eq!(n, 1, "invalid enum discriminant");
+                          let e22 = {
+                            let l8 = i32::from(*ptr4.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                            let v21 = match l8 {
+                              0 => {
+                                let e21 = {
+                                  let l9 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l10 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len11 = l10;
+                                  let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                                  _rt::string_lift(bytes11)
+                                };
+                                WorkspaceError::Denied(e21)
+                              }
+                              1 => {
+                                let e21 = {
+                                  let l12 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l13 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len14 = l13;
+                                  let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                                  _rt::string_lift(bytes14)
+                                };
+                                WorkspaceError::NotFound(e21)
+                              }
+                              2 => {
+                                let e21 = {
+                                  let l15 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l16 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len17 = l16;
+                                  let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                                  _rt::string_lift(bytes17)
+                                };
+                                WorkspaceError::InvalidPattern(e21)
+                              }
+                              3 => {
+                                WorkspaceError::Cancelled
+                              }
+                              n => {
+                                debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                let e21 = {
+                                  let l18 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                  let l19 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                  let len20 = l19;
+                                  let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                                  _rt::string_lift(bytes20)
+                                };
+                                WorkspaceError::Io(e21)
+                              }
+                            };
+
+                            v21
+                          };
+                          ReplaceError::Other(e22)
+                        }
+                      };
+
+                      v22
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result23
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Lists files and directories.
+            #[allow(async_fn_in_trait)]
+            pub fn walk(options: &WalkOptions,) -> Result<WalkResult,WorkspaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+                let WalkOptions{ root:root0, globs:globs0, types:types0, max_depth:max_depth0, hidden:hidden0, ignore_files:ignore_files0, limit:limit0, } = options;
+                let vec1 = root0;
+                let ptr1 = vec1.as_ptr().cast::<u8>();
+                let len1 = vec1.len();
+                let vec3 = globs0;
+                let len3 = vec3.len();
+                let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);for (i, e) in vec3.into_iter().enumerate() {
+                  let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  {
+                    let vec2 = e;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                    *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                  }
+                }
+                let vec5 = types0;
+                let len5 = vec5.len();
+                let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result5, _cleanup5) = ::wit_bindgen::rt::Cleanup::new(layout5);for (i, e) in vec5.into_iter().enumerate() {
+                  let base = result5.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  {
+                    let vec4 = e;
+                    let ptr4 = vec4.as_ptr().cast::<u8>();
+                    let len4 = vec4.len();
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                    *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
+                  }
+                }
+                let (result6_0,result6_1,) = match max_depth0 {
+                  Some(e) => (1i32, _rt::as_i32(e)),
+                  None => {
+                    (0i32, 0i32)
+                  },
+                };let ptr7 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "walk"]
+                  fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
+                wit_import8(ptr1.cast_mut(), len1, result3, len3, result5, len5, result6_0, result6_1, match hidden0 { true => 1, false => 0 }, match ignore_files0 { true => 1, false => 0 }, _rt::as_i32(limit0), ptr7);
+                let l9 = i32::from(*ptr7.add(0).cast::<u8>());
+                let result34 = match l9 {
+                  0 => {
+                    let e = {
+                      let l10 = *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l11 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let base18 = l10;
+                      let len18 = l11;
+                      let mut result18 = _rt::Vec::with_capacity(len18);
+                      for i in 0..len18 {
+                        let base = base18.add(i * (24+2*::core::mem::size_of::<*const u8>()));
+                        let e18 = {
+                          let l12 = *base.add(0).cast::<*mut u8>();
+                          let l13 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len14 = l13;
+                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+                          let l15 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                          let l16 = *base.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                          let l17 = *base.add(16+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
+
+                          Entry{
+                            path: _rt::string_lift(bytes14),
+                            kind: Kind::_lift(l15 as u8),
+                            size: l16 as u64,
+                            modified_ms: l17 as u64,
+                          }
+                        };
+                        result18.push(e18);
+                      }
+                      _rt::cabi_dealloc(base18, len18 * (24+2*::core::mem::size_of::<*const u8>()), 8);
+                      let l19 = i32::from(*ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      WalkResult{
+                        entries: result18,
+                        truncated: _rt::bool_lift(l19 as u8),
+                      }
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l20 = i32::from(*ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v33 = match l20 {
+                        0 => {
+                          let e33 = {
+                            let l21 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l22 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len23 = l22;
+                            let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+
+                            _rt::string_lift(bytes23)
+                          };
+                          WorkspaceError::Denied(e33)
+                        }
+                        1 => {
+                          let e33 = {
+                            let l24 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l25 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len26 = l25;
+                            let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
+
+                            _rt::string_lift(bytes26)
+                          };
+                          WorkspaceError::NotFound(e33)
+                        }
+                        2 => {
+                          let e33 = {
+                            let l27 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l28 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len29 = l28;
+                            let bytes29 = _rt::Vec::from_raw_parts(l27.cast(), len29, len29);
+
+                            _rt::string_lift(bytes29)
+                          };
+                          WorkspaceError::InvalidPattern(e33)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e33 = {
+                            let l30 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l31 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len32 = l31;
+                            let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+
+                            _rt::string_lift(bytes32)
+                          };
+                          WorkspaceError::Io(e33)
+                        }
+                      };
+
+                      v33
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result34
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Searches files for a pattern.
+            #[allow(async_fn_in_trait)]
+            pub fn search(where_: &WalkOptions,what: &SearchOptions,) -> Result<SearchResult,WorkspaceError>{
+              unsafe {
+
+                #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+                struct RetArea([::core::mem::MaybeUninit::<u8>; 40+8*::core::mem::size_of::<*const u8>()]);
+                let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 40+8*::core::mem::size_of::<*const u8>()]);
+                let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let WalkOptions{ root:root1, globs:globs1, types:types1, max_depth:max_depth1, hidden:hidden1, ignore_files:ignore_files1, limit:limit1, } = where_;
+                let vec2 = root1;
+                let ptr2 = vec2.as_ptr().cast::<u8>();
+                let len2 = vec2.len();
+                *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                let vec4 = globs1;
+                let len4 = vec4.len();
+                let layout4 = _rt::alloc::Layout::from_size_align(vec4.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result4, _cleanup4) = ::wit_bindgen::rt::Cleanup::new(layout4);for (i, e) in vec4.into_iter().enumerate() {
+                  let base = result4.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  {
+                    let vec3 = e;
+                    let ptr3 = vec3.as_ptr().cast::<u8>();
+                    let len3 = vec3.len();
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                    *base.add(0).cast::<*mut u8>() = ptr3.cast_mut();
+                  }
+                }
+                *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result4;
+                let vec6 = types1;
+                let len6 = vec6.len();
+                let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
+                  let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  {
+                    let vec5 = e;
+                    let ptr5 = vec5.as_ptr().cast::<u8>();
+                    let len5 = vec5.len();
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+                    *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                  }
+                }
+                *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
+                match max_depth1 {
+                  Some(e) => {
+                    *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                    *ptr0.add(4+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+                  },
+                  None => {
+                    {
+                      *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                    }
+                  },
+                };*ptr0.add(8+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match hidden1 { true => 1, false => 0 }) as u8;
+                *ptr0.add(9+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match ignore_files1 { true => 1, false => 0 }) as u8;
+                *ptr0.add(12+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(limit1);
+                let SearchOptions{ pattern:pattern7, regex:regex7, case_sensitive:case_sensitive7, multiline:multiline7, before:before7, after:after7, max_matches:max_matches7, max_matches_per_file:max_matches_per_file7, max_line_bytes:max_line_bytes7, } = what;
+                let vec8 = pattern7;
+                let ptr8 = vec8.as_ptr().cast::<u8>();
+                let len8 = vec8.len();
+                *ptr0.add(16+7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                *ptr0.add(16+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+                *ptr0.add(16+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match regex7 { true => 1, false => 0 }) as u8;
+                *ptr0.add(17+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match case_sensitive7 { true => 1, false => 0 }) as u8;
+                *ptr0.add(18+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match multiline7 { true => 1, false => 0 }) as u8;
+                *ptr0.add(20+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(before7);
+                *ptr0.add(24+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(after7);
+                *ptr0.add(28+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches7);
+                *ptr0.add(32+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches_per_file7);
+                *ptr0.add(36+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_line_bytes7);
+                let ptr9 = ret_area.0.as_mut_ptr().cast::<u8>();
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "search"]
+                  fn wit_import10(_: *mut u8, _: *mut u8, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import10(_: *mut u8, _: *mut u8, ) { unreachable!() }
+                wit_import10(ptr0, ptr9);
+                let l11 = i32::from(*ptr9.add(0).cast::<u8>());
+                let result44 = match l11 {
+                  0 => {
+                    let e = {
+                      let l12 = *ptr9.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l13 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let base26 = l12;
+                      let len26 = l13;
+                      let mut result26 = _rt::Vec::with_capacity(len26);
+                      for i in 0..len26 {
+                        let base = base26.add(i * (5*::core::mem::size_of::<*const u8>()));
+                        let e26 = {
+                          let l14 = *base.add(0).cast::<*mut u8>();
+                          let l15 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len16 = l15;
+                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+                          let l17 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l18 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let base24 = l17;
+                          let len24 = l18;
+                          let mut result24 = _rt::Vec::with_capacity(len24);
+                          for i in 0..len24 {
+                            let base = base24.add(i * (4*::core::mem::size_of::<*const u8>()));
+                            let e24 = {
+                              let l19 = *base.add(0).cast::<i32>();
+                              let l20 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l21 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len22 = l21;
+                              let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+                              let l23 = i32::from(*base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                              Line{
+                                number: l19 as u32,
+                                text: _rt::string_lift(bytes22),
+                                is_match: _rt::bool_lift(l23 as u8),
+                              }
+                            };
+                            result24.push(e24);
+                          }
+                          _rt::cabi_dealloc(base24, len24 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                          let l25 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                          FileMatches{
+                            path: _rt::string_lift(bytes16),
+                            lines: result24,
+                            matches: l25 as u32,
+                          }
+                        };
+                        result26.push(e26);
+                      }
+                      _rt::cabi_dealloc(base26, len26 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                      let l27 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l28 = *ptr9.add(4+3*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l29 = i32::from(*ptr9.add(8+3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      SearchResult{
+                        files: result26,
+                        matches: l27 as u32,
+                        searched: l28 as u32,
+                        truncated: _rt::bool_lift(l29 as u8),
+                      }
+                    };
+                    Ok(e)
+                  }
+                  1 => {
+                    let e = {
+                      let l30 = i32::from(*ptr9.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v43 = match l30 {
+                        0 => {
+                          let e43 = {
+                            let l31 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l32 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len33 = l32;
+                            let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+
+                            _rt::string_lift(bytes33)
+                          };
+                          WorkspaceError::Denied(e43)
+                        }
+                        1 => {
+                          let e43 = {
+                            let l34 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l35 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len36 = l35;
+                            let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                            _rt::string_lift(bytes36)
+                          };
+                          WorkspaceError::NotFound(e43)
+                        }
+                        2 => {
+                          let e43 = {
+                            let l37 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l38 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len39 = l38;
+                            let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
+
+                            _rt::string_lift(bytes39)
+                          };
+                          WorkspaceError::InvalidPattern(e43)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e43 = {
+                            let l40 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l41 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len42 = l41;
+                            let bytes42 = _rt::Vec::from_raw_parts(l40.cast(), len42, len42);
+
+                            _rt::string_lift(bytes42)
+                          };
+                          WorkspaceError::Io(e43)
+                        }
+                      };
+
+                      v43
+                    };
+                    Err(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                };
+                result44
+              }
+            }
+
+          }
+
+          /// The host's log. Needs no grant.
+          #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+          pub mod log {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() =
+            super::super::super::__link_custom_section_describing_imports;
+            
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum Level {
+              Trace,
+              Debug,
+              Info,
+              Warn,
+              Error,
+            }
+            impl ::core::fmt::Debug for Level {
+              fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                match self {
+                  Level::Trace => {
+                    f.debug_tuple("Level::Trace").finish()
+                  }
+                  Level::Debug => {
+                    f.debug_tuple("Level::Debug").finish()
+                  }
+                  Level::Info => {
+                    f.debug_tuple("Level::Info").finish()
+                  }
+                  Level::Warn => {
+                    f.debug_tuple("Level::Warn").finish()
+                  }
+                  Level::Error => {
+                    f.debug_tuple("Level::Error").finish()
+                  }
+                }
+              }
+            }
+
+            impl Level{
+              #[doc(hidden)]
+              pub unsafe fn _lift(val: u8) -> Level{
+                if !cfg!(debug_assertions) {
+                  return unsafe { ::core::mem::transmute(val) };
+                }
+
+                match val {
+                  0 => Level::Trace,
+                  1 => Level::Debug,
+                  2 => Level::Info,
+                  3 => Level::Warn,
+                  4 => Level::Error,
+
+                  _ => panic!("invalid enum discriminant"),
+                }
+              }
+            }
+
+            #[allow(unused_unsafe, clippy::all)]
+            /// Writes one line under the plugin's name, cut at 4 KiB. Lines count towards the call's output limit; beyond it, or beyond
+            /// 1 MiB of log lines, they are dropped. Never blocks and never fails.
+            #[allow(async_fn_in_trait)]
+            pub fn log(level: Level,message: &str,) -> (){
+              unsafe {
+                let vec0 = message;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/log@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "log"]
+                  fn wit_import1(_: i32, _: *mut u8, _: usize, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
+                wit_import1(level.clone() as i32, ptr0.cast_mut(), len0);
+              }
+            }
+
+          }
+
+          /// Progress of the current call. Needs no grant.
+          #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+          pub mod progress {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() =
+            super::super::super::__link_custom_section_describing_imports;
+            
+            use super::super::super::_rt;
+            pub type Content = super::super::super::pinion::plugin::types::Content;
+            #[allow(unused_unsafe, clippy::all)]
+            /// Shows a short line to the user, such as "compiling 12 of 80". Cut at 4 KiB; counts towards the call's output limit.
+            /// Never blocks and never fails.
+            #[allow(async_fn_in_trait)]
+            pub fn report(message: &str,) -> (){
+              unsafe {
+                let vec0 = message;
+                let ptr0 = vec0.as_ptr().cast::<u8>();
+                let len0 = vec0.len();
+
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "report"]
+                  fn wit_import1(_: *mut u8, _: usize, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) { unreachable!() }
+                wit_import1(ptr0.cast_mut(), len0);
+              }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Shows the result so far in place of the previous one; at most 1,000 parts. Counts towards the call's output limit.
+            /// When updates arrive too fast, the user sees only the latest. Never blocks and never fails.
+            #[allow(async_fn_in_trait)]
+            pub fn update(partial: &[Content],) -> (){
+              unsafe {
+                let vec6 = partial;
+                let len6 = vec6.len();
+                let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
+                  let base = result6.add(i * (5*::core::mem::size_of::<*const u8>()));
+                  {
+                    use super::super::super::pinion::plugin::types::Content as V5;
+                    match e {
+                      V5::Text(e) => {
+                        *base.add(0).cast::<u8>() = (0i32) as u8;
+                        let vec0 = e;
+                        let ptr0 = vec0.as_ptr().cast::<u8>();
+                        let len0 = vec0.len();
+                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len0;
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr0.cast_mut();
+                      },
+                      V5::Image(e) => {
+                        *base.add(0).cast::<u8>() = (1i32) as u8;
+                        let super::super::super::pinion::plugin::types::Image{ media_type:media_type1, data:data1, } = e;
+                        let vec2 = media_type1;
+                        let ptr2 = vec2.as_ptr().cast::<u8>();
+                        let len2 = vec2.len();
+                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr2.cast_mut();
+                        let vec3 = data1;
+                        let ptr3 = vec3.as_ptr().cast::<u8>();
+                        let len3 = vec3.len();
+                        *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                        *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
+                      },
+                      V5::Other(e) => {
+                        *base.add(0).cast::<u8>() = (2i32) as u8;
+                        let vec4 = e;
+                        let ptr4 = vec4.as_ptr().cast::<u8>();
+                        let len4 = vec4.len();
+                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
+                      },
+                    }
+                  }
+                }
+
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "update"]
+                  fn wit_import7(_: *mut u8, _: usize, );
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import7(_: *mut u8, _: usize, ) { unreachable!() }
+                wit_import7(result6, len6);
+              }
+            }
+
+          }
+
+          /// The state of the current call. Needs no grant.
+          #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+          pub mod cancellation {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() =
+            super::super::super::__link_custom_section_describing_imports;
+            
+            use super::super::super::_rt;
+            #[allow(unused_unsafe, clippy::all)]
+            /// Returns whether the user or the agent has cancelled the call. Cheap enough for inner loops. Once true, it stays true
+            /// for the rest of the call.
+            #[allow(async_fn_in_trait)]
+            pub fn cancelled() -> bool{
+              unsafe {
+
+                #[cfg(target_arch = "wasm32")]
+                #[link(wasm_import_module = "pinion:plugin/cancellation@0.1.0")]
+                unsafe extern "C" {
+                  #[link_name = "cancelled"]
+                  fn wit_import0() -> i32;
+                }
+
+                #[cfg(not(target_arch = "wasm32"))]
+                unsafe extern "C" fn wit_import0() -> i32 { unreachable!() }
+                let ret = wit_import0();
+                _rt::bool_lift(ret as u8)
+              }
+            }
+
           }
 
         }
-
       }
-    }
-    mod _rt {
-      #![allow(dead_code, unused_imports, clippy::all)]
-      pub use alloc_crate::string::String;
-      pub use alloc_crate::vec::Vec;
-      pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-          String::from_utf8(bytes).unwrap()
-        } else {
-          unsafe { String::from_utf8_unchecked(bytes) }
-        }
-      }
-      pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-          return;
-        }
-        unsafe {
-          let layout = alloc::Layout::from_size_align_unchecked(size, align);
-          alloc::dealloc(ptr, layout);
-        }
-      }
-      pub use alloc_crate::alloc;
-
-      pub fn as_i32<T: AsI32>(t: T) -> i32 {
-        t.as_i32()
-      }
-
-      pub trait AsI32 {
-        fn as_i32(self) -> i32;
-      }
-
-      impl<'a, T: Copy + AsI32> AsI32 for &'a T {
-        fn as_i32(self) -> i32 {
-          (*self).as_i32()
-        }
-      }
-      
-      impl AsI32 for i32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for u32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for i16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for u16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for i8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for u8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for char {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      
-      impl AsI32 for usize {
-        #[inline]
-        fn as_i32(self) -> i32 {
-          self as i32
-        }
-      }
-      pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-          panic!("invalid enum discriminant")
-        } else {
-          unsafe { core::hint::unreachable_unchecked() }
-        }
-      }
-      pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-          match val {
-            0 => false,
-            1 => true,
-            _ => panic!("invalid bool discriminant"),
-          }
-        } else {
-          val != 0
-        }
-      }
-      
-
-      use core::fmt;
-      use core::marker;
-      use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-      /// A type which represents a component model resource, either imported or
-      /// exported into this component.
-      ///
-      /// This is a low-level wrapper which handles the lifetime of the resource
-      /// (namely this has a destructor). The `T` provided defines the component model
-      /// intrinsics that this wrapper uses.
-      ///
-      /// One of the chief purposes of this type is to provide `Deref` implementations
-      /// to access the underlying data when it is owned.
-      ///
-      /// This type is primarily used in generated code for exported and imported
-      /// resources.
-      #[repr(transparent)]
-      pub struct Resource<T: WasmResource> {
-        // NB: This would ideally be `u32` but it is not. The fact that this has
-        // interior mutability is not exposed in the API of this type except for the
-        // `take_handle` method which is supposed to in theory be private.
-        //
-        // This represents, almost all the time, a valid handle value. When it's
-        // invalid it's stored as `u32::MAX`.
-        handle: AtomicU32,
-        _marker: marker::PhantomData<T>,
-      }
-
-      /// A trait which all wasm resources implement, namely providing the ability to
-      /// drop a resource.
-      ///
-      /// This generally is implemented by generated code, not user-facing code.
-      #[allow(clippy::missing_safety_doc)]
-      pub unsafe trait WasmResource {
-        /// Invokes the `[resource-drop]...` intrinsic.
-        unsafe fn drop(handle: u32);
-      }
-
-      impl<T: WasmResource> Resource<T> {
-        #[doc(hidden)]
-        pub unsafe fn from_handle(handle: u32) -> Self {
-          debug_assert!(handle != 0 && handle != u32::MAX);
-          Self {
-            handle: AtomicU32::new(handle),
-            _marker: marker::PhantomData,
+      mod _rt {
+        #![allow(dead_code, unused_imports, clippy::all)]
+        pub use alloc_crate::string::String;
+        pub use alloc_crate::vec::Vec;
+        pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+          if cfg!(debug_assertions) {
+            String::from_utf8(bytes).unwrap()
+          } else {
+            unsafe { String::from_utf8_unchecked(bytes) }
           }
         }
-
-        /// Takes ownership of the handle owned by `resource`.
-        ///
-        /// Note that this ideally would be `into_handle` taking `Resource<T>` by
-        /// ownership. The code generator does not enable that in all situations,
-        /// unfortunately, so this is provided instead.
-        ///
-        /// Also note that `take_handle` is in theory only ever called on values
-        /// owned by a generated function. For example a generated function might
-        /// take `Resource<T>` as an argument but then call `take_handle` on a
-        /// reference to that argument. In that sense the dynamic nature of
-        /// `take_handle` should only be exposed internally to generated code, not
-        /// to user code.
-        #[doc(hidden)]
-        pub fn take_handle(resource: &Resource<T>) -> u32 {
-          resource.handle.swap(u32::MAX, Relaxed)
-        }
-
-        #[doc(hidden)]
-        pub fn handle(resource: &Resource<T>) -> u32 {
-          resource.handle.load(Relaxed)
-        }
-      }
-
-      impl<T: WasmResource> fmt::Debug for Resource<T> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-          f.debug_struct("Resource")
-          .field("handle", &self.handle)
-          .finish()
-        }
-      }
-
-      impl<T: WasmResource> Drop for Resource<T> {
-        fn drop(&mut self) {
+        pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+          if size == 0 {
+            return;
+          }
           unsafe {
-            match self.handle.load(Relaxed) {
-              // If this handle was "taken" then don't do anything in the
-              // destructor.
-              u32::MAX => {}
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+          }
+        }
+        pub use alloc_crate::alloc;
 
-              // ... but otherwise do actually destroy it with the imported
-              // component model intrinsic as defined through `T`.
-              other => T::drop(other),
+        pub fn as_i32<T: AsI32>(t: T) -> i32 {
+          t.as_i32()
+        }
+
+        pub trait AsI32 {
+          fn as_i32(self) -> i32;
+        }
+
+        impl<'a, T: Copy + AsI32> AsI32 for &'a T {
+          fn as_i32(self) -> i32 {
+            (*self).as_i32()
+          }
+        }
+        
+        impl AsI32 for i32 {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for u32 {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for i16 {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for u16 {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for i8 {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for u8 {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for char {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        
+        impl AsI32 for usize {
+          #[inline]
+          fn as_i32(self) -> i32 {
+            self as i32
+          }
+        }
+        pub unsafe fn invalid_enum_discriminant<T>() -> T {
+          if cfg!(debug_assertions) {
+            panic!("invalid enum discriminant")
+          } else {
+            unsafe { core::hint::unreachable_unchecked() }
+          }
+        }
+        pub unsafe fn bool_lift(val: u8) -> bool {
+          if cfg!(debug_assertions) {
+            match val {
+              0 => false,
+              1 => true,
+              _ => panic!("invalid bool discriminant"),
+            }
+          } else {
+            val != 0
+          }
+        }
+        
+
+        use core::fmt;
+        use core::marker;
+        use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+        /// A type which represents a component model resource, either imported or
+        /// exported into this component.
+        ///
+        /// This is a low-level wrapper which handles the lifetime of the resource
+        /// (namely this has a destructor). The `T` provided defines the component model
+        /// intrinsics that this wrapper uses.
+        ///
+        /// One of the chief purposes of this type is to provide `Deref` implementations
+        /// to access the underlying data when it is owned.
+        ///
+        /// This type is primarily used in generated code for exported and imported
+        /// resources.
+        #[repr(transparent)]
+        pub struct Resource<T: WasmResource> {
+          // NB: This would ideally be `u32` but it is not. The fact that this has
+          // interior mutability is not exposed in the API of this type except for the
+          // `take_handle` method which is supposed to in theory be private.
+          //
+          // This represents, almost all the time, a valid handle value. When it's
+          // invalid it's stored as `u32::MAX`.
+          handle: AtomicU32,
+          _marker: marker::PhantomData<T>,
+        }
+
+        /// A trait which all wasm resources implement, namely providing the ability to
+        /// drop a resource.
+        ///
+        /// This generally is implemented by generated code, not user-facing code.
+        #[allow(clippy::missing_safety_doc)]
+        pub unsafe trait WasmResource {
+          /// Invokes the `[resource-drop]...` intrinsic.
+          unsafe fn drop(handle: u32);
+        }
+
+        impl<T: WasmResource> Resource<T> {
+          #[doc(hidden)]
+          pub unsafe fn from_handle(handle: u32) -> Self {
+            debug_assert!(handle != 0 && handle != u32::MAX);
+            Self {
+              handle: AtomicU32::new(handle),
+              _marker: marker::PhantomData,
+            }
+          }
+
+          /// Takes ownership of the handle owned by `resource`.
+          ///
+          /// Note that this ideally would be `into_handle` taking `Resource<T>` by
+          /// ownership. The code generator does not enable that in all situations,
+          /// unfortunately, so this is provided instead.
+          ///
+          /// Also note that `take_handle` is in theory only ever called on values
+          /// owned by a generated function. For example a generated function might
+          /// take `Resource<T>` as an argument but then call `take_handle` on a
+          /// reference to that argument. In that sense the dynamic nature of
+          /// `take_handle` should only be exposed internally to generated code, not
+          /// to user code.
+          #[doc(hidden)]
+          pub fn take_handle(resource: &Resource<T>) -> u32 {
+            resource.handle.swap(u32::MAX, Relaxed)
+          }
+
+          #[doc(hidden)]
+          pub fn handle(resource: &Resource<T>) -> u32 {
+            resource.handle.load(Relaxed)
+          }
+        }
+
+        impl<T: WasmResource> fmt::Debug for Resource<T> {
+          fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Resource")
+            .field("handle", &self.handle)
+            .finish()
+          }
+        }
+
+        impl<T: WasmResource> Drop for Resource<T> {
+          fn drop(&mut self) {
+            unsafe {
+              match self.handle.load(Relaxed) {
+                // If this handle was "taken" then don't do anything in the
+                // destructor.
+                u32::MAX => {}
+
+                // ... but otherwise do actually destroy it with the imported
+                // component model intrinsic as defined through `T`.
+                other => T::drop(other),
+              }
             }
           }
         }
-      }
-      
-      pub fn as_i64<T: AsI64>(t: T) -> i64 {
-        t.as_i64()
+        
+        pub fn as_i64<T: AsI64>(t: T) -> i64 {
+          t.as_i64()
+        }
+
+        pub trait AsI64 {
+          fn as_i64(self) -> i64;
+        }
+
+        impl<'a, T: Copy + AsI64> AsI64 for &'a T {
+          fn as_i64(self) -> i64 {
+            (*self).as_i64()
+          }
+        }
+        
+        impl AsI64 for i64 {
+          #[inline]
+          fn as_i64(self) -> i64 {
+            self as i64
+          }
+        }
+        
+        impl AsI64 for u64 {
+          #[inline]
+          fn as_i64(self) -> i64 {
+            self as i64
+          }
+        }
+        extern crate alloc as alloc_crate;
       }
 
-      pub trait AsI64 {
-        fn as_i64(self) -> i64;
-      }
-
-      impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-        fn as_i64(self) -> i64 {
-          (*self).as_i64()
-        }
-      }
-      
-      impl AsI64 for i64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-          self as i64
-        }
-      }
-      
-      impl AsI64 for u64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-          self as i64
-        }
-      }
-      extern crate alloc as alloc_crate;
-    }
-
-    #[cfg(target_arch = "wasm32")]
-    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
-    #[doc(hidden)]
-    #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 7546] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfc9\x01A\x02\x01A-\x01\
+      #[cfg(target_arch = "wasm32")]
+      #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
+      #[doc(hidden)]
+      #[allow(clippy::octal_escapes)]
+      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 8064] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x82>\x01A\x02\x01A1\x01\
 B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08executes\x07netw\
 ork\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08parallel\x0a\
 sequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-types\x04data\x06\
@@ -9989,75 +10587,88 @@ denied\x01s\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x09cancelled\0\0\x06fa
 iled\x01s\0\x04\0\x0bmodel-error\x03\0\x10\x01j\x01\x0f\x01\x11\x01@\x01\x07requ\
 est\x0d\0\x12\x04\0\x08complete\x01\x13\x03\0\x19pinion:plugin/model@0.1.0\x05\x0f\
 \x01B\x02\x01@\0\x01\0\x04\0\x07changed\x01\0\x03\0\x1fpinion:plugin/offers-host\
-@0.1.0\x05\x10\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\x03has\x01\0\x03\0\x1bpini\
-on:plugin/secrets@0.1.0\x05\x11\x01B\x14\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\
-\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01q\x03\x06denied\x01s\0\
-\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\0\x04\x01ks\x01p\x03\x01\
-j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\x04\0\x07entries\x01\x09\
-\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06append\x01\x0b\x01j\x01\x06\
-\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\x05\x01@\x01\x05titles\0\
-\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/session@0.1.0\x05\x12\x01\
-B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\x01\x04\0\x07current\x01\
-\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x13\x01B\x19\x01m\x03\x06plugin\x09\
-workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01r\x02\x05value\x02\x07versi\
-ony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\0\x07invalid\x01s\0\x0equo\
-ta-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0dstorage-error\x03\0\x05\x01\
-k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x08\x04\0\x03get\x01\x09\
-\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05value\x02\0\x0a\x04\0\x03set\
-\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expected\x0c\x05value\x02\0\x0a\x04\
-\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x0e\x04\0\x06\
-remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\x01@\x04\x05scope\x01\x06prefixs\
-\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\x13\x03\0\x1bpinion:plugin/stora\
-ge@0.1.0\x05\x14\x01B+\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\x04inf\
-o\x07warning\x05error\x04\0\x08severity\x03\0\x02\x01q\x05\x06denied\x01s\0\x08h\
-eadless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x04\0\x08ui-erro\
-r\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06accent\x07success\x07warning\x05\
-error\x04\0\x05style\x03\0\x06\x01r\x02\x04texts\x05style\x07\x04\0\x04span\x03\0\
-\x08\x01ps\x01p\x0a\x01r\x02\x06header\x0a\x04rows\x0b\x04\0\x05table\x03\0\x0c\x01\
-ky\x01r\x03\x05labels\x04doney\x05total\x0e\x04\0\x03bar\x03\0\x0f\x01p\x09\x01p\
-\x11\x01q\x06\x05lines\x01\x12\0\x05table\x01\x0d\0\x04diff\x01s\0\x08markdown\x01\
-s\0\x03bar\x01\x10\0\x05other\x01\x01\0\x04\0\x05block\x03\0\x13\x01@\x02\x08sev\
-erity\x03\x07messages\x01\0\x04\0\x06notify\x01\x15\x01ks\x01@\x01\x04text\x16\x01\
-\0\x04\0\x06status\x01\x17\x01p\x14\x01j\0\x01\x05\x01@\x01\x06blocks\x18\0\x19\x04\
-\0\x09draw-call\x01\x1a\x04\0\x0bdraw-result\x01\x1a\x01j\x01\x7f\x01\x05\x01@\x01\
-\x08questions\0\x1b\x04\0\x07confirm\x01\x1c\x01j\x01y\x01\x05\x01@\x02\x08quest\
-ions\x07options\x0a\0\x1d\x04\0\x06select\x01\x1e\x01j\x01s\x01\x05\x01@\x02\x08\
-questions\x07initial\x16\0\x1f\x04\0\x05input\x01\x20\x01j\x01\x01\x01\x05\x01@\x02\
-\x08questions\x06schema\x01\0!\x04\0\x04form\x01\"\x03\0\x16pinion:plugin/ui@0.1\
-.0\x05\x15\x01B2\x01m\x04\x04file\x09directory\x07symlink\x05other\x04\0\x04kind\
-\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0bmodified-msw\x04\0\x05entry\x03\
-\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\x05types\x04\x09max-depth\x05\x06\
-hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\
-\x01r\x02\x07entries\x08\x09truncated\x7f\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\
-\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\x09multiline\x7f\x06beforey\x05a\
-ftery\x0bmax-matchesy\x14max-matches-per-filey\x0emax-line-bytesy\x04\0\x0esearc\
-h-options\x03\0\x0b\x01r\x03\x06numbery\x04texts\x08is-match\x7f\x04\0\x04line\x03\
-\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07matchesy\x04\0\x0cfile-matches\
-\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07matchesy\x08searchedy\x09truncated\x7f\
-\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x0f\
-invalid-pattern\x01s\0\x09cancelled\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\
-\0\x15\x01p}\x01r\x02\x07content\x17\x04sizew\x04\0\x05chunk\x03\0\x18\x01q\x02\x07\
-changed\0\0\x05other\x01\x16\0\x04\0\x0dreplace-error\x03\0\x1a\x01j\x01s\x01\x16\
-\x01@\x01\x04paths\0\x1c\x04\0\x07resolve\x01\x1d\x01j\x01\x19\x01\x16\x01@\x03\x04\
-paths\x06offsetw\x05limity\0\x1e\x04\0\x09read-file\x01\x1f\x04\0\x09read-text\x01\
-\x1d\x01j\0\x01\x16\x01@\x02\x04paths\x07content\x17\0\x20\x04\0\x0creplace-file\
-\x01!\x01@\x01\x04paths\0\x20\x04\0\x09note-read\x01\"\x01k\x17\x01j\0\x01\x1b\x01\
-@\x03\x04paths\x07content\x17\x08expected#\0$\x04\0\x11replace-unchanged\x01%\x01\
-j\x01\x0a\x01\x16\x01@\x01\x07options\x07\0&\x04\0\x04walk\x01'\x01j\x01\x14\x01\
-\x16\x01@\x02\x05where\x07\x04what\x0c\0(\x04\0\x06search\x01)\x03\0\x1dpinion:p\
-lugin/workspace@0.1.0\x05\x16\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04war\
-n\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
-log\x01\x02\x03\0\x17pinion:plugin/log@0.1.0\x05\x17\x01B\x07\x02\x03\x02\x01\x0e\
-\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
-p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x18\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x19\x04\0\x1bpinion:plugin/imports@0.1.0\x04\
-\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dw\
-it-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+@0.1.0\x05\x10\x02\x03\0\x08\x0acompletion\x02\x03\0\x08\x12completion-request\x01\
+B\x1a\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x11\x04\0\x0acom\
+pletion\x03\0\x02\x02\x03\x02\x01\x12\x04\0\x12completion-request\x03\0\x04\x01r\
+\x02\x08questions\x06schema\x01\x04\0\x04form\x03\0\x06\x01q\x04\x04form\x01\x07\
+\0\x0acompletion\x01\x05\0\x0bdirectories\0\0\x05other\x01\x01\0\x04\0\x08questi\
+on\x03\0\x08\x01r\x02\x04names\x08question\x09\x04\0\x0enamed-question\x03\0\x0a\
+\x01ks\x01r\x02\x03uris\x04name\x0c\x04\0\x09directory\x03\0\x0d\x01p\x0e\x01q\x04\
+\x04form\x01\x01\0\x0acompletion\x01\x03\0\x0bdirectories\x01\x0f\0\x05other\x01\
+\x01\0\x04\0\x06answer\x03\0\x10\x01q\x07\x06denied\x01s\0\x08headless\0\0\x09di\
+smissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x06fail\
+ed\x01s\0\x04\0\x0equestion-error\x03\0\x12\x01p\x0b\x01j\x01\x11\x01\x13\x01p\x15\
+\x01j\x01\x16\x01\x13\x01@\x01\x09questions\x14\0\x17\x04\0\x03ask\x01\x18\x03\0\
+\x1dpinion:plugin/questions@0.1.0\x05\x13\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\
+\x03has\x01\0\x03\0\x1bpinion:plugin/secrets@0.1.0\x05\x14\x01B\x14\x02\x03\x02\x01\
+\x01\x04\0\x04json\x03\0\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01\
+q\x03\x06denied\x01s\0\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\
+\0\x04\x01ks\x01p\x03\x01j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\
+\x04\0\x07entries\x01\x09\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06\
+append\x01\x0b\x01j\x01\x06\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\
+\x05\x01@\x01\x05titles\0\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/\
+session@0.1.0\x05\x15\x01B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\
+\x01\x04\0\x07current\x01\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x16\x01B\
+\x19\x01m\x03\x06plugin\x09workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01\
+r\x02\x05value\x02\x07versiony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\
+\0\x07invalid\x01s\0\x0equota-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0d\
+storage-error\x03\0\x05\x01k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03k\
+eys\0\x08\x04\0\x03get\x01\x09\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05\
+value\x02\0\x0a\x04\0\x03set\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expe\
+cted\x0c\x05value\x02\0\x0a\x04\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05\
+scope\x01\x03keys\0\x0e\x04\0\x06remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\
+\x01@\x04\x05scope\x01\x06prefixs\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\
+\x13\x03\0\x1bpinion:plugin/storage@0.1.0\x05\x17\x01B+\x02\x03\x02\x01\x01\x04\0\
+\x04json\x03\0\0\x01m\x03\x04info\x07warning\x05error\x04\0\x08severity\x03\0\x02\
+\x01q\x05\x06denied\x01s\0\x08headless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07\
+invalid\x01s\0\x04\0\x08ui-error\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06\
+accent\x07success\x07warning\x05error\x04\0\x05style\x03\0\x06\x01r\x02\x04texts\
+\x05style\x07\x04\0\x04span\x03\0\x08\x01ps\x01p\x0a\x01r\x02\x06header\x0a\x04r\
+ows\x0b\x04\0\x05table\x03\0\x0c\x01ky\x01r\x03\x05labels\x04doney\x05total\x0e\x04\
+\0\x03bar\x03\0\x0f\x01p\x09\x01p\x11\x01q\x06\x05lines\x01\x12\0\x05table\x01\x0d\
+\0\x04diff\x01s\0\x08markdown\x01s\0\x03bar\x01\x10\0\x05other\x01\x01\0\x04\0\x05\
+block\x03\0\x13\x01@\x02\x08severity\x03\x07messages\x01\0\x04\0\x06notify\x01\x15\
+\x01ks\x01@\x01\x04text\x16\x01\0\x04\0\x06status\x01\x17\x01p\x14\x01j\0\x01\x05\
+\x01@\x01\x06blocks\x18\0\x19\x04\0\x09draw-call\x01\x1a\x04\0\x0bdraw-result\x01\
+\x1a\x01j\x01\x7f\x01\x05\x01@\x01\x08questions\0\x1b\x04\0\x07confirm\x01\x1c\x01\
+j\x01y\x01\x05\x01@\x02\x08questions\x07options\x0a\0\x1d\x04\0\x06select\x01\x1e\
+\x01j\x01s\x01\x05\x01@\x02\x08questions\x07initial\x16\0\x1f\x04\0\x05input\x01\
+\x20\x01j\x01\x01\x01\x05\x01@\x02\x08questions\x06schema\x01\0!\x04\0\x04form\x01\
+\"\x03\0\x16pinion:plugin/ui@0.1.0\x05\x18\x01B2\x01m\x04\x04file\x09directory\x07\
+symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
+modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
+\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
+\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
+\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
+\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
+max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numbery\x04texts\x08\
+is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
+matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
+esy\x08searchedy\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
+enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01r\x02\x07content\x17\x04siz\
+ew\x04\0\x05chunk\x03\0\x18\x01q\x02\x07changed\0\0\x05other\x01\x16\0\x04\0\x0d\
+replace-error\x03\0\x1a\x01j\x01s\x01\x16\x01@\x01\x04paths\0\x1c\x04\0\x07resol\
+ve\x01\x1d\x01j\x01\x19\x01\x16\x01@\x03\x04paths\x06offsetw\x05limity\0\x1e\x04\
+\0\x09read-file\x01\x1f\x04\0\x09read-text\x01\x1d\x01j\0\x01\x16\x01@\x02\x04pa\
+ths\x07content\x17\0\x20\x04\0\x0creplace-file\x01!\x01@\x01\x04paths\0\x20\x04\0\
+\x09note-read\x01\"\x01k\x17\x01j\0\x01\x1b\x01@\x03\x04paths\x07content\x17\x08\
+expected#\0$\x04\0\x11replace-unchanged\x01%\x01j\x01\x0a\x01\x16\x01@\x01\x07op\
+tions\x07\0&\x04\0\x04walk\x01'\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\x04wh\
+at\x0c\0(\x04\0\x06search\x01)\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\x19\x01\
+B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
+\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17pinion:pl\
+ugin/log@0.1.0\x05\x1a\x01B\x07\x02\x03\x02\x01\x0e\x04\0\x07content\x03\0\0\x01\
+@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01p\x01\x01@\x01\x07partial\x03\
+\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plugin/progress@0.1.0\x05\x1b\x01\
+B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20pinion:plugin/cancellation@\
+0.1.0\x05\x1c\x04\0\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07import\
+s\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
+wit-bindgen-rust\x060.60.0";
 
-    #[inline(never)]
-    #[doc(hidden)]
-    pub fn __link_custom_section_describing_imports() {
-      ::wit_bindgen::rt::maybe_link_cabi_realloc();
-    }
-    
+      #[inline(never)]
+      #[doc(hidden)]
+      pub fn __link_custom_section_describing_imports() {
+        ::wit_bindgen::rt::maybe_link_cabi_realloc();
+      }
+      

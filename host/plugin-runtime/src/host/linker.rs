@@ -16,6 +16,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wit::progress::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::cancellation::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::settings::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    wit::questions::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::offers_host::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     link_capabilities(&mut linker)?;
     Ok(linker)

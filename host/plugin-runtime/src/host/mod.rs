@@ -14,6 +14,7 @@ pub(crate) mod log_line;
 mod offers;
 pub(crate) mod process;
 pub(crate) mod progress;
+mod questions;
 pub(crate) mod settings;
 pub(crate) mod spill;
 pub(crate) mod stdio;

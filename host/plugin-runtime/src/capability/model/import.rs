@@ -1,11 +1,12 @@
 //! The import `model`. The run that made the call asks the model, with its own budget.
 
-use super::Model;
+use super::{Model, UsedTokens};
 use crate::bindings::pinion::plugin::model::{self, Completion, CompletionRequest, ModelError, Role};
 use crate::calls::state::State;
 use crate::convert;
-use pinion_protocol::services::{CompletionError, CompletionTask};
+use pinion_protocol::services::{CompletionAnswer, CompletionError, CompletionTask};
 use serde_json::Value;
+use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};
 
 /// Messages and bytes of a request.
@@ -20,26 +21,64 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 impl model::Host for State {
     async fn complete(&mut self, request: CompletionRequest) -> wasmtime::Result<Result<Completion, ModelError>> {
-        let bytes = bytes(&request);
-        self.spend_output(bytes)?;
-        if bytes > MAX_BYTES {
-            let text = format!("a request of {bytes} bytes, of at most {MAX_BYTES}");
-            return Ok(Err(ModelError::Invalid(text)));
-        }
-        Ok(self.ask_model(request).await)
+        self.spend_output(request_bytes(&request))?;
+        Ok(match self.reserve_completion(request) {
+            Ok(reserved) => self.complete_reserved(reserved).await,
+            Err(error) => Err(error),
+        })
+    }
+}
+
+/// A request that may be sent, with its tokens reserved. All of them count as used when it is dropped without an answer.
+pub(crate) struct Reserved {
+    pub(crate) task: CompletionTask,
+    tokens: Arc<UsedTokens>,
+    plugin: Arc<str>,
+    used: u64,
+}
+
+impl Reserved {
+    /// Counts what was used for an answer.
+    pub(crate) fn settle(
+        mut self,
+        answer: Result<CompletionAnswer, CompletionError>,
+    ) -> Result<Completion, ModelError> {
+        let answer = answer.map_err(|failed| {
+            self.used = failed.used();
+            error(failed)
+        })?;
+        self.used = answer.usage.total();
+        let (input, output) = (answer.usage.total() - answer.usage.output, answer.usage.output);
+        Ok(Completion {
+            text: answer.text,
+            model: answer.model,
+            input_tokens: convert::count(input),
+            output_tokens: convert::count(output),
+        })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.tokens.settle(&self.plugin, self.task.max_tokens, self.used);
     }
 }
 
 impl State {
-    async fn ask_model(&mut self, request: CompletionRequest) -> Result<Completion, ModelError> {
+    /// Checks whether a request may be sent, and reserves its tokens.
+    pub(crate) fn reserve_completion(&mut self, request: CompletionRequest) -> Result<Reserved, ModelError> {
         let denied = |text: String| Err(ModelError::Denied(text));
+        let bytes = request_bytes(&request);
+        if bytes > MAX_BYTES {
+            return Err(ModelError::Invalid(format!("a request of {bytes} bytes, of at most {MAX_BYTES}")));
+        }
         let grant = match self.call.authority.check::<Model>() {
             Ok(grant) => grant.clone(),
             Err(reason) => return denied(reason.to_string()),
         };
-        let Some(services) = self.call.services.clone() else {
+        if self.call.services.is_none() {
             return denied("no model can be asked outside conversations".to_owned());
-        };
+        }
         if let Some(name) = request.model.as_ref().filter(|name| !grant.models.contains(*name)) {
             let allowed: Vec<&str> = grant.models.iter().map(String::as_str).collect();
             return denied(format!(
@@ -55,43 +94,20 @@ impl State {
             return Err(ModelError::BudgetExceeded(format!("the {limit} tokens of the grant are used up")));
         };
         task.max_tokens = reserved;
-        // All of it counts as used when the guest is dropped while it waits.
-        let mut reservation = Reservation { tokens: &self.used_tokens, plugin: &self.plugin, reserved, used: reserved };
         self.account.capabilities.model.requests += 1;
-        let answer = services.complete(task).await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                reservation.used = error.used();
-                return Err(self::error(error));
-            }
-        };
-        reservation.used = answer.usage.total();
-        let (input, output) = (answer.usage.total() - answer.usage.output, answer.usage.output);
-        Ok(Completion {
-            text: answer.text,
-            model: answer.model,
-            input_tokens: convert::count(input),
-            output_tokens: convert::count(output),
-        })
+        Ok(Reserved { task, tokens: self.used_tokens.clone(), plugin: self.plugin.clone(), used: reserved })
+    }
+
+    /// Sends a request and waits for the answer.
+    pub(crate) async fn complete_reserved(&mut self, reserved: Reserved) -> Result<Completion, ModelError> {
+        let Some(services) = self.call.services.clone() else { return Err(ModelError::Cancelled) };
+        let answer = services.complete(reserved.task.clone()).await;
+        reserved.settle(answer)
     }
 }
 
-/// Tokens that are reserved until it is dropped.
-struct Reservation<'a> {
-    tokens: &'a super::UsedTokens,
-    plugin: &'a str,
-    reserved: u64,
-    used: u64,
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        self.tokens.settle(self.plugin, self.reserved, self.used);
-    }
-}
-
-fn bytes(request: &CompletionRequest) -> usize {
+/// Returns the bytes of a request.
+pub(crate) fn request_bytes(request: &CompletionRequest) -> usize {
     let messages: usize = request.messages.iter().map(|message| convert::contents_bytes(&message.content) + 64).sum();
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     messages + text(&request.system) + text(&request.model) + text(&request.schema) + text(&request.extra)

@@ -84,10 +84,9 @@ impl ui::Host for State {
     }
 
     async fn form(&mut self, question: String, schema: String) -> wasmtime::Result<Result<String, UiError>> {
-        Ok(match FormSchema::parse(&schema) {
-            Ok(form) if form.fields() == 0 => Err(invalid("the form has no properties".to_owned())),
+        Ok(match form_schema(&schema) {
             Ok(form) => self.fill(&question, form).await,
-            Err(problem) => Err(invalid(problem)),
+            Err(error) => Err(error),
         })
     }
 }
@@ -115,7 +114,7 @@ impl State {
     }
 
     /// Counts a dialog that may open. Returns the conversation and the question as it is shown.
-    fn open_dialog(&mut self, question: &str) -> Result<(Services, String), UiError> {
+    pub(crate) fn open_dialog(&mut self, question: &str) -> Result<(Services, String), UiError> {
         let services = self.user()?;
         let (bytes, lines) = MAX_QUESTION;
         if question.trim().is_empty() || question.len() > bytes || question.lines().count() > lines {
@@ -143,7 +142,7 @@ impl State {
             let (services, question) = self.open_dialog(&format!("{question}{hint}"))?;
             let shown = Form { plugin: self.plugin.to_string(), question, schema: form.shown().clone() };
             let Some(answer) = self.call.deadline.wait_for_person(services.fill(shown)).await else {
-                self.account.capabilities.ui.dialogs -= 1;
+                self.account.capabilities.ui.give_back();
                 return Ok(None);
             };
             match form.values(&answer.map_err(unanswered)?) {
@@ -154,7 +153,7 @@ impl State {
     }
 
     /// Asks for the values of a form: at once, or one dialog each.
-    async fn fill(&mut self, question: &str, form: FormSchema) -> Result<String, UiError> {
+    pub(crate) async fn fill(&mut self, question: &str, form: FormSchema) -> Result<String, UiError> {
         // A single one is a dialog.
         if form.fields() > 1
             && let Some(values) = self.fill_at_once(question, &form).await?
@@ -181,7 +180,16 @@ fn checked_options(options: Vec<String>) -> Result<Vec<String>, UiError> {
     Ok(options.iter().map(|option| one_line(&without_controls(option), MAX_OPTION)).collect())
 }
 
-fn unanswered(error: DialogError) -> UiError {
+/// Parses the schema of a form, which asks for one value at least.
+pub(crate) fn form_schema(schema: &str) -> Result<FormSchema, UiError> {
+    match FormSchema::parse(schema) {
+        Ok(form) if form.fields() == 0 => Err(invalid("the form has no properties".to_owned())),
+        Ok(form) => Ok(form),
+        Err(problem) => Err(invalid(problem)),
+    }
+}
+
+pub(crate) fn unanswered(error: DialogError) -> UiError {
     match error {
         DialogError::Headless => UiError::Headless,
         DialogError::Dismissed | DialogError::Muted => UiError::Dismissed,

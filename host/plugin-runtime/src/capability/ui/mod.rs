@@ -59,6 +59,13 @@ pub(crate) struct Account {
     dialogs: u64,
 }
 
+impl Account {
+    /// Takes back the count of a dialog that was not opened.
+    pub(crate) fn give_back(&mut self) {
+        self.dialogs = self.dialogs.saturating_sub(1);
+    }
+}
+
 impl super::definition::Account for Account {
     fn open(_limits: &Limits) -> Self {
         Self { dialogs: 0 }
