@@ -1,11 +1,12 @@
 //! Definitions and results in the form of the protocol.
 
-use super::{OfferedPrompt, PromptPart};
-use pinion_protocol::{Authority, Content, LogLevel, ToolDefinition, ToolReply};
+use super::{OfferedPrompt, OfferedReply, PromptPart};
+use pinion_protocol::{Authority, Content, LogLevel, ToolDefinition, ToolOutput};
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, MetaObject, Prompt, PromptArgument, Tool, ToolAnnotations,
 };
 use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
 
 /// Member of `_meta` with the resources that a call used.
 const LEDGER: &str = "dev.pinion/ledger";
@@ -13,7 +14,7 @@ const LEDGER: &str = "dev.pinion/ledger";
 /// have: `{"content": [...]}`. It follows the result's own content. An action of a slash command with this name has the same.
 pub const OWN_CONTENT: &str = "mcp";
 /// Parts of such content.
-const MAX_OWN: usize = 100;
+pub(super) const MAX_OWN: usize = 100;
 /// Name of the argument of prompts.
 const ARGUMENTS: &str = "arguments";
 
@@ -40,44 +41,90 @@ pub(super) fn tool(definition: &ToolDefinition) -> Tool {
 }
 
 pub(super) fn prompt(offered: &OfferedPrompt) -> Prompt {
-    let argument = offered.argument_hint.as_ref().map(|hint| {
-        let argument = PromptArgument::new(ARGUMENTS);
-        vec![argument.with_description(hint.clone()).with_required(false)]
-    });
-    Prompt::new(offered.name.clone(), Some(offered.description.clone()), argument)
+    let argument = |(name, is_required): (String, bool)| {
+        let argument = PromptArgument::new(name).with_required(is_required);
+        match &offered.argument_hint {
+            Some(hint) => argument.with_description(hint.clone()),
+            None => argument,
+        }
+    };
+    let arguments: Vec<PromptArgument> = arguments_of(offered).into_iter().map(argument).collect();
+    let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+    Prompt::new(offered.name.clone(), Some(offered.description.clone()), arguments)
 }
 
-/// Returns the line of arguments of a prompt: the values of all arguments, in the order of the request.
-pub(super) fn arguments(arguments: JsonObject) -> String {
-    let texts = arguments.into_iter().map(|(_, value)| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    });
-    texts.collect::<Vec<_>>().join(" ")
+/// Returns the names of a prompt's arguments, and whether they are required: those of a hint such as `<file> [line]`, or one for
+/// the whole line.
+fn arguments_of(offered: &OfferedPrompt) -> Vec<(String, bool)> {
+    let Some(hint) = &offered.argument_hint else { return Vec::new() };
+    let named = |word: &str| {
+        let required = word.strip_prefix('<').and_then(|word| word.strip_suffix('>')).map(|name| (name, true));
+        let optional = || word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).map(|name| (name, false));
+        let (name, is_required) = required.or_else(optional)?;
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        is_name.then(|| (name.to_owned(), is_required))
+    };
+    let names: Option<Vec<_>> = hint.split_whitespace().map(named).collect();
+    let is_set = |names: &Vec<(String, bool)>| {
+        let set: HashSet<&String> = names.iter().map(|(name, _)| name).collect();
+        !names.is_empty() && set.len() == names.len()
+    };
+    names.filter(is_set).unwrap_or_else(|| vec![(ARGUMENTS.to_owned(), false)])
+}
+
+/// Returns the line of arguments of a prompt: their values, in the order of the hint.
+///
+/// # Errors
+/// A name is none of an argument, or an argument is missing before one that is given.
+pub(super) fn line(offered: &OfferedPrompt, mut given: JsonObject) -> Result<String, String> {
+    let mut values = Vec::new();
+    let mut missing = None;
+    for (name, _) in arguments_of(offered) {
+        match (given.shift_remove(&name), &missing) {
+            (None, _) => missing = missing.or(Some(name)),
+            (Some(_), Some(missing)) => return Err(format!("the argument `{name}` needs `{missing}` before it")),
+            (Some(Value::String(text)), None) => values.push(text),
+            (Some(other), None) => values.push(other.to_string()),
+        }
+    }
+    match given.keys().next() {
+        Some(unknown) => Err(format!("the prompt `{}` has no argument `{unknown}`", offered.name)),
+        None => Ok(values.join(" ")),
+    }
+}
+
+/// Returns the text before an argument that is being typed, from the values of the arguments before it. None if the prompt has
+/// no such argument, or one before it has no value.
+pub(super) fn typed_before(
+    offered: &OfferedPrompt,
+    argument: &str,
+    values: &HashMap<String, String>,
+) -> Option<String> {
+    let names = arguments_of(offered);
+    let at = names.iter().position(|(name, _)| name == argument)?;
+    let before = names[..at].iter().map(|(name, _)| Some(format!("{} ", values.get(name)?)));
+    before.collect::<Option<String>>()
 }
 
 /// Converts the result of a call. The client's model reads errors, so that they are results.
-pub(super) fn result(reply: ToolReply) -> CallToolResult {
-    let ledger = reply.ledger.and_then(|ledger| serde_json::to_value(ledger).ok());
-    let mut result = match reply.result {
-        Ok(output) => {
-            let own =
-                output.details.as_ref().and_then(|details| details.get(OWN_CONTENT)).map(blocks).unwrap_or_default();
-            let content = output.content.iter().filter_map(block).chain(own).collect();
-            let mut result =
-                if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-            result.structured_content =
-                output.details.filter(|details| details.is_object() && details.get(OWN_CONTENT).is_none());
-            result
-        }
-        Err(error) => CallToolResult::error(vec![ContentBlock::text(error.for_model())]),
-    };
-    if let Some(ledger) = ledger {
+pub(super) fn result(reply: OfferedReply) -> CallToolResult {
+    let OfferedReply { output, ledger, .. } = reply;
+    let own = output.details.as_ref().and_then(|details| details.get(OWN_CONTENT)).map(blocks).unwrap_or_default();
+    let content = output.content.iter().filter_map(block).chain(own).collect();
+    let mut result = if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    let is_structured = |details: &Value| details.is_object() && details.get(OWN_CONTENT).is_none();
+    result.structured_content = output.details.filter(is_structured);
+    if let Some(ledger) = ledger.and_then(|ledger| serde_json::to_value(ledger).ok()) {
         let mut meta = MetaObject::default();
         meta.0.insert(LEDGER.to_owned(), ledger);
         result.meta = Some(meta);
     }
     result
+}
+
+/// Returns the text of an output.
+pub(super) fn text(output: &ToolOutput) -> String {
+    output.content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n")
 }
 
 /// Reads content that a plugin made for MCP clients. Parts of an unknown form are left out.
@@ -128,7 +175,7 @@ fn block(content: &Content) -> Option<ContentBlock> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_protocol::{Ledger, ToolError, ToolOutput};
+    use pinion_protocol::Ledger;
 
     #[test]
     fn annotations_follow_from_effects() {
@@ -153,16 +200,20 @@ mod tests {
         assert_eq!(annotated(Authority { network: true, ..none }), (Some(true), None, Some(true)));
     }
 
+    fn reply(output: ToolOutput) -> OfferedReply {
+        OfferedReply { output, is_fault: false, ledger: None }
+    }
+
     #[test]
     fn errors_are_results_and_details_are_structured() {
-        let denied = ToolError::Denied { tool: "t".to_owned(), reason: "no".to_owned() };
-        let reply = result(ToolReply { result: Err(denied), ledger: Some(Ledger::default()) });
-        assert_eq!(reply.is_error, Some(true));
-        assert!(reply.meta.unwrap().0.contains_key(LEDGER));
+        let denied = ToolOutput { is_error: true, ..ToolOutput::text("no") };
+        let denied = result(OfferedReply { ledger: Some(Ledger::default()), ..reply(denied) });
+        assert_eq!(denied.is_error, Some(true));
+        assert!(denied.meta.unwrap().0.contains_key(LEDGER));
         let mut output = ToolOutput::text("x");
         output.details = Some(json!({ "a": 1 }));
-        let reply = result(ToolReply { result: Ok(output), ledger: None });
-        assert_eq!((reply.structured_content, reply.is_error), (Some(json!({ "a": 1 })), Some(false)));
+        let done = result(reply(output));
+        assert_eq!((done.structured_content, done.is_error), (Some(json!({ "a": 1 })), Some(false)));
     }
 
     #[test]
@@ -170,15 +221,40 @@ mod tests {
         let mut output = ToolOutput::text("x");
         let audio = json!({ "type": "audio", "data": "AA==", "mimeType": "audio/wav" });
         output.details = Some(json!({ "mcp": { "content": [audio, { "type": "odd" }] } }));
-        let reply = result(ToolReply { result: Ok(output), ledger: None });
-        assert!(
-            reply.content.len() == 2 && reply.content[1].as_audio().is_some() && reply.structured_content.is_none()
-        );
+        let done = result(reply(output));
+        assert!(done.content.len() == 2 && done.content[1].as_audio().is_some() && done.structured_content.is_none());
+    }
+
+    fn offered(hint: Option<&str>) -> OfferedPrompt {
+        let argument_hint = hint.map(str::to_owned);
+        OfferedPrompt { name: "p".to_owned(), description: "d".to_owned(), argument_hint }
     }
 
     #[test]
-    fn arguments_of_prompts_become_one_line() {
-        let object = json!({ "a": "x y", "b": 2 });
-        assert_eq!(arguments(object.as_object().unwrap().clone()), "x y 2");
+    fn arguments_of_prompts_become_one_line_in_the_order_of_the_hint() {
+        let line = |hint, given: Value| super::line(&offered(hint), given.as_object().unwrap().clone());
+        assert_eq!(line(Some("<a> [b]"), json!({ "b": 2, "a": "x y" })).unwrap(), "x y 2");
+        assert_eq!(line(Some("<a> [b]"), json!({ "a": "x" })).unwrap(), "x");
+        assert_eq!(line(Some("<a> [b]"), json!({ "b": 2 })).unwrap_err(), "the argument `b` needs `a` before it");
+        assert_eq!(line(Some("<a>"), json!({ "c": 2 })).unwrap_err(), "the prompt `p` has no argument `c`");
+        // A hint of another form says nothing about single arguments.
+        for hint in ["a file", "<a> <a>", "<a|b>", "[]", ""] {
+            assert_eq!(line(Some(hint), json!({ "arguments": "x y" })).unwrap(), "x y", "{hint}");
+        }
+        assert!(line(None, json!({ "arguments": "x" })).is_err());
+        let required: Vec<_> =
+            prompt(&offered(Some("<a> [b]"))).arguments.unwrap().into_iter().map(|a| (a.name, a.required)).collect();
+        assert_eq!(required, [("a".to_owned(), Some(true)), ("b".to_owned(), Some(false))]);
+    }
+
+    #[test]
+    fn argument_is_completed_after_those_before_it() {
+        let values = HashMap::from([("a".to_owned(), "x y".to_owned())]);
+        let before = |hint, name, values| typed_before(&offered(Some(hint)), name, values);
+        assert_eq!(before("<a> <b> <c>", "a", &values), Some(String::new()));
+        assert_eq!(before("<a> <b> <c>", "b", &values), Some("x y ".to_owned()));
+        assert_eq!(before("<a> <b> <c>", "c", &values), None);
+        assert_eq!(before("<a> <b> <c>", "d", &values), None);
+        assert_eq!(before("something", "arguments", &values), Some(String::new()));
     }
 }

@@ -25,7 +25,11 @@ enum Waiting {
 
 /// A report as the client gets it.
 pub(super) enum Report {
-    Progress(ProgressNotificationParam),
+    Progress {
+        message: String,
+        /// None if the client wants to hear of no progress.
+        notification: Option<ProgressNotificationParam>,
+    },
     Line(LogLevel, String),
 }
 
@@ -35,7 +39,8 @@ impl Report {
     pub(super) async fn send(self, peer: &Peer<RoleServer>) {
         use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
         let _ = match self {
-            Self::Progress(progress) => peer.notify_progress(progress).await,
+            Self::Progress { notification: Some(progress), .. } => peer.notify_progress(progress).await,
+            Self::Progress { notification: None, .. } => Ok(()),
             Self::Line(level, line) => {
                 let level = match level {
                     LogLevel::Trace | LogLevel::Debug => LoggingLevel::Debug,
@@ -50,48 +55,49 @@ impl Report {
 }
 
 impl Reports {
-    /// Creates both ends. Without a token of the client, progress is dropped; so are lines below `least`, and all of them
-    /// without it.
+    /// Creates both ends. The client hears of progress if it gave a token; lines below `least`, and all of them without it,
+    /// are dropped.
     pub(super) fn channel(token: Option<ProgressToken>, least: Option<LogLevel>) -> (Arc<dyn ToolProgress>, Self) {
         let (sender, waiting) = mpsc::channel(MAX_WAITING);
-        let sender = Sender { waiting: sender, has_token: token.is_some(), least };
+        let sender = Sender { waiting: sender, least };
         (Arc::new(sender), Self { token, waiting, sent: 0.0 })
     }
 
     /// Waits for the next report; none once the call can report nothing any more.
     pub(super) async fn next(&mut self) -> Option<Report> {
         let next = self.waiting.recv().await?;
-        self.report(next)
+        Some(self.report(next))
     }
 
     /// Returns the next report that is there already.
     pub(super) fn waiting(&mut self) -> Option<Report> {
         let next = self.waiting.try_recv().ok()?;
-        self.report(next)
+        Some(self.report(next))
     }
 
-    fn report(&mut self, next: Waiting) -> Option<Report> {
-        Some(match next {
-            Waiting::Progress(text) => {
+    fn report(&mut self, next: Waiting) -> Report {
+        match next {
+            Waiting::Progress(message) => {
                 self.sent += 1.0;
-                Report::Progress(ProgressNotificationParam::new(self.token.clone()?, self.sent).with_message(text))
+                let notification = self
+                    .token
+                    .clone()
+                    .map(|token| ProgressNotificationParam::new(token, self.sent).with_message(message.clone()));
+                Report::Progress { message, notification }
             }
             Waiting::Line(level, line) => Report::Line(level, line),
-        })
+        }
     }
 }
 
 struct Sender {
     waiting: mpsc::Sender<Waiting>,
-    has_token: bool,
     least: Option<LogLevel>,
 }
 
 impl ToolProgress for Sender {
     fn report(&self, message: String) {
-        if self.has_token {
-            let _ = self.waiting.try_send(Waiting::Progress(message));
-        }
+        let _ = self.waiting.try_send(Waiting::Progress(message));
     }
 
     /// The protocol has no partial results.
@@ -112,13 +118,12 @@ mod tests {
     fn client_gets_lines_from_its_level_up_and_none_without_one() {
         let lines = |least| {
             let (progress, mut reports) = Reports::channel(None, least);
-            progress.report("dropped".to_owned());
             for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Error] {
                 progress.log(level, format!("{level:?}\u{1b}[2J"));
             }
             let next = || match reports.waiting()? {
                 Report::Line(_, line) => Some(line),
-                Report::Progress(_) => None,
+                Report::Progress { .. } => None,
             };
             std::iter::from_fn(next).collect::<Vec<_>>()
         };

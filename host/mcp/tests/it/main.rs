@@ -15,5 +15,6 @@ mod questions;
 mod requests;
 mod resources;
 mod scopes;
+mod serving;
 mod sessions;
 mod tasks;
