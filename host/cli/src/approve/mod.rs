@@ -34,6 +34,9 @@ use tokio_util::sync::CancellationToken;
 /// Columns and lines of a terminal that does not report its size.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
+/// Columns of a question that another program shows, which wraps it itself.
+const DESCRIBED_COLUMNS: usize = 1_000;
+
 /// Time allowed for a signal to arrive that the process sends itself.
 const SIGNAL: Duration = Duration::from_secs(1);
 
@@ -97,6 +100,14 @@ impl Approver for TerminalApprover {
             }
         })
     }
+}
+
+/// Words a question about a call for another program that shows it, with nothing hidden.
+pub(crate) fn described(question: &Question<'_>, reason: Option<String>) -> String {
+    let asked = Asked::of(question, reason, None);
+    let (style, columns) = (Style::Plain, DESCRIBED_COLUMNS);
+    let rows = asked.head(style, columns).into_iter().chain(asked.rows(style, columns));
+    rows.map(|row| row.as_str().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 /// A user who may be asked about calls and by plugins.

@@ -9,12 +9,15 @@ use crate::config::Config;
 use crate::config::permissions::FilePermissions;
 use crate::files::paths::{self, Paths};
 use crate::trust::CONFIG;
+use pinion_agent::ToolDefinition;
 use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
 use pinion_agent::hook::HookNote;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::one_line;
 use pinion_exclusions::Finder;
-use pinion_permissions::{Judgement, Otherwise, Policy, Reason, Rules, Scene, Source, Verdict, judge, offer};
+use pinion_permissions::{
+    Effective, Judgement, Otherwise, Policy, Reason, Rule, Rules, Scene, Source, Verdict, judge, offer,
+};
 use pinion_sandbox::protected_in;
 use serde_json::json;
 use std::io;
@@ -39,6 +42,8 @@ pub(crate) struct CallPermissions {
     stored: StoredRules,
     /// Checks whether programs start in a complete sandbox.
     sandbox: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Set where nothing that calls change can be undone.
+    is_final: OnceLock<()>,
     /// Files that programs read only if no sandbox hides them.
     exclusions: Arc<Finder>,
     /// The mode of the last decision, for explanations.
@@ -70,6 +75,7 @@ impl CallPermissions {
             configured,
             stored: StoredRules::new(paths.permissions_file()),
             sandbox: OnceLock::new(),
+            is_final: OnceLock::new(),
             exclusions: config.exclusions.clone(),
             mode: Mutex::default(),
             audit: Arc::new(Audit::new(paths.audit_file(), secrets.clone())),
@@ -85,6 +91,39 @@ impl CallPermissions {
     pub(crate) fn use_sandbox(&self, is_complete: impl Fn() -> bool + Send + Sync + 'static) {
         // Set once, when a run is set up.
         let _ = self.sandbox.set(Box::new(is_complete));
+    }
+
+    /// Declares that changes by calls cannot be undone: `smart` then asks about every call that no rule allows, unless it only
+    /// reads.
+    pub(crate) fn without_undo(&self) {
+        // Set once, when calls begin to be served.
+        let _ = self.is_final.set(());
+    }
+
+    /// Returns whether a call of a tool may run without a question: because the mode asks about none, or by a rule about some.
+    pub(crate) fn may_allow(&self, mode: ApprovalMode, tool: &ToolDefinition) -> bool {
+        if !mode.asks(tool.authority) {
+            return true;
+        }
+        let writes = tool.authority.writes;
+        let is_about: fn(&Rule, bool) -> bool = match (&*tool.source.plugin, tool.name.as_str()) {
+            _ if mode == ApprovalMode::Plan => return false,
+            ("shell", "bash") => |rule, _| rule.file().is_none() && rule.host().is_none(),
+            ("fs", _) if writes && self.allows_edits(mode) => return true,
+            ("fs", _) => |rule, writes| rule.file().is_some_and(|(of_writes, _)| of_writes == writes),
+            _ => return false,
+        };
+        let allows = |rule: &Effective| rule.verdict == Verdict::Allow && is_about(&rule.rule, writes);
+        self.rules().is_ok_and(|rules| rules.iter().any(allows))
+    }
+
+    /// Returns whether files of the project can be edited without a question.
+    fn allows_edits(&self, mode: ApprovalMode) -> bool {
+        match mode {
+            ApprovalMode::Smart => self.is_final.get().is_none(),
+            ApprovalMode::Edits => true,
+            ApprovalMode::Ask | ApprovalMode::Plan | ApprovalMode::All => false,
+        }
     }
 
     /// Returns whether programs start now in a sandbox whose network is off or limited to chosen hosts. The first call
@@ -159,7 +198,7 @@ impl CallPermissions {
         match mode {
             ApprovalMode::All => Otherwise::Allow,
             ApprovalMode::Plan => Otherwise::Deny,
-            ApprovalMode::Smart if self.is_sandboxed() => Otherwise::Sandbox,
+            ApprovalMode::Smart if self.is_final.get().is_none() && self.is_sandboxed() => Otherwise::Sandbox,
             ApprovalMode::Smart | ApprovalMode::Ask | ApprovalMode::Edits => Otherwise::Ask,
         }
     }
@@ -242,9 +281,12 @@ impl CallPermissions {
         if writes && asks && self.protected(path).is_some() {
             return Ruling::Ask;
         }
-        let is_edit = writes && matches!(mode, ApprovalMode::Smart | ApprovalMode::Edits);
         let directory = self.workspace.as_path();
-        if is_edit && self.scene(directory).contains(directory, path) { Ruling::Allow } else { Ruling::Mode }
+        if writes && self.allows_edits(mode) && self.scene(directory).contains(directory, path) {
+            Ruling::Allow
+        } else {
+            Ruling::Mode
+        }
     }
 
     /// Returns the protected path that a file is or lies in. Programs cannot change these, and the model does not without a

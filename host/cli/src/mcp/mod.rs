@@ -9,5 +9,6 @@ pub(crate) mod lazy;
 pub(crate) mod offered;
 mod person;
 mod sampling;
+mod served_call;
 pub(crate) mod servers;
 mod tokens;

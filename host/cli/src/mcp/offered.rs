@@ -1,9 +1,10 @@
 //! The tools and commands of plugins as an MCP server offers them.
 //!
-//! A call passes the same checks as in a run: its arguments match the schema, its effects need no approval under the mode,
-//! and the plugin has its grants and limits. Nobody can be asked, so what would need approval is not listed, and denied
-//! when it is called all the same.
+//! Calls are decided on like those of a model, see [`served_call`](super::served_call). What needs approval in any case is
+//! listed only for clients that can ask their user.
 
+use super::served_call::{ServedCalls, services_for_command};
+use crate::approve::permissions::CallPermissions;
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::Result;
@@ -12,24 +13,17 @@ use crate::output::{note, text};
 use crate::plugins::builtin::BRIDGE;
 use crate::plugins::sources::Purpose;
 use crate::run::notices::describe;
-use crate::run::rows::account;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::schema::Schemas;
-use pinion_agent::serde_json::Value;
-use pinion_agent::services::Services;
-use pinion_agent::tool::{ToolError, ToolInvocation, ToolProgress, ToolReply};
-use pinion_agent::{ToolDefinition, ToolExecutor};
-use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, PromptCall, PromptPart, own_content};
+use pinion_agent::served::ServedTool;
+use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart, own_content};
 use pinion_plugin_runtime::{Action, NoInfo, Notice, NoticeEvent, Runtime, Source, Watch};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
 
-/// Maximum number of versions that replace a tool while it is called.
-const MAX_RELOADS: usize = 3;
 /// Time between two looks at tools that change while their plugin runs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -39,11 +33,11 @@ pub(crate) struct OfferedTools(Arc<Inner>);
 
 struct Inner {
     runtime: Arc<Runtime>,
-    tools: Arc<dyn ToolExecutor>,
-    schemas: Schemas,
+    permissions: Arc<CallPermissions>,
+    calls: ServedCalls,
+    /// Selects tools by their names.
+    selects: Box<dyn Fn(&str) -> bool + Send + Sync>,
     mode: ApprovalMode,
-    session: Arc<str>,
-    calls: AtomicU64,
     changed: watch::Sender<u64>,
 }
 
@@ -63,16 +57,27 @@ impl OfferedTools {
         runtime.add(sources).await;
         runtime.offers_settled().await;
         base.require_named(args, &runtime)?;
-        let tools = base.tools(args, runtime.clone())?;
+        base.tell_permissions();
+        base.permissions.without_undo();
         let session = format!("mcp-{}", random_token().unwrap_or_default().get(..16).unwrap_or_default());
         base.output.begin(&session, false);
-        let inner = Inner {
-            runtime,
-            tools,
-            schemas: Schemas::default(),
+        let calls = ServedCalls {
+            tools: base.tools(args, runtime.clone())?,
+            runtime: runtime.clone(),
+            permissions: base.permissions.clone(),
+            secrets: base.secrets.clone(),
             mode,
             session: session.into(),
-            calls: AtomicU64::new(0),
+            schemas: Arc::new(Schemas::default()),
+            count: AtomicU32::new(0),
+        };
+        let selected = base.selected_tools(args);
+        let inner = Inner {
+            runtime,
+            permissions: base.permissions.clone(),
+            calls,
+            selects: Box::new(move |name| selected.as_ref().is_none_or(|selects| selects(name))),
+            mode,
             changed: watch::Sender::new(0),
         };
         let offered = Self(Arc::new(inner));
@@ -86,25 +91,22 @@ impl OfferedTools {
         watch.inspect_err(|error| note(&text!("! {}", error.to_string()))).ok()
     }
 
-    /// Returns the names of the tools that need approval.
-    pub(crate) fn denied(&self) -> Vec<String> {
-        let all = self.0.tools.definitions().into_iter();
-        all.filter(|tool| self.0.mode.asks(tool.authority)).map(|tool| tool.name.clone()).collect()
+    /// Returns the names of the tools that only clients get that can ask their user.
+    pub(crate) fn only_asked(&self) -> Vec<String> {
+        let (all, unasked) = (self.0.tools(true), self.0.tools(false));
+        let is_unasked = |tool: &ServedTool| unasked.iter().any(|other| other.definition.name == tool.definition.name);
+        all.iter().filter(|tool| !is_unasked(tool)).map(|tool| tool.definition.name.clone()).collect()
     }
 }
 
 /// Announces changes: after each notice, and now and then where tools change while their plugin runs.
 async fn follow(inner: std::sync::Weak<Inner>, loaded: Arc<Notify>) {
-    let mut last: Option<Vec<Arc<ToolDefinition>>> = None;
+    let mut last = None;
     loop {
         {
             let Some(inner) = inner.upgrade() else { return };
-            let now = inner.tools.definitions();
-            let is_same = |last: &Vec<Arc<ToolDefinition>>| {
-                last.len() == now.len()
-                    && last.iter().zip(&now).all(|(a, b)| a.description == b.description && a.is_same_version(b))
-            };
-            if last.as_ref().is_some_and(|last| !is_same(last)) {
+            let now = (inner.runtime.served_tools(), inner.runtime.commands());
+            if last.as_ref().is_some_and(|last| *last != now) {
                 inner.changed.send_modify(|number| *number += 1);
             }
             last = Some(now);
@@ -123,10 +125,20 @@ fn report(notice: &Notice) {
     }
 }
 
+impl Inner {
+    fn tools(&self, can_ask: bool) -> Vec<ServedTool> {
+        let may_run = |tool: &ServedTool| match can_ask {
+            true => !self.mode.denies(tool.definition.authority),
+            false => self.permissions.may_allow(self.mode, &tool.definition),
+        };
+        let all = self.runtime.served_tools().into_iter();
+        all.filter(|tool| (self.selects)(&tool.definition.name) && may_run(tool)).collect()
+    }
+}
+
 impl Offered for OfferedTools {
-    fn tools(&self) -> Vec<Arc<ToolDefinition>> {
-        let all = self.0.tools.definitions().into_iter();
-        all.filter(|tool| !self.0.mode.asks(tool.authority)).collect()
+    fn tools(&self, can_ask: bool) -> Vec<ServedTool> {
+        self.0.tools(can_ask)
     }
 
     fn prompts(&self) -> Vec<OfferedPrompt> {
@@ -143,7 +155,7 @@ impl Offered for OfferedTools {
     }
 
     fn instructions(&self) -> Option<String> {
-        let texts: Vec<String> = self.0.tools.instructions().iter().map(|text| text.text.to_string()).collect();
+        let texts: Vec<String> = self.0.calls.tools.instructions().iter().map(|text| text.text.to_string()).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
@@ -151,16 +163,17 @@ impl Offered for OfferedTools {
         self.0.changed.subscribe()
     }
 
-    fn call(&self, call: OfferedCall) -> BoxFuture<'static, ToolReply> {
+    fn call(&self, call: OfferedCall) -> BoxFuture<'static, OfferedReply> {
         let inner = self.0.clone();
-        Box::pin(async move { inner.call(call).await })
+        Box::pin(async move { inner.calls.make(call).await })
     }
 
     fn prompt(&self, call: PromptCall) -> BoxFuture<'static, Result<Vec<PromptPart>, String>> {
         let inner = self.0.clone();
         Box::pin(async move {
             let PromptCall { name, arguments, token, services } = call;
-            let running = inner.runtime.run_command(&name, &arguments, &inner.session, Some(services), token);
+            let services = services_for_command(services, inner.calls.secrets.clone());
+            let running = inner.runtime.run_command(&name, &arguments, &inner.calls.session, Some(services), token);
             let actions = running.await.map_err(|error| error.to_string())?;
             let parts = actions.into_iter().flat_map(|action| match action {
                 Action::Submit(text) | Action::Insert(text) | Action::Print(text) => vec![PromptPart::Text(text)],
@@ -188,56 +201,5 @@ impl OfferedTools {
             let completions = inner.runtime.complete(&prompt, &typed).await;
             completions.into_iter().map(|completion| completion.value).collect()
         })
-    }
-}
-
-impl Inner {
-    /// Calls a tool. A client calls it by its name, so that a version that replaces it meanwhile gets the call, under the same rules.
-    async fn call(&self, call: OfferedCall) -> ToolReply {
-        let OfferedCall { mut tool, arguments, token, progress, services } = call;
-        let mut reloads = 0;
-        loop {
-            let reply = self.call_version(&tool, &arguments, &token, &*progress, &services).await;
-            if !matches!(reply.result, Err(ToolError::Changed { .. })) || reloads == MAX_RELOADS {
-                return reply;
-            }
-            reloads += 1;
-            match self.tools.definitions().into_iter().find(|current| current.name == tool.name) {
-                Some(current) => tool = current,
-                None => return reply,
-            }
-        }
-    }
-
-    async fn call_version(
-        &self,
-        tool: &Arc<ToolDefinition>,
-        arguments: &Value,
-        token: &CancellationToken,
-        progress: &dyn ToolProgress,
-        services: &Services,
-    ) -> ToolReply {
-        let name = tool.name.clone();
-        if self.mode.asks(tool.authority) {
-            let reason = "it needs approval, and nobody can be asked\nhint: `pinion mcp serve --approve all` allows it";
-            return Err(ToolError::Denied { tool: name, reason: reason.to_owned() }).into();
-        }
-        let arguments = match self.schemas.check(tool, arguments).await {
-            Ok(arguments) => arguments.into_owned(),
-            Err(message) => return Err(ToolError::InvalidArguments { tool: name, message }).into(),
-        };
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let invocation = ToolInvocation {
-            call_id: format!("mcp-{number}"),
-            session_id: self.session.clone(),
-            token: token.clone(),
-            services: Some(services.clone()),
-            ..ToolInvocation::alone(tool.clone(), arguments)
-        };
-        let reply = self.tools.call(invocation, progress).await;
-        if let Some(ledger) = &reply.ledger {
-            tracing::info!(tool = name, ledger = %account(ledger).as_str(), "served a call");
-        }
-        reply
     }
 }

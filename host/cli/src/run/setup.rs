@@ -25,7 +25,6 @@ use pinion_agent::selection::Selection;
 use pinion_agent::{Agent, AgentError, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
 use pinion_plugin_runtime::{Notice, Runtime, Source};
 use pinion_session_store::printable;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -310,37 +309,39 @@ impl Base {
 
     /// Selects the tools that the options allow, with secrets redacted in their results.
     pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
-        let redacted = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
-        let runtime = Arc::new(AuditedTools { inner: redacted, audit: self.permissions.audit.clone() });
-        if args.no_tools {
-            return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
-        }
-        let Some(names) = &args.tools else { return Ok(self.tools_of_config(runtime)) };
-        let there: Vec<String> = runtime.definitions().iter().map(|tool| tool.name.clone()).collect();
-        if let Some(unknown) = names.iter().find(|name| !there.contains(name)) {
+        let there: Vec<String> = runtime.all_definitions().iter().map(|tool| tool.name.clone()).collect();
+        let mut named = args.tools.iter().flatten().filter(|_| !args.no_tools);
+        if let Some(unknown) = named.find(|name| !there.contains(name)) {
             return Err(
                 Failure::usage(format!("no tool `{unknown}`")).hint(format!("the tools are: {}", there.join(", ")))
             );
         }
-        let names: HashSet<String> = names.iter().cloned().collect();
-        Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(move |name| names.contains(name))))
+        let redacted = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
+        let tools = Arc::new(AuditedTools { inner: redacted, audit: self.permissions.audit.clone() });
+        Ok(match self.selected_tools(args) {
+            Some(selects) => Arc::new(Selection::new(tools, Authority::ALL).of(selects)),
+            None => tools,
+        })
+    }
+
+    /// Returns the names of tools that the options select, or else the config; none if they select all.
+    pub(crate) fn selected_tools(&self, args: &RunArgs) -> Option<impl Fn(&str) -> bool + Clone + Send + Sync + use<>> {
+        let (only, excluded) = match (&args.tools, args.no_tools) {
+            (_, true) => (Some(Vec::new()), Vec::new()),
+            (Some(names), _) => (Some(names.clone()), Vec::new()),
+            (None, _) => (self.config.tools.clone(), self.config.exclude_tools.clone()),
+        };
+        let selects = move |name: &str| {
+            let is_named = |names: &Vec<String>| names.iter().any(|named| named == name);
+            only.as_ref().is_none_or(is_named) && !is_named(&excluded)
+        };
+        let has_choice = args.no_tools || args.tools.is_some();
+        let is_limited = has_choice || self.config.tools.is_some() || !self.config.exclude_tools.is_empty();
+        is_limited.then_some(selects)
     }
 }
 
 impl Base {
-    /// Selects the tools that the config allows.
-    fn tools_of_config(&self, tools: Arc<dyn ToolExecutor>) -> Arc<dyn ToolExecutor> {
-        let (only, excluded) = (self.config.tools.clone(), self.config.exclude_tools.clone());
-        if only.is_none() && excluded.is_empty() {
-            return tools;
-        }
-        let is_offered = move |name: &str| {
-            let is_named = |names: &Vec<String>| names.iter().any(|named| named == name);
-            only.as_ref().is_none_or(is_named) && !is_named(&excluded)
-        };
-        Arc::new(Selection::new(tools, Authority::ALL).of(is_offered))
-    }
-
     /// Returns notices about names in the config that no tool has, if all plugins are loaded.
     fn unknown_tools(&self, args: &RunArgs, runtime: &Runtime) -> Vec<String> {
         let may_grow = runtime.has_changing_offers() || !runtime.being_loaded().is_empty();

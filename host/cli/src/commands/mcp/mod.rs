@@ -146,8 +146,8 @@ enum McpCommand {
     },
     /// Offer the tools of plugins to other agents, over stdio or HTTP
     ///
-    /// The plugins have the grants, limits and ledgers that they have in a run. Calls that would need approval are denied
-    /// unless --approve all is given, because nobody can be asked.
+    /// The plugins have the grants, limits and ledgers that they have in a run. Calls pass the same rules, hooks and approval
+    /// mode; those that need approval ask the client's user, and are denied if the client cannot ask.
     Serve(serve::Serve),
 }
 

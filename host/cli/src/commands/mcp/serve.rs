@@ -40,7 +40,7 @@ pub(super) struct Serve {
     /// Offer only these tools
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// Tool calls that would need approval, and are denied [default: smart]
+    /// Tool calls that need approval by the client's user, and are denied if it cannot ask [default: smart]
     #[arg(long, value_name = "MODE")]
     approve: Option<Approve>,
     /// Serve over HTTP on this address, such as 127.0.0.1:8931, instead of stdin and stdout
@@ -73,9 +73,10 @@ impl Serve {
         if !quiet {
             base.project_notices().iter().for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }
-        let denied = offered.denied();
-        if !quiet && !denied.is_empty() {
-            note(&text!("! not offered without --approve all: {}", denied.join(", ")));
+        let asked = offered.only_asked();
+        if !quiet && !asked.is_empty() {
+            let asked = asked.join(", ");
+            note(&text!("! offered only to clients that can ask their user, without --approve all: {}", asked));
         }
         let end = CancellationToken::new();
         let server = Server::new(Arc::new(offered), end.clone());

@@ -66,7 +66,7 @@ pub(crate) async fn prepare(
     tool: &str,
     arguments: Value,
 ) -> Result<ToolInvocation> {
-    let tools = runtime.definitions();
+    let tools = runtime.all_definitions();
     let own = || tools.iter().filter(|definition| *definition.source.plugin == *info.name);
     let Some(definition) = own().find(|definition| definition.name == tool) else {
         let names: Vec<&str> = own().map(|definition| definition.name.as_str()).collect();

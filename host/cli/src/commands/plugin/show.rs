@@ -7,8 +7,8 @@ use crate::output::bytes;
 use crate::output::{Text, json, left, print, size, text, wrapped, written};
 use crate::plugins::policy::{Target, shown};
 use crate::plugins::sources::Purpose;
+use pinion_agent::ToolDefinition;
 use pinion_agent::schema::Schemas;
-use pinion_agent::{ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{
     FileOrigin, Inspection, Lifetime, PluginInfo, Runtime, Source, read_component, without_links,
 };
@@ -93,7 +93,7 @@ pub(crate) fn silent_hooks(plugin: &PluginInfo) -> Option<String> {
 
 pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
     let (runtime, info) = find(base, plugin).await?;
-    print(&about(&info, &runtime.definitions()))
+    print(&about(&info, &runtime.all_definitions()))
 }
 
 /// Finds a plugin by name or file, in a runtime that runs nothing.
@@ -251,7 +251,7 @@ pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
     if info.digest != blake3::hash(&component).to_hex().as_str() {
         return Err(failed(&"it changed during the check"));
     }
-    let tools = runtime.definitions();
+    let tools = runtime.all_definitions();
     let warnings = warnings(&inspection, &info, &tools).await?;
     let size = text!("  {} {}", left("size", 12), bytes(component.len() as u64));
     let report = report(&info, &tools, component.len(), &warnings);
@@ -322,8 +322,11 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
     {
         warnings.push("imports `wasi:http` without asking for `http`: every request is denied".to_owned());
     }
+    let has_questions = inspection.our_imports().any(|import| import == "questions");
     for import in inspection.our_imports() {
-        if !asks.covers_import(import) {
+        // `questions` brings the types of `model` along.
+        let is_types = import == "model" && has_questions;
+        if !asks.covers_import(import) && !is_types {
             warnings.push(format!("imports `{import}` without asking for it: every call is denied"));
         }
     }
