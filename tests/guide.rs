@@ -48,7 +48,8 @@ fn every_snippet_in_rust_is_in_a_compiled_plugin() {
 
 #[tokio::test]
 async fn snippets_about_tools_and_files_do_what_the_guide_says() {
-    let sandbox = SandboxBuilder::default().guest("guide").trust("guide").build().await;
+    let sandbox = SandboxBuilder::default().guest("guide").trust("guide");
+    let sandbox = sandbox.grant("guide", |grants| grants.ui = true).build().await;
     sandbox.write("a.csv", "name,size\nada,1\nbob,2\n");
     assert_eq!(sandbox.text("count_lines", json!({ "path": "a.csv" })).await, "3 lines");
     let output = sandbox.call("count_lines", json!({ "path": "a.csv", "text": "b" })).await.unwrap();
@@ -57,6 +58,9 @@ async fn snippets_about_tools_and_files_do_what_the_guide_says() {
     let error = sandbox.error("first_cell", json!({ "path": "a.csv", "column": 2 })).await;
     assert!(error.contains("no column 2: the file has 2 columns, from 0"), "{error}");
     assert!(sandbox.error("first_cell", json!({ "path": "b.csv", "column": 0 })).await.contains("`b.csv`: "));
+    sandbox.write("doc/start.md", "# Start");
+    assert_eq!(sandbox.text("handbook", json!({ "page": "start" })).await, "# Start");
+    assert!(sandbox.error("introduce", json!({})).await.contains("nobody can answer"));
     let actions = sandbox.runtime.run_command("count", "a.csv", "s", None, CancellationToken::new()).await.unwrap();
     assert!(matches!(&actions[..], [Action::Submit(text)] if text == "Count the lines of a.csv with count_lines."));
 }

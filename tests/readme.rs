@@ -39,7 +39,7 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion mcp list", File("tests/mcp_command.rs", r#"["mcp", "list"]"#)),
     ("pinion mcp call ", File("tests/mcp_servers.rs", r#"["mcp", "call", "own", "#)),
     ("pinion mcp import", File("tests/mcp_command.rs", r#"["mcp", "import"]"#)),
-    ("pinion mcp serve ", File("tests/mcp_serve.rs", r#"["mcp", "serve", "--http", "#)),
+    ("pinion mcp serve ", File("tests/mcp_serve/http.rs", r#"["mcp", "serve", "--http", "#)),
     ("pinion session list", File("tests/command.rs", r#"(["session", "list"])"#)),
     ("pinion session show ", File("tests/command.rs", r#"(["session", "show", &id])"#)),
     ("pinion session rewind", File("tests/undo.rs", r#"["session", "rewind"]"#)),

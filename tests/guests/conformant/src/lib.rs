@@ -1,15 +1,32 @@
 //! Has the tools and prompts that the scenarios of the MCP conformance suite expect of a server.
 
+mod resources;
+mod tasks;
+
 use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands::OtherAction;
 use pinion_plugin_sdk::bindings::imports::pinion::plugin::types::Content;
 use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::questions::{self, Answer, Form, NamedQuestion, Question};
 use pinion_plugin_sdk::{log, model, ui};
 
 #[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+pub(crate) struct Nothing {}
+
+/// A schema with keywords that other programs may not know.
+const SCHEMA: &str = r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
+    "$defs":{"address":{"$anchor":"addressDef","type":"object",
+        "properties":{"street":{"type":"string"},"city":{"type":"string"}}}},
+    "properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},
+        "contactMethod":{"type":"string","enum":["phone","email"]},"phone":{"type":"string"},"email":{"type":"string"}},
+    "allOf":[{"anyOf":[{"required":["phone"]},{"required":["email"]}]}],
+    "if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},
+    "then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}"##;
+/// A schema with an argument that clients repeat in a header.
+const HEADERS: &str = r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},
+    "required":["region"]}"#;
 
 /// A red pixel.
-const PNG: &[u8] = &[
+pub(crate) const PNG: &[u8] = &[
     0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0, 0, 1, 8,
     2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 8, 0xd7, 0x63, 0xf8, 0xcf, 0xc0, 0, 0,
     3, 1, 1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
@@ -106,6 +123,31 @@ impl Plugin for Conformant {
                 Ok(Output::text("state-ok"))
             }));
         }
+        tools.push(tool("test_input_required_result_list_roots", |_| {
+            match &asked(vec![("client_roots", Question::Directories)])?[..] {
+                [Answer::Directories(places)] => Ok(Output::text(format!("{places:?}"))),
+                _ => Err(Error::failed("other answers than expected")),
+            }
+        }));
+        tools.push(tool("test_input_required_result_multiple_inputs", |_| {
+            let questions = vec![
+                ("user_name", Question::Form(text_form("What is your name?", "name"))),
+                ("greeting", Question::Completion(request("Generate a greeting", 50))),
+                ("client_roots", Question::Directories),
+            ];
+            match &asked(questions)?[..] {
+                [Answer::Form(name), Answer::Completion(greeting), Answer::Directories(places)] => {
+                    Ok(Output::text(format!("{}, {name}, in {places:?}", greeting.text)))
+                }
+                _ => Err(Error::failed("other answers than expected")),
+            }
+        }));
+        for (name, schema) in [("json_schema_2020_12_tool", SCHEMA), ("test_x_mcp_header", HEADERS)] {
+            let run = |input: Value, _: &Call| Ok(input.to_string());
+            tools.push(Tool::with_schema(name, "Returns its arguments.", schema, run));
+        }
+        tools.extend(resources::tools());
+        tools.extend(tasks::tools());
         tools
     }
 
@@ -122,8 +164,9 @@ impl Plugin for Conformant {
             Ok(vec![Action::Submit(format!("Prompt in the context: {context}"))])
         });
         let complete = |typed: &str| {
-            let values = ["paris", "park", "party"].into_iter().filter(|value| value.starts_with(typed));
-            values.map(|value| Completion { value: value.to_owned(), description: None }).collect()
+            let (before, last) = typed.rfind(' ').map_or(("", typed), |at| typed.split_at(at + 1));
+            let values = ["paris", "park", "party"].into_iter().filter(|value| value.starts_with(last));
+            values.map(|value| Completion { value: format!("{before}{value}"), description: None }).collect()
         };
         let image = Command::new("test_prompt_with_image", "A prompt with an image", |_, _| {
             let image = json!({ "type": "image", "data": RED, "mimeType": "image/png" });
@@ -171,17 +214,32 @@ fn field(question: &str, name: &str) -> Result<String> {
     Ok(values[name].as_str().unwrap_or_default().to_owned())
 }
 
-fn asked_model(prompt: &str) -> Result<String> {
+fn text_form(question: &str, name: &str) -> Form {
+    let schema = json!({ "type": "object", "properties": { name: { "type": "string" } }, "required": [name] });
+    Form { question: question.to_owned(), schema: schema.to_string() }
+}
+
+/// Asks several questions at once.
+fn asked(named: Vec<(&str, Question)>) -> Result<Vec<Answer>> {
+    let named = named.into_iter().map(|(name, question)| NamedQuestion { name: name.to_owned(), question });
+    let answers = questions::ask(&named.collect::<Vec<_>>())?;
+    Ok(answers.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn request(prompt: &str, max_tokens: u32) -> model::CompletionRequest {
     let message = model::Message { role: model::Role::User, content: vec![Content::Text(prompt.to_owned())] };
-    let request = model::CompletionRequest {
+    model::CompletionRequest {
         system: None,
         messages: vec![message],
         model: None,
-        max_tokens: 100,
+        max_tokens,
         schema: None,
         extra: None,
-    };
-    match model::complete(&request) {
+    }
+}
+
+fn asked_model(prompt: &str) -> Result<String> {
+    match model::complete(&request(prompt, 100)) {
         Ok(answer) => Ok(answer.text),
         Err(error) => Err(Error::failed(format!("{error:?}"))),
     }

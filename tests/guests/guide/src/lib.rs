@@ -1,5 +1,6 @@
 //! The snippets of `plugin-sdk/GUIDE.md` in Rust. A test compares them.
 
+mod clients;
 mod guards;
 mod people;
 mod programs;
@@ -30,6 +31,8 @@ impl Plugin for Guide {
             Tool::new("classify", "Classifies an error message.", thinking::classify).delegates(),
             Tool::new("review", "Lets a sub-agent review a file.", thinking::review).reads().delegates(),
             Tool::new("milestone", "Marks a milestone.", thinking::milestone),
+            Tool::new("introduce", "Introduces the user.", clients::introduce),
+            clients::handbook(),
         ]
     }
 
