@@ -9,6 +9,7 @@ mod builtin;
 mod children;
 mod command;
 mod confinement;
+mod contract;
 #[cfg(target_os = "linux")]
 mod conversation;
 #[cfg(target_os = "linux")]

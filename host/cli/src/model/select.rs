@@ -20,8 +20,7 @@ use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
     BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
-    ProviderConfig, ProviderContext, ProviderInfo, Registry, RegistryError, Replay, Script,
-    ThinkingStyle, build_info,
+    ProviderConfig, ProviderContext, ProviderInfo, Registry, RegistryError, Replay, Script, ThinkingStyle, build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;

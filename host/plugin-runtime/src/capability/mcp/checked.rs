@@ -139,6 +139,7 @@ pub(super) fn error(failure: McpFailure) -> McpError {
         McpFailure::TimedOut { request_sent, .. } => McpError::TimedOut(Failure { message: text, request_sent }),
         McpFailure::Cancelled { request_sent } => McpError::Cancelled(Failure { message: text, request_sent }),
         McpFailure::Server { code, data, .. } => {
+            let code = i32::try_from(code).unwrap_or(if code < 0 { i32::MIN } else { i32::MAX });
             McpError::Server(ServerError { code, message: text, data: data.filter(|data| data.len() <= MAX_DATA) })
         }
         McpFailure::Failed { request_sent, .. } => McpError::Failed(Failure { message: text, request_sent }),
