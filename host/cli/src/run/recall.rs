@@ -62,10 +62,10 @@ mod tests {
         let user = |text: &str| Arc::new(Message::user(text));
         assert!(recalled(&[]).is_empty());
         assert_eq!(recalled(&[user("fix it\u{1b}[2J")]), ["> fix it␛[2J"]);
-        let messages = [user("one"), reply("first"), user("two"), reply("looking"), reply(&"line\n".repeat(50))];
+        let messages = [user("one"), reply("first"), user("two"), reply("looking"), reply(&"- line\n".repeat(50))];
         let shown = recalled(&messages);
         assert_eq!(shown[..2], ["  2 earlier messages", "> two"]);
-        assert!(shown[2].starts_with("  line\n") && shown[2].contains("30 more lines"), "{shown:?}");
+        assert!(shown[2].starts_with("  • line\n") && shown[2].contains("30 more lines"), "{shown:?}");
         // A summary is not what the user said last.
         let summary = user(&format!("{}so far", pinion_agent::compaction::SUMMARY_FRAME));
         assert_eq!(recalled(&[user("the task"), summary, reply("done")]), ["> the task", "  done"]);

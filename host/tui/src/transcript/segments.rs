@@ -68,13 +68,17 @@ impl Segment {
         }
     }
 
-    /// Scans further complete lines. Returns the offset at which the segment ends, and the code block that is open there.
+    /// Scans further lines, of the last one its beginning. Returns the offset at which the segment ends, and the code block that
+    /// is open there.
     fn end(&mut self) -> Option<(usize, Option<String>)> {
-        while let Some(length) = self.text[self.scan.at..].find('\n') {
-            let (start, line) = (self.scan.at, &self.text[self.scan.at..self.scan.at + length]);
+        loop {
+            let (start, rest) = (self.scan.at, &self.text[self.scan.at..]);
+            let complete = rest.split_once('\n').map(|(line, _)| line);
+            let line = complete.unwrap_or(rest);
             if start > 0 && self.scan.is_after_blank && self.scan.fence.is_none() && begins_block(line) {
                 return Some((start, None));
             }
+            let length = complete?.len();
             if let Some(fence) = &self.scan.fence
                 && self.scan.lines >= FENCE_LINES
             {
@@ -92,7 +96,6 @@ impl Segment {
             self.scan.lines += 1;
             self.scan.at += length + 1;
         }
-        None
     }
 }
 
@@ -137,6 +140,8 @@ mod tests {
         let text = "One.\n\nTwo\nlines.\n\n- a\n\n- b\n\nThree.\n";
         assert_eq!(texts(&segments(text)), ["One.\n\n", "Two\nlines.\n\n- a\n\n- b\n\n", "Three.\n"]);
         assert_eq!(texts(&segments("```\na\n\nb\n```\n\nend\n")), ["```\na\n\nb\n```\n\n", "end\n"]);
+        // A block is complete once the next one begins, which may be a long line.
+        assert_eq!(texts(&segments("One.\n\nT")), ["One.\n\n", "T"]);
     }
 
     #[test]

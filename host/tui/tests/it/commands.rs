@@ -76,7 +76,7 @@ fn remark_gives_way_to_the_next_action_and_to_what_it_hides() {
     ui.types("x");
     assert!(!ui.screen().contains("press ctrl+c again"), "{}", ui.screen());
     // On a wide screen, both have room.
-    let mut ui = Ui::new(120, 24);
+    let mut ui = Ui::new(140, 24);
     ui.ctrl('c');
     let screen = ui.screen();
     let last = screen.lines().last().unwrap();
