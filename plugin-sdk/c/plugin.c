@@ -3639,8 +3639,8 @@ void pinion_plugin_mcp_servers(pinion_plugin_mcp_list_server_t *ret) {
 }
 
 bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_pinion_plugin_mcp_connect((uint8_t *) (*server).ptr, (*server).len, ptr);
   pinion_plugin_mcp_result_void_mcp_error_t result;
@@ -3652,70 +3652,70 @@ bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_er
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option.is_some = false;
               break;
             }
             case 1: {
               option.is_some = true;
-              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
@@ -3733,9 +3733,9 @@ bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_er
   }
 }
 
-bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *input, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   pinion_plugin_mcp_option_json_t extra;
   extra.is_some = maybe_extra != NULL;if (maybe_extra) {
     extra.val = *maybe_extra;
@@ -3754,81 +3754,81 @@ bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name,
     option2 = 0;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_pinion_plugin_mcp_call_tool((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*arguments).ptr, (*arguments).len, option, option1, option2, ptr);
+  __wasm_import_pinion_plugin_mcp_call_tool((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*input).ptr, (*input).len, option, option1, option2, ptr);
   pinion_plugin_mcp_result_json_mcp_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option3;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option3.is_some = false;
               break;
             }
             case 1: {
               option3.is_some = true;
-              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option3,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
@@ -3847,85 +3847,85 @@ bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name,
   }
 }
 
-bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *input, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_pinion_plugin_mcp_get_prompt((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*arguments).ptr, (*arguments).len, ptr);
+  __wasm_import_pinion_plugin_mcp_get_prompt((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*input).ptr, (*input).len, ptr);
   pinion_plugin_mcp_result_json_mcp_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option.is_some = false;
               break;
             }
             case 1: {
               option.is_some = true;
-              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
@@ -3945,8 +3945,8 @@ bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name
 }
 
 bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   plugin_option_string_t cursor;
   cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
     cursor.val = *maybe_cursor;
@@ -3970,76 +3970,76 @@ bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option3;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option3.is_some = false;
               break;
             }
             case 1: {
               option3.is_some = true;
-              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option3,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
@@ -4059,8 +4059,8 @@ bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *
 }
 
 bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   plugin_option_string_t cursor;
   cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
     cursor.val = *maybe_cursor;
@@ -4084,76 +4084,76 @@ bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_s
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option3;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option3.is_some = false;
               break;
             }
             case 1: {
               option3.is_some = true;
-              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option3.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option3,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
@@ -4173,84 +4173,84 @@ bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_s
 }
 
 bool pinion_plugin_mcp_read_resource(plugin_string_t *server, plugin_string_t *uri, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_pinion_plugin_mcp_read_resource((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*uri).ptr, (*uri).len, ptr);
   pinion_plugin_mcp_result_json_mcp_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option.is_some = false;
               break;
             }
             case 1: {
               option.is_some = true;
-              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
@@ -4270,84 +4270,84 @@ bool pinion_plugin_mcp_read_resource(plugin_string_t *server, plugin_string_t *u
 }
 
 bool pinion_plugin_mcp_complete(plugin_string_t *server, pinion_plugin_mcp_json_t *reference, pinion_plugin_mcp_json_t *argument, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(32+4*sizeof(void*))];
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_pinion_plugin_mcp_complete((uint8_t *) (*server).ptr, (*server).len, (uint8_t *) (*reference).ptr, (*reference).len, (uint8_t *) (*argument).ptr, (*argument).len, ptr);
   pinion_plugin_mcp_result_json_mcp_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) };
+      result.val.ok = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       pinion_plugin_mcp_mcp_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.denied = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.not_found = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.invalid = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.disabled = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          variant.val.login_required = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + 16)));
+          variant.val.too_large = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
           break;
         }
         case 6: {
           variant.val.timed_out = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 7: {
           variant.val.cancelled = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }
         case 8: {
           pinion_plugin_mcp_option_json_t option;
-          switch ((int32_t) *((uint8_t*) (ptr + (24+2*sizeof(void*))))) {
+          switch ((int32_t) *((uint8_t*) (ptr + (5*sizeof(void*))))) {
             case 0: {
               option.is_some = false;
               break;
             }
             case 1: {
               option.is_some = true;
-              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (24+3*sizeof(void*))))), (*((size_t*) (ptr + (24+4*sizeof(void*))))) };
+              option.val = (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (6*sizeof(void*))))), (*((size_t*) (ptr + (7*sizeof(void*))))) };
               break;
             }
           }
           variant.val.server = (pinion_plugin_mcp_server_error_t) {
-            (int64_t) *((int64_t*) (ptr + 16)),
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 24))), (*((size_t*) (ptr + (24+1*sizeof(void*))))) },
+            (int32_t) *((int32_t*) (ptr + (2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
             (pinion_plugin_mcp_option_json_t) option,
           };
           break;
         }
         case 9: {
           variant.val.failed = (pinion_plugin_mcp_failure_t) {
-            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
-            (bool) (int32_t) *((uint8_t*) (ptr + (16+2*sizeof(void*)))),
+            (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+            (bool) (int32_t) *((uint8_t*) (ptr + (4*sizeof(void*)))),
           };
           break;
         }

@@ -776,8 +776,8 @@ typedef struct pinion_plugin_mcp_failure_t {
 
 // An error that a server returned.
 typedef struct pinion_plugin_mcp_server_error_t {
-  // The code of JSON-RPC.
-  int64_t   code;
+  // The code of JSON-RPC; the nearest that fits of a larger one.
+  int32_t   code;
   plugin_string_t   message;
   pinion_plugin_mcp_option_json_t   data;
 } pinion_plugin_mcp_server_error_t;
@@ -1680,12 +1680,12 @@ extern bool pinion_plugin_invoke_call_tool(plugin_string_t *name, pinion_plugin_
 extern void pinion_plugin_mcp_servers(pinion_plugin_mcp_list_server_t *ret);
 // Starts or reaches a server, and waits until it has said what it offers.
 extern bool pinion_plugin_mcp_connect(plugin_string_t *server, pinion_plugin_mcp_mcp_error_t *err);
-// Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
+// Calls a tool with a JSON object, its arguments. `extra` is a JSON object with further settings; members that the host does
 // not know are ignored. With the member `task`, the id of one of the server's tasks, it waits for the result of that task
 // instead, and with `cancel: true` besides, it cancels the task. Progress of the server is shown as that of the call.
-extern bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
-// Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
-extern bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *arguments, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+extern bool pinion_plugin_mcp_call_tool(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *input, pinion_plugin_mcp_json_t *maybe_extra, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
+// Gets the messages of a prompt, with a JSON object of its arguments, all of which are strings.
+extern bool pinion_plugin_mcp_get_prompt(plugin_string_t *server, plugin_string_t *name, pinion_plugin_mcp_json_t *input, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 // Lists resources: a page that begins at `cursor`.
 extern bool pinion_plugin_mcp_list_resources(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 extern bool pinion_plugin_mcp_list_resource_templates(plugin_string_t *server, plugin_string_t *maybe_cursor, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);

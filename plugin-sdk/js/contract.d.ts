@@ -659,15 +659,15 @@ declare module 'pinion:plugin/mcp@0.1.0' {
    */
   export function connect(server: string): void;
   /**
-   * Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
+   * Calls a tool with a JSON object, its arguments. `extra` is a JSON object with further settings; members that the host does
    * not know are ignored. With the member `task`, the id of one of the server's tasks, it waits for the result of that task
    * instead, and with `cancel: true` besides, it cancels the task. Progress of the server is shown as that of the call.
    */
-  export function callTool(server: string, name: string, arguments: Json, extra: Json | undefined): Json;
+  export function callTool(server: string, name: string, input: Json, extra: Json | undefined): Json;
   /**
-   * Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
+   * Gets the messages of a prompt, with a JSON object of its arguments, all of which are strings.
    */
-  export function getPrompt(server: string, name: string, arguments: Json): Json;
+  export function getPrompt(server: string, name: string, input: Json): Json;
   /**
    * Lists resources: a page that begins at `cursor`.
    */
@@ -798,9 +798,9 @@ declare module 'pinion:plugin/mcp@0.1.0' {
    */
   export interface ServerError {
     /**
-     * The code of JSON-RPC.
+     * The code of JSON-RPC; the nearest that fits of a larger one.
      */
-    code: number | bigint,
+    code: number,
     message: string,
     data?: Json,
   }

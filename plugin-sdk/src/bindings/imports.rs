@@ -3906,8 +3906,8 @@ pub mod pinion {
       /// An error that a server returned.
       #[derive(Clone)]
       pub struct ServerError {
-        /// The code of JSON-RPC.
-        pub code: i64,
+        /// The code of JSON-RPC; the nearest that fits of a larger one.
+        pub code: i32,
         pub message: _rt::String,
         pub data: Option<Json>,
       }
@@ -4169,9 +4169,10 @@ pub mod pinion {
       pub fn connect(server: &str,) -> Result<(),McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
@@ -4194,12 +4195,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l4 = i32::from(*ptr1.add(8).cast::<u8>());
+                let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v41 = match l4 {
                   0 => {
                     let e41 = {
-                      let l5 = *ptr1.add(16).cast::<*mut u8>();
-                      let l6 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len7 = l6;
                       let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
 
@@ -4209,8 +4210,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e41 = {
-                      let l8 = *ptr1.add(16).cast::<*mut u8>();
-                      let l9 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len10 = l9;
                       let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
 
@@ -4220,8 +4221,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e41 = {
-                      let l11 = *ptr1.add(16).cast::<*mut u8>();
-                      let l12 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len13 = l12;
                       let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
 
@@ -4231,8 +4232,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e41 = {
-                      let l14 = *ptr1.add(16).cast::<*mut u8>();
-                      let l15 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len16 = l15;
                       let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
 
@@ -4242,8 +4243,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e41 = {
-                      let l17 = *ptr1.add(16).cast::<*mut u8>();
-                      let l18 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len19 = l18;
                       let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
 
@@ -4253,7 +4254,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e41 = {
-                      let l20 = *ptr1.add(16).cast::<i32>();
+                      let l20 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l20 as u32
                     };
@@ -4261,11 +4262,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e41 = {
-                      let l21 = *ptr1.add(16).cast::<*mut u8>();
-                      let l22 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l21 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l22 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len23 = l22;
                       let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
-                      let l24 = i32::from(*ptr1.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l24 = i32::from(*ptr1.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes23),
@@ -4276,11 +4277,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e41 = {
-                      let l25 = *ptr1.add(16).cast::<*mut u8>();
-                      let l26 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l25 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l26 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len27 = l26;
                       let bytes27 = _rt::Vec::from_raw_parts(l25.cast(), len27, len27);
-                      let l28 = i32::from(*ptr1.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l28 = i32::from(*ptr1.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes27),
@@ -4291,12 +4292,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e41 = {
-                      let l29 = *ptr1.add(16).cast::<i64>();
-                      let l30 = *ptr1.add(24).cast::<*mut u8>();
-                      let l31 = *ptr1.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l29 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l30 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr1.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len32 = l31;
                       let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-                      let l33 = i32::from(*ptr1.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l33 = i32::from(*ptr1.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l29,
@@ -4305,8 +4306,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l34 = *ptr1.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l35 = *ptr1.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l34 = *ptr1.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l35 = *ptr1.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len36 = l35;
                               let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
 
@@ -4323,11 +4324,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e41 = {
-                      let l37 = *ptr1.add(16).cast::<*mut u8>();
-                      let l38 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l37 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l38 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len39 = l38;
                       let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
-                      let l40 = i32::from(*ptr1.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l40 = i32::from(*ptr1.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes39),
@@ -4348,23 +4349,24 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Calls a tool with a JSON object of arguments. `extra` is a JSON object with further settings; members that the host does
+      /// Calls a tool with a JSON object, its arguments. `extra` is a JSON object with further settings; members that the host does
       /// not know are ignored. With the member `task`, the id of one of the server's tasks, it waits for the result of that task
       /// instead, and with `cancel: true` besides, it cancels the task. Progress of the server is shown as that of the call.
       #[allow(async_fn_in_trait)]
-      pub fn call_tool(server: &str,name: &str,arguments: &str,extra: Option<&str>,) -> Result<Json,McpError>{
+      pub fn call_tool(server: &str,name: &str,input: &str,extra: Option<&str>,) -> Result<Json,McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
           let vec1 = name;
           let ptr1 = vec1.as_ptr().cast::<u8>();
           let len1 = vec1.len();
-          let vec2 = arguments;
+          let vec2 = input;
           let ptr2 = vec2.as_ptr().cast::<u8>();
           let len2 = vec2.len();
           let (result4_0,result4_1,result4_2,) = match extra {
@@ -4393,8 +4395,8 @@ pub mod pinion {
           let result49 = match l7 {
             0 => {
               let e = {
-                let l8 = *ptr5.add(8).cast::<*mut u8>();
-                let l9 = *ptr5.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l8 = *ptr5.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l9 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 let len10 = l9;
                 let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
 
@@ -4404,12 +4406,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l11 = i32::from(*ptr5.add(8).cast::<u8>());
+                let l11 = i32::from(*ptr5.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v48 = match l11 {
                   0 => {
                     let e48 = {
-                      let l12 = *ptr5.add(16).cast::<*mut u8>();
-                      let l13 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l12 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l13 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len14 = l13;
                       let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
 
@@ -4419,8 +4421,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e48 = {
-                      let l15 = *ptr5.add(16).cast::<*mut u8>();
-                      let l16 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l15 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l16 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len17 = l16;
                       let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
 
@@ -4430,8 +4432,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e48 = {
-                      let l18 = *ptr5.add(16).cast::<*mut u8>();
-                      let l19 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l18 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l19 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len20 = l19;
                       let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
 
@@ -4441,8 +4443,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e48 = {
-                      let l21 = *ptr5.add(16).cast::<*mut u8>();
-                      let l22 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l21 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l22 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len23 = l22;
                       let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
 
@@ -4452,8 +4454,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e48 = {
-                      let l24 = *ptr5.add(16).cast::<*mut u8>();
-                      let l25 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l24 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l25 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len26 = l25;
                       let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
 
@@ -4463,7 +4465,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e48 = {
-                      let l27 = *ptr5.add(16).cast::<i32>();
+                      let l27 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l27 as u32
                     };
@@ -4471,11 +4473,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e48 = {
-                      let l28 = *ptr5.add(16).cast::<*mut u8>();
-                      let l29 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l28 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l29 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len30 = l29;
                       let bytes30 = _rt::Vec::from_raw_parts(l28.cast(), len30, len30);
-                      let l31 = i32::from(*ptr5.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l31 = i32::from(*ptr5.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes30),
@@ -4486,11 +4488,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e48 = {
-                      let l32 = *ptr5.add(16).cast::<*mut u8>();
-                      let l33 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l32 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l33 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len34 = l33;
                       let bytes34 = _rt::Vec::from_raw_parts(l32.cast(), len34, len34);
-                      let l35 = i32::from(*ptr5.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l35 = i32::from(*ptr5.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes34),
@@ -4501,12 +4503,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e48 = {
-                      let l36 = *ptr5.add(16).cast::<i64>();
-                      let l37 = *ptr5.add(24).cast::<*mut u8>();
-                      let l38 = *ptr5.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l36 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l37 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l38 = *ptr5.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len39 = l38;
                       let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
-                      let l40 = i32::from(*ptr5.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l40 = i32::from(*ptr5.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l36,
@@ -4515,8 +4517,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l41 = *ptr5.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l42 = *ptr5.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l41 = *ptr5.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l42 = *ptr5.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len43 = l42;
                               let bytes43 = _rt::Vec::from_raw_parts(l41.cast(), len43, len43);
 
@@ -4533,11 +4535,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e48 = {
-                      let l44 = *ptr5.add(16).cast::<*mut u8>();
-                      let l45 = *ptr5.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l44 = *ptr5.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l45 = *ptr5.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len46 = l45;
                       let bytes46 = _rt::Vec::from_raw_parts(l44.cast(), len46, len46);
-                      let l47 = i32::from(*ptr5.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l47 = i32::from(*ptr5.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes46),
@@ -4558,21 +4560,22 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Gets the messages of a prompt, with a JSON object of arguments, all of which are strings.
+      /// Gets the messages of a prompt, with a JSON object of its arguments, all of which are strings.
       #[allow(async_fn_in_trait)]
-      pub fn get_prompt(server: &str,name: &str,arguments: &str,) -> Result<Json,McpError>{
+      pub fn get_prompt(server: &str,name: &str,input: &str,) -> Result<Json,McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
           let vec1 = name;
           let ptr1 = vec1.as_ptr().cast::<u8>();
           let len1 = vec1.len();
-          let vec2 = arguments;
+          let vec2 = input;
           let ptr2 = vec2.as_ptr().cast::<u8>();
           let len2 = vec2.len();
           let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
@@ -4590,8 +4593,8 @@ pub mod pinion {
           let result47 = match l5 {
             0 => {
               let e = {
-                let l6 = *ptr3.add(8).cast::<*mut u8>();
-                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 let len8 = l7;
                 let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
 
@@ -4601,12 +4604,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v46 = match l9 {
                   0 => {
                     let e46 = {
-                      let l10 = *ptr3.add(16).cast::<*mut u8>();
-                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len12 = l11;
                       let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
 
@@ -4616,8 +4619,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e46 = {
-                      let l13 = *ptr3.add(16).cast::<*mut u8>();
-                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len15 = l14;
                       let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
 
@@ -4627,8 +4630,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e46 = {
-                      let l16 = *ptr3.add(16).cast::<*mut u8>();
-                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l16 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l17 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len18 = l17;
                       let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
 
@@ -4638,8 +4641,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e46 = {
-                      let l19 = *ptr3.add(16).cast::<*mut u8>();
-                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l19 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l20 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len21 = l20;
                       let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
 
@@ -4649,8 +4652,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e46 = {
-                      let l22 = *ptr3.add(16).cast::<*mut u8>();
-                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l22 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l23 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len24 = l23;
                       let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
 
@@ -4660,7 +4663,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e46 = {
-                      let l25 = *ptr3.add(16).cast::<i32>();
+                      let l25 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l25 as u32
                     };
@@ -4668,11 +4671,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e46 = {
-                      let l26 = *ptr3.add(16).cast::<*mut u8>();
-                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l26 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l27 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len28 = l27;
                       let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
-                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l29 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes28),
@@ -4683,11 +4686,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e46 = {
-                      let l30 = *ptr3.add(16).cast::<*mut u8>();
-                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l30 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len32 = l31;
                       let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l33 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes32),
@@ -4698,12 +4701,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e46 = {
-                      let l34 = *ptr3.add(16).cast::<i64>();
-                      let l35 = *ptr3.add(24).cast::<*mut u8>();
-                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l34 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l35 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l36 = *ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len37 = l36;
                       let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
-                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l38 = i32::from(*ptr3.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l34,
@@ -4712,8 +4715,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l39 = *ptr3.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len41 = l40;
                               let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
 
@@ -4730,11 +4733,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e46 = {
-                      let l42 = *ptr3.add(16).cast::<*mut u8>();
-                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l42 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l43 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len44 = l43;
                       let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
-                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l45 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes44),
@@ -4760,9 +4763,10 @@ pub mod pinion {
       pub fn list_resources(server: &str,cursor: Option<&str>,) -> Result<Json,McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
@@ -4792,8 +4796,8 @@ pub mod pinion {
           let result47 = match l5 {
             0 => {
               let e = {
-                let l6 = *ptr3.add(8).cast::<*mut u8>();
-                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 let len8 = l7;
                 let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
 
@@ -4803,12 +4807,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v46 = match l9 {
                   0 => {
                     let e46 = {
-                      let l10 = *ptr3.add(16).cast::<*mut u8>();
-                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len12 = l11;
                       let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
 
@@ -4818,8 +4822,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e46 = {
-                      let l13 = *ptr3.add(16).cast::<*mut u8>();
-                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len15 = l14;
                       let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
 
@@ -4829,8 +4833,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e46 = {
-                      let l16 = *ptr3.add(16).cast::<*mut u8>();
-                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l16 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l17 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len18 = l17;
                       let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
 
@@ -4840,8 +4844,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e46 = {
-                      let l19 = *ptr3.add(16).cast::<*mut u8>();
-                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l19 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l20 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len21 = l20;
                       let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
 
@@ -4851,8 +4855,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e46 = {
-                      let l22 = *ptr3.add(16).cast::<*mut u8>();
-                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l22 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l23 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len24 = l23;
                       let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
 
@@ -4862,7 +4866,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e46 = {
-                      let l25 = *ptr3.add(16).cast::<i32>();
+                      let l25 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l25 as u32
                     };
@@ -4870,11 +4874,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e46 = {
-                      let l26 = *ptr3.add(16).cast::<*mut u8>();
-                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l26 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l27 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len28 = l27;
                       let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
-                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l29 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes28),
@@ -4885,11 +4889,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e46 = {
-                      let l30 = *ptr3.add(16).cast::<*mut u8>();
-                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l30 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len32 = l31;
                       let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l33 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes32),
@@ -4900,12 +4904,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e46 = {
-                      let l34 = *ptr3.add(16).cast::<i64>();
-                      let l35 = *ptr3.add(24).cast::<*mut u8>();
-                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l34 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l35 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l36 = *ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len37 = l36;
                       let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
-                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l38 = i32::from(*ptr3.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l34,
@@ -4914,8 +4918,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l39 = *ptr3.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len41 = l40;
                               let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
 
@@ -4932,11 +4936,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e46 = {
-                      let l42 = *ptr3.add(16).cast::<*mut u8>();
-                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l42 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l43 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len44 = l43;
                       let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
-                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l45 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes44),
@@ -4961,9 +4965,10 @@ pub mod pinion {
       pub fn list_resource_templates(server: &str,cursor: Option<&str>,) -> Result<Json,McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
@@ -4993,8 +4998,8 @@ pub mod pinion {
           let result47 = match l5 {
             0 => {
               let e = {
-                let l6 = *ptr3.add(8).cast::<*mut u8>();
-                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 let len8 = l7;
                 let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
 
@@ -5004,12 +5009,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v46 = match l9 {
                   0 => {
                     let e46 = {
-                      let l10 = *ptr3.add(16).cast::<*mut u8>();
-                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len12 = l11;
                       let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
 
@@ -5019,8 +5024,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e46 = {
-                      let l13 = *ptr3.add(16).cast::<*mut u8>();
-                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len15 = l14;
                       let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
 
@@ -5030,8 +5035,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e46 = {
-                      let l16 = *ptr3.add(16).cast::<*mut u8>();
-                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l16 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l17 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len18 = l17;
                       let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
 
@@ -5041,8 +5046,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e46 = {
-                      let l19 = *ptr3.add(16).cast::<*mut u8>();
-                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l19 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l20 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len21 = l20;
                       let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
 
@@ -5052,8 +5057,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e46 = {
-                      let l22 = *ptr3.add(16).cast::<*mut u8>();
-                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l22 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l23 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len24 = l23;
                       let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
 
@@ -5063,7 +5068,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e46 = {
-                      let l25 = *ptr3.add(16).cast::<i32>();
+                      let l25 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l25 as u32
                     };
@@ -5071,11 +5076,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e46 = {
-                      let l26 = *ptr3.add(16).cast::<*mut u8>();
-                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l26 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l27 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len28 = l27;
                       let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
-                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l29 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes28),
@@ -5086,11 +5091,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e46 = {
-                      let l30 = *ptr3.add(16).cast::<*mut u8>();
-                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l30 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len32 = l31;
                       let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l33 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes32),
@@ -5101,12 +5106,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e46 = {
-                      let l34 = *ptr3.add(16).cast::<i64>();
-                      let l35 = *ptr3.add(24).cast::<*mut u8>();
-                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l34 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l35 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l36 = *ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len37 = l36;
                       let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
-                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l38 = i32::from(*ptr3.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l34,
@@ -5115,8 +5120,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l39 = *ptr3.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len41 = l40;
                               let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
 
@@ -5133,11 +5138,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e46 = {
-                      let l42 = *ptr3.add(16).cast::<*mut u8>();
-                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l42 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l43 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len44 = l43;
                       let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
-                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l45 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes44),
@@ -5162,9 +5167,10 @@ pub mod pinion {
       pub fn read_resource(server: &str,uri: &str,) -> Result<Json,McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
@@ -5186,8 +5192,8 @@ pub mod pinion {
           let result46 = match l4 {
             0 => {
               let e = {
-                let l5 = *ptr2.add(8).cast::<*mut u8>();
-                let l6 = *ptr2.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 let len7 = l6;
                 let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
 
@@ -5197,12 +5203,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l8 = i32::from(*ptr2.add(8).cast::<u8>());
+                let l8 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v45 = match l8 {
                   0 => {
                     let e45 = {
-                      let l9 = *ptr2.add(16).cast::<*mut u8>();
-                      let l10 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len11 = l10;
                       let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
 
@@ -5212,8 +5218,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e45 = {
-                      let l12 = *ptr2.add(16).cast::<*mut u8>();
-                      let l13 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len14 = l13;
                       let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
 
@@ -5223,8 +5229,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e45 = {
-                      let l15 = *ptr2.add(16).cast::<*mut u8>();
-                      let l16 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len17 = l16;
                       let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
 
@@ -5234,8 +5240,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e45 = {
-                      let l18 = *ptr2.add(16).cast::<*mut u8>();
-                      let l19 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l18 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l19 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len20 = l19;
                       let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
 
@@ -5245,8 +5251,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e45 = {
-                      let l21 = *ptr2.add(16).cast::<*mut u8>();
-                      let l22 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l21 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l22 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len23 = l22;
                       let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
 
@@ -5256,7 +5262,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e45 = {
-                      let l24 = *ptr2.add(16).cast::<i32>();
+                      let l24 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l24 as u32
                     };
@@ -5264,11 +5270,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e45 = {
-                      let l25 = *ptr2.add(16).cast::<*mut u8>();
-                      let l26 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l25 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l26 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len27 = l26;
                       let bytes27 = _rt::Vec::from_raw_parts(l25.cast(), len27, len27);
-                      let l28 = i32::from(*ptr2.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l28 = i32::from(*ptr2.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes27),
@@ -5279,11 +5285,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e45 = {
-                      let l29 = *ptr2.add(16).cast::<*mut u8>();
-                      let l30 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l29 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l30 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len31 = l30;
                       let bytes31 = _rt::Vec::from_raw_parts(l29.cast(), len31, len31);
-                      let l32 = i32::from(*ptr2.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l32 = i32::from(*ptr2.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes31),
@@ -5294,12 +5300,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e45 = {
-                      let l33 = *ptr2.add(16).cast::<i64>();
-                      let l34 = *ptr2.add(24).cast::<*mut u8>();
-                      let l35 = *ptr2.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l33 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l34 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l35 = *ptr2.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len36 = l35;
                       let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
-                      let l37 = i32::from(*ptr2.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l37 = i32::from(*ptr2.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l33,
@@ -5308,8 +5314,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l38 = *ptr2.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l39 = *ptr2.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l38 = *ptr2.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l39 = *ptr2.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len40 = l39;
                               let bytes40 = _rt::Vec::from_raw_parts(l38.cast(), len40, len40);
 
@@ -5326,11 +5332,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e45 = {
-                      let l41 = *ptr2.add(16).cast::<*mut u8>();
-                      let l42 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l41 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l42 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len43 = l42;
                       let bytes43 = _rt::Vec::from_raw_parts(l41.cast(), len43, len43);
-                      let l44 = i32::from(*ptr2.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l44 = i32::from(*ptr2.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes43),
@@ -5361,9 +5367,10 @@ pub mod pinion {
       pub fn complete(server: &str,reference: &str,argument: &str,) -> Result<Json,McpError>{
         unsafe {
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 32+4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 32+4*::core::mem::size_of::<*const u8>()]);
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8*::core::mem::size_of::<*const u8>()]);
           let vec0 = server;
           let ptr0 = vec0.as_ptr().cast::<u8>();
           let len0 = vec0.len();
@@ -5388,8 +5395,8 @@ pub mod pinion {
           let result47 = match l5 {
             0 => {
               let e = {
-                let l6 = *ptr3.add(8).cast::<*mut u8>();
-                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 let len8 = l7;
                 let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
 
@@ -5399,12 +5406,12 @@ pub mod pinion {
             }
             1 => {
               let e = {
-                let l9 = i32::from(*ptr3.add(8).cast::<u8>());
+                let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                 let v46 = match l9 {
                   0 => {
                     let e46 = {
-                      let l10 = *ptr3.add(16).cast::<*mut u8>();
-                      let l11 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len12 = l11;
                       let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
 
@@ -5414,8 +5421,8 @@ pub mod pinion {
                   }
                   1 => {
                     let e46 = {
-                      let l13 = *ptr3.add(16).cast::<*mut u8>();
-                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len15 = l14;
                       let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
 
@@ -5425,8 +5432,8 @@ pub mod pinion {
                   }
                   2 => {
                     let e46 = {
-                      let l16 = *ptr3.add(16).cast::<*mut u8>();
-                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l16 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l17 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len18 = l17;
                       let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
 
@@ -5436,8 +5443,8 @@ pub mod pinion {
                   }
                   3 => {
                     let e46 = {
-                      let l19 = *ptr3.add(16).cast::<*mut u8>();
-                      let l20 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l19 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l20 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len21 = l20;
                       let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
 
@@ -5447,8 +5454,8 @@ pub mod pinion {
                   }
                   4 => {
                     let e46 = {
-                      let l22 = *ptr3.add(16).cast::<*mut u8>();
-                      let l23 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l22 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l23 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len24 = l23;
                       let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
 
@@ -5458,7 +5465,7 @@ pub mod pinion {
                   }
                   5 => {
                     let e46 = {
-                      let l25 = *ptr3.add(16).cast::<i32>();
+                      let l25 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                       l25 as u32
                     };
@@ -5466,11 +5473,11 @@ pub mod pinion {
                   }
                   6 => {
                     let e46 = {
-                      let l26 = *ptr3.add(16).cast::<*mut u8>();
-                      let l27 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l26 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l27 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len28 = l27;
                       let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
-                      let l29 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l29 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes28),
@@ -5481,11 +5488,11 @@ pub mod pinion {
                   }
                   7 => {
                     let e46 = {
-                      let l30 = *ptr3.add(16).cast::<*mut u8>();
-                      let l31 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l30 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len32 = l31;
                       let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-                      let l33 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l33 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes32),
@@ -5496,12 +5503,12 @@ pub mod pinion {
                   }
                   8 => {
                     let e46 = {
-                      let l34 = *ptr3.add(16).cast::<i64>();
-                      let l35 = *ptr3.add(24).cast::<*mut u8>();
-                      let l36 = *ptr3.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l34 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                      let l35 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l36 = *ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len37 = l36;
                       let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
-                      let l38 = i32::from(*ptr3.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l38 = i32::from(*ptr3.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       ServerError{
                         code: l34,
@@ -5510,8 +5517,8 @@ pub mod pinion {
                           0 => None,
                           1 => {
                             let e = {
-                              let l39 = *ptr3.add(24+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l40 = *ptr3.add(24+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let l39 = *ptr3.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l40 = *ptr3.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                               let len41 = l40;
                               let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
 
@@ -5528,11 +5535,11 @@ pub mod pinion {
                   n => {
                     debug_assert_eq!(n, 9, "invalid enum discriminant");
                     let e46 = {
-                      let l42 = *ptr3.add(16).cast::<*mut u8>();
-                      let l43 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let l42 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l43 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len44 = l43;
                       let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
-                      let l45 = i32::from(*ptr3.add(16+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l45 = i32::from(*ptr3.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
                       Failure{
                         message: _rt::string_lift(bytes44),
@@ -10479,8 +10486,8 @@ pub mod pinion {
       #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
       #[doc(hidden)]
       #[allow(clippy::octal_escapes)]
-      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 8064] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x82>\x01A\x02\x01A1\x01\
+      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 8056] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfa=\x01A\x02\x01A1\x01\
 B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08executes\x07netw\
 ork\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08parallel\x0a\
 sequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-types\x04data\x06\
@@ -10564,107 +10571,106 @@ names\x0adefinition\x01\x04\0\x0dserver-prompt\x03\0\x06\x01ks\x01p\x05\x01p\x07
 \x01k\x01\x01r\x0c\x04names\x08identitys\x05state\x03\x07problem\x08\x0cinstruct\
 ions\x08\x08protocol\x08\x05tools\x09\x07prompts\x0a\x0dhas-resources\x7f\x06dig\
 ests\x08is-known\x7f\x05extra\x0b\x04\0\x06server\x03\0\x0c\x01r\x02\x07messages\
-\x0crequest-sent\x7f\x04\0\x07failure\x03\0\x0e\x01r\x03\x04codex\x07messages\x04\
+\x0crequest-sent\x7f\x04\0\x07failure\x03\0\x0e\x01r\x03\x04codez\x07messages\x04\
 data\x0b\x04\0\x0cserver-error\x03\0\x10\x01q\x0a\x06denied\x01s\0\x09not-found\x01\
 s\0\x07invalid\x01s\0\x08disabled\x01s\0\x0elogin-required\x01s\0\x09too-large\x01\
 y\0\x09timed-out\x01\x0f\0\x09cancelled\x01\x0f\0\x06server\x01\x11\0\x06failed\x01\
 \x0f\0\x04\0\x09mcp-error\x03\0\x12\x01p\x0d\x01@\0\0\x14\x04\0\x07servers\x01\x15\
 \x01j\0\x01\x13\x01@\x01\x06servers\0\x16\x04\0\x07connect\x01\x17\x01j\x01\x01\x01\
-\x13\x01@\x04\x06servers\x04names\x09arguments\x01\x05extra\x0b\0\x18\x04\0\x09c\
-all-tool\x01\x19\x01@\x03\x06servers\x04names\x09arguments\x01\0\x18\x04\0\x0age\
-t-prompt\x01\x1a\x01@\x02\x06servers\x06cursor\x08\0\x18\x04\0\x0elist-resources\
-\x01\x1b\x04\0\x17list-resource-templates\x01\x1b\x01@\x02\x06servers\x03uris\0\x18\
-\x04\0\x0dread-resource\x01\x1c\x01@\x03\x06servers\x09reference\x01\x08argument\
-\x01\0\x18\x04\0\x08complete\x01\x1d\x01j\x01s\x01s\x01@\x01\x04texts\0\x1e\x04\0\
-\x04keep\x01\x1f\x03\0\x17pinion:plugin/mcp@0.1.0\x05\x0d\x02\x03\0\0\x07content\
-\x01B\x15\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0e\x04\0\x07\
-content\x03\0\x02\x01m\x02\x04user\x09assistant\x04\0\x04role\x03\0\x04\x01p\x03\
-\x01r\x02\x04role\x05\x07content\x06\x04\0\x07message\x03\0\x07\x01ks\x01p\x08\x01\
-k\x01\x01r\x06\x06system\x09\x08messages\x0a\x05model\x09\x0amax-tokensy\x06sche\
-ma\x0b\x05extra\x0b\x04\0\x12completion-request\x03\0\x0c\x01r\x04\x04texts\x05m\
-odels\x0cinput-tokensy\x0doutput-tokensy\x04\0\x0acompletion\x03\0\x0e\x01q\x05\x06\
-denied\x01s\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x09cancelled\0\0\x06fa\
-iled\x01s\0\x04\0\x0bmodel-error\x03\0\x10\x01j\x01\x0f\x01\x11\x01@\x01\x07requ\
-est\x0d\0\x12\x04\0\x08complete\x01\x13\x03\0\x19pinion:plugin/model@0.1.0\x05\x0f\
-\x01B\x02\x01@\0\x01\0\x04\0\x07changed\x01\0\x03\0\x1fpinion:plugin/offers-host\
-@0.1.0\x05\x10\x02\x03\0\x08\x0acompletion\x02\x03\0\x08\x12completion-request\x01\
-B\x1a\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x11\x04\0\x0acom\
-pletion\x03\0\x02\x02\x03\x02\x01\x12\x04\0\x12completion-request\x03\0\x04\x01r\
-\x02\x08questions\x06schema\x01\x04\0\x04form\x03\0\x06\x01q\x04\x04form\x01\x07\
-\0\x0acompletion\x01\x05\0\x0bdirectories\0\0\x05other\x01\x01\0\x04\0\x08questi\
-on\x03\0\x08\x01r\x02\x04names\x08question\x09\x04\0\x0enamed-question\x03\0\x0a\
-\x01ks\x01r\x02\x03uris\x04name\x0c\x04\0\x09directory\x03\0\x0d\x01p\x0e\x01q\x04\
-\x04form\x01\x01\0\x0acompletion\x01\x03\0\x0bdirectories\x01\x0f\0\x05other\x01\
-\x01\0\x04\0\x06answer\x03\0\x10\x01q\x07\x06denied\x01s\0\x08headless\0\0\x09di\
-smissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x06fail\
-ed\x01s\0\x04\0\x0equestion-error\x03\0\x12\x01p\x0b\x01j\x01\x11\x01\x13\x01p\x15\
-\x01j\x01\x16\x01\x13\x01@\x01\x09questions\x14\0\x17\x04\0\x03ask\x01\x18\x03\0\
-\x1dpinion:plugin/questions@0.1.0\x05\x13\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\
-\x03has\x01\0\x03\0\x1bpinion:plugin/secrets@0.1.0\x05\x14\x01B\x14\x02\x03\x02\x01\
-\x01\x04\0\x04json\x03\0\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01\
-q\x03\x06denied\x01s\0\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\
-\0\x04\x01ks\x01p\x03\x01j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\
-\x04\0\x07entries\x01\x09\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06\
-append\x01\x0b\x01j\x01\x06\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\
-\x05\x01@\x01\x05titles\0\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/\
-session@0.1.0\x05\x15\x01B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\
-\x01\x04\0\x07current\x01\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x16\x01B\
-\x19\x01m\x03\x06plugin\x09workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01\
-r\x02\x05value\x02\x07versiony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\
-\0\x07invalid\x01s\0\x0equota-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0d\
-storage-error\x03\0\x05\x01k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03k\
-eys\0\x08\x04\0\x03get\x01\x09\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05\
-value\x02\0\x0a\x04\0\x03set\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expe\
-cted\x0c\x05value\x02\0\x0a\x04\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05\
-scope\x01\x03keys\0\x0e\x04\0\x06remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\
-\x01@\x04\x05scope\x01\x06prefixs\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\
-\x13\x03\0\x1bpinion:plugin/storage@0.1.0\x05\x17\x01B+\x02\x03\x02\x01\x01\x04\0\
-\x04json\x03\0\0\x01m\x03\x04info\x07warning\x05error\x04\0\x08severity\x03\0\x02\
-\x01q\x05\x06denied\x01s\0\x08headless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07\
-invalid\x01s\0\x04\0\x08ui-error\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06\
-accent\x07success\x07warning\x05error\x04\0\x05style\x03\0\x06\x01r\x02\x04texts\
-\x05style\x07\x04\0\x04span\x03\0\x08\x01ps\x01p\x0a\x01r\x02\x06header\x0a\x04r\
-ows\x0b\x04\0\x05table\x03\0\x0c\x01ky\x01r\x03\x05labels\x04doney\x05total\x0e\x04\
-\0\x03bar\x03\0\x0f\x01p\x09\x01p\x11\x01q\x06\x05lines\x01\x12\0\x05table\x01\x0d\
-\0\x04diff\x01s\0\x08markdown\x01s\0\x03bar\x01\x10\0\x05other\x01\x01\0\x04\0\x05\
-block\x03\0\x13\x01@\x02\x08severity\x03\x07messages\x01\0\x04\0\x06notify\x01\x15\
-\x01ks\x01@\x01\x04text\x16\x01\0\x04\0\x06status\x01\x17\x01p\x14\x01j\0\x01\x05\
-\x01@\x01\x06blocks\x18\0\x19\x04\0\x09draw-call\x01\x1a\x04\0\x0bdraw-result\x01\
-\x1a\x01j\x01\x7f\x01\x05\x01@\x01\x08questions\0\x1b\x04\0\x07confirm\x01\x1c\x01\
-j\x01y\x01\x05\x01@\x02\x08questions\x07options\x0a\0\x1d\x04\0\x06select\x01\x1e\
-\x01j\x01s\x01\x05\x01@\x02\x08questions\x07initial\x16\0\x1f\x04\0\x05input\x01\
-\x20\x01j\x01\x01\x01\x05\x01@\x02\x08questions\x06schema\x01\0!\x04\0\x04form\x01\
-\"\x03\0\x16pinion:plugin/ui@0.1.0\x05\x18\x01B2\x01m\x04\x04file\x09directory\x07\
-symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
-modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
-\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
-\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
-\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
-\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
-max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numbery\x04texts\x08\
-is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
-matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
-esy\x08searchedy\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
-enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01r\x02\x07content\x17\x04siz\
-ew\x04\0\x05chunk\x03\0\x18\x01q\x02\x07changed\0\0\x05other\x01\x16\0\x04\0\x0d\
-replace-error\x03\0\x1a\x01j\x01s\x01\x16\x01@\x01\x04paths\0\x1c\x04\0\x07resol\
-ve\x01\x1d\x01j\x01\x19\x01\x16\x01@\x03\x04paths\x06offsetw\x05limity\0\x1e\x04\
-\0\x09read-file\x01\x1f\x04\0\x09read-text\x01\x1d\x01j\0\x01\x16\x01@\x02\x04pa\
-ths\x07content\x17\0\x20\x04\0\x0creplace-file\x01!\x01@\x01\x04paths\0\x20\x04\0\
-\x09note-read\x01\"\x01k\x17\x01j\0\x01\x1b\x01@\x03\x04paths\x07content\x17\x08\
-expected#\0$\x04\0\x11replace-unchanged\x01%\x01j\x01\x0a\x01\x16\x01@\x01\x07op\
-tions\x07\0&\x04\0\x04walk\x01'\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\x04wh\
-at\x0c\0(\x04\0\x06search\x01)\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\x19\x01\
-B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
-\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17pinion:pl\
-ugin/log@0.1.0\x05\x1a\x01B\x07\x02\x03\x02\x01\x0e\x04\0\x07content\x03\0\0\x01\
-@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01p\x01\x01@\x01\x07partial\x03\
-\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plugin/progress@0.1.0\x05\x1b\x01\
-B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20pinion:plugin/cancellation@\
-0.1.0\x05\x1c\x04\0\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07import\
-s\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
-wit-bindgen-rust\x060.60.0";
+\x13\x01@\x04\x06servers\x04names\x05input\x01\x05extra\x0b\0\x18\x04\0\x09call-\
+tool\x01\x19\x01@\x03\x06servers\x04names\x05input\x01\0\x18\x04\0\x0aget-prompt\
+\x01\x1a\x01@\x02\x06servers\x06cursor\x08\0\x18\x04\0\x0elist-resources\x01\x1b\
+\x04\0\x17list-resource-templates\x01\x1b\x01@\x02\x06servers\x03uris\0\x18\x04\0\
+\x0dread-resource\x01\x1c\x01@\x03\x06servers\x09reference\x01\x08argument\x01\0\
+\x18\x04\0\x08complete\x01\x1d\x01j\x01s\x01s\x01@\x01\x04texts\0\x1e\x04\0\x04k\
+eep\x01\x1f\x03\0\x17pinion:plugin/mcp@0.1.0\x05\x0d\x02\x03\0\0\x07content\x01B\
+\x15\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0e\x04\0\x07cont\
+ent\x03\0\x02\x01m\x02\x04user\x09assistant\x04\0\x04role\x03\0\x04\x01p\x03\x01\
+r\x02\x04role\x05\x07content\x06\x04\0\x07message\x03\0\x07\x01ks\x01p\x08\x01k\x01\
+\x01r\x06\x06system\x09\x08messages\x0a\x05model\x09\x0amax-tokensy\x06schema\x0b\
+\x05extra\x0b\x04\0\x12completion-request\x03\0\x0c\x01r\x04\x04texts\x05models\x0c\
+input-tokensy\x0doutput-tokensy\x04\0\x0acompletion\x03\0\x0e\x01q\x05\x06denied\
+\x01s\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x09cancelled\0\0\x06failed\x01\
+s\0\x04\0\x0bmodel-error\x03\0\x10\x01j\x01\x0f\x01\x11\x01@\x01\x07request\x0d\0\
+\x12\x04\0\x08complete\x01\x13\x03\0\x19pinion:plugin/model@0.1.0\x05\x0f\x01B\x02\
+\x01@\0\x01\0\x04\0\x07changed\x01\0\x03\0\x1fpinion:plugin/offers-host@0.1.0\x05\
+\x10\x02\x03\0\x08\x0acompletion\x02\x03\0\x08\x12completion-request\x01B\x1a\x02\
+\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x11\x04\0\x0acompletion\x03\
+\0\x02\x02\x03\x02\x01\x12\x04\0\x12completion-request\x03\0\x04\x01r\x02\x08que\
+stions\x06schema\x01\x04\0\x04form\x03\0\x06\x01q\x04\x04form\x01\x07\0\x0acompl\
+etion\x01\x05\0\x0bdirectories\0\0\x05other\x01\x01\0\x04\0\x08question\x03\0\x08\
+\x01r\x02\x04names\x08question\x09\x04\0\x0enamed-question\x03\0\x0a\x01ks\x01r\x02\
+\x03uris\x04name\x0c\x04\0\x09directory\x03\0\x0d\x01p\x0e\x01q\x04\x04form\x01\x01\
+\0\x0acompletion\x01\x03\0\x0bdirectories\x01\x0f\0\x05other\x01\x01\0\x04\0\x06\
+answer\x03\0\x10\x01q\x07\x06denied\x01s\0\x08headless\0\0\x09dismissed\0\0\x09c\
+ancelled\0\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x06failed\x01s\0\x04\0\x0e\
+question-error\x03\0\x12\x01p\x0b\x01j\x01\x11\x01\x13\x01p\x15\x01j\x01\x16\x01\
+\x13\x01@\x01\x09questions\x14\0\x17\x04\0\x03ask\x01\x18\x03\0\x1dpinion:plugin\
+/questions@0.1.0\x05\x13\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\x03has\x01\0\x03\
+\0\x1bpinion:plugin/secrets@0.1.0\x05\x14\x01B\x14\x02\x03\x02\x01\x01\x04\0\x04\
+json\x03\0\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01q\x03\x06de\
+nied\x01s\0\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\0\x04\x01k\
+s\x01p\x03\x01j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\x04\0\x07e\
+ntries\x01\x09\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06append\x01\x0b\
+\x01j\x01\x06\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\x05\x01@\x01\
+\x05titles\0\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/session@0.1.0\
+\x05\x15\x01B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\x01\x04\0\x07\
+current\x01\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x16\x01B\x19\x01m\x03\x06\
+plugin\x09workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01r\x02\x05value\x02\
+\x07versiony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\0\x07invalid\x01s\
+\0\x0equota-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0dstorage-error\x03\
+\0\x05\x01k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x08\x04\0\x03\
+get\x01\x09\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05value\x02\0\x0a\x04\
+\0\x03set\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expected\x0c\x05value\x02\
+\0\x0a\x04\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x0e\
+\x04\0\x06remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\x01@\x04\x05scope\x01\x06\
+prefixs\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\x13\x03\0\x1bpinion:plugi\
+n/storage@0.1.0\x05\x17\x01B+\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\
+\x04info\x07warning\x05error\x04\0\x08severity\x03\0\x02\x01q\x05\x06denied\x01s\
+\0\x08headless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x04\0\x08\
+ui-error\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06accent\x07success\x07wa\
+rning\x05error\x04\0\x05style\x03\0\x06\x01r\x02\x04texts\x05style\x07\x04\0\x04\
+span\x03\0\x08\x01ps\x01p\x0a\x01r\x02\x06header\x0a\x04rows\x0b\x04\0\x05table\x03\
+\0\x0c\x01ky\x01r\x03\x05labels\x04doney\x05total\x0e\x04\0\x03bar\x03\0\x0f\x01\
+p\x09\x01p\x11\x01q\x06\x05lines\x01\x12\0\x05table\x01\x0d\0\x04diff\x01s\0\x08\
+markdown\x01s\0\x03bar\x01\x10\0\x05other\x01\x01\0\x04\0\x05block\x03\0\x13\x01\
+@\x02\x08severity\x03\x07messages\x01\0\x04\0\x06notify\x01\x15\x01ks\x01@\x01\x04\
+text\x16\x01\0\x04\0\x06status\x01\x17\x01p\x14\x01j\0\x01\x05\x01@\x01\x06block\
+s\x18\0\x19\x04\0\x09draw-call\x01\x1a\x04\0\x0bdraw-result\x01\x1a\x01j\x01\x7f\
+\x01\x05\x01@\x01\x08questions\0\x1b\x04\0\x07confirm\x01\x1c\x01j\x01y\x01\x05\x01\
+@\x02\x08questions\x07options\x0a\0\x1d\x04\0\x06select\x01\x1e\x01j\x01s\x01\x05\
+\x01@\x02\x08questions\x07initial\x16\0\x1f\x04\0\x05input\x01\x20\x01j\x01\x01\x01\
+\x05\x01@\x02\x08questions\x06schema\x01\0!\x04\0\x04form\x01\"\x03\0\x16pinion:\
+plugin/ui@0.1.0\x05\x18\x01B2\x01m\x04\x04file\x09directory\x07symlink\x05other\x04\
+\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0bmodified-msw\x04\0\x05\
+entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\x05types\x04\x09max-d\
+epth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\x0cwalk-options\x03\0\
+\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\0\x0bwalk-result\x03\0\
+\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\x09multiline\x7f\x06\
+beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0emax-line-bytesy\x04\
+\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numbery\x04texts\x08is-match\x7f\x04\0\
+\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07matchesy\x04\0\x0c\
+file-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07matchesy\x08searchedy\x09\
+truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06denied\x01s\0\x09not-\
+found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02io\x01s\0\x04\0\x0fwo\
+rkspace-error\x03\0\x15\x01p}\x01r\x02\x07content\x17\x04sizew\x04\0\x05chunk\x03\
+\0\x18\x01q\x02\x07changed\0\0\x05other\x01\x16\0\x04\0\x0dreplace-error\x03\0\x1a\
+\x01j\x01s\x01\x16\x01@\x01\x04paths\0\x1c\x04\0\x07resolve\x01\x1d\x01j\x01\x19\
+\x01\x16\x01@\x03\x04paths\x06offsetw\x05limity\0\x1e\x04\0\x09read-file\x01\x1f\
+\x04\0\x09read-text\x01\x1d\x01j\0\x01\x16\x01@\x02\x04paths\x07content\x17\0\x20\
+\x04\0\x0creplace-file\x01!\x01@\x01\x04paths\0\x20\x04\0\x09note-read\x01\"\x01\
+k\x17\x01j\0\x01\x1b\x01@\x03\x04paths\x07content\x17\x08expected#\0$\x04\0\x11r\
+eplace-unchanged\x01%\x01j\x01\x0a\x01\x16\x01@\x01\x07options\x07\0&\x04\0\x04w\
+alk\x01'\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\x04what\x0c\0(\x04\0\x06sear\
+ch\x01)\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\x19\x01B\x04\x01m\x05\x05trac\
+e\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\
+\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17pinion:plugin/log@0.1.0\x05\x1a\
+\x01B\x07\x02\x03\x02\x01\x0e\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\
+\x04\0\x06report\x01\x02\x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\
+\x04\x03\0\x1cpinion:plugin/progress@0.1.0\x05\x1b\x01B\x02\x01@\0\0\x7f\x04\0\x09\
+cancelled\x01\0\x03\0\x20pinion:plugin/cancellation@0.1.0\x05\x1c\x04\0\x1bpinio\
+n:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\
+\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 
       #[inline(never)]
       #[doc(hidden)]

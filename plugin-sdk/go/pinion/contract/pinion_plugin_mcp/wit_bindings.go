@@ -82,8 +82,8 @@ RequestSent bool
 
 // An error that a server returned.
 type ServerError struct {
-        // The code of JSON-RPC.
-Code int64
+        // The code of JSON-RPC; the nearest that fits of a larger one.
+Code int32
 Message string
 Data witTypes.Option[string]
 }
@@ -312,7 +312,7 @@ defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 wasm_import_connect(uintptr(utf8), uint32(len(server)), returnArea)
@@ -323,67 +323,67 @@ case 0:
         result = witTypes.Ok[witTypes.Unit, McpError](witTypes.Unit{})
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value)
 
 case 1:
-        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value0 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value0)
 
 case 2:
-        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value1)
 
 case 3:
-        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value2)
 
 case 4:
-        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value3)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value4, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value4, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value5, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value5, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option = witTypes.Some[string](value7)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value6, option})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value6, option})
 
 case 9:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
@@ -401,18 +401,18 @@ return result9
 //go:wasmimport pinion:plugin/mcp@0.1.0 call-tool
 func wasm_import_call_tool(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 uintptr, arg8 uint32, arg9 uintptr) 
 
-func CallTool(server string, name string, arguments string, extra witTypes.Option[string]) witTypes.Result[string, McpError] {
+func CallTool(server string, name string, input string, extra witTypes.Option[string]) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 utf80 := unsafe.Pointer(unsafe.StringData(name))
 pinner.Pin(utf80)
-utf81 := unsafe.Pointer(unsafe.StringData(arguments))
+utf81 := unsafe.Pointer(unsafe.StringData(input))
 pinner.Pin(utf81)
 var option int32
 var option3 uintptr
@@ -434,76 +434,76 @@ option4 = uint32(len(payload))
 default:
         panic("unreachable")
 }
-wasm_import_call_tool(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32(len(name)), uintptr(utf81), uint32(len(arguments)), option, option3, option4, returnArea)
+wasm_import_call_tool(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32(len(name)), uintptr(utf81), uint32(len(input)), option, option3, option4, returnArea)
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value5)
 
 case 1:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value6)
 
 case 2:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value7)
 
 case 3:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value8)
 
 case 4:
-        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value9)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value10, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value10, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value12 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value12 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option14 witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option14 = witTypes.None[string]()
 case 1:
-        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option14 = witTypes.Some[string](value13)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value12, option14})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value12, option14})
 
 case 9:
-        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value15 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value15, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value15, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
@@ -521,89 +521,89 @@ return result16
 //go:wasmimport pinion:plugin/mcp@0.1.0 get-prompt
 func wasm_import_get_prompt(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr) 
 
-func GetPrompt(server string, name string, arguments string) witTypes.Result[string, McpError] {
+func GetPrompt(server string, name string, input string) witTypes.Result[string, McpError] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 utf80 := unsafe.Pointer(unsafe.StringData(name))
 pinner.Pin(utf80)
-utf81 := unsafe.Pointer(unsafe.StringData(arguments))
+utf81 := unsafe.Pointer(unsafe.StringData(input))
 pinner.Pin(utf81)
-wasm_import_get_prompt(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32(len(name)), uintptr(utf81), uint32(len(arguments)), returnArea)
+wasm_import_get_prompt(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32(len(name)), uintptr(utf81), uint32(len(input)), returnArea)
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value2)
 
 case 1:
-        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value3)
 
 case 2:
-        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value4)
 
 case 3:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value5)
 
 case 4:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value6)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option = witTypes.Some[string](value10)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value9, option})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value9, option})
 
 case 9:
-        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
@@ -627,7 +627,7 @@ defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 var option int32
@@ -654,72 +654,72 @@ wasm_import_list_resources(uintptr(utf8), uint32(len(server)), option, option1, 
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value3)
 
 case 1:
-        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value4)
 
 case 2:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value5)
 
 case 3:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value6)
 
 case 4:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value7)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value9, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value9, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option12 witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option12 = witTypes.None[string]()
 case 1:
-        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option12 = witTypes.Some[string](value11)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value10, option12})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value10, option12})
 
 case 9:
-        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value13, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value13, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
@@ -743,7 +743,7 @@ defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 var option int32
@@ -770,72 +770,72 @@ wasm_import_list_resource_templates(uintptr(utf8), uint32(len(server)), option, 
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value3)
 
 case 1:
-        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value4)
 
 case 2:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value5)
 
 case 3:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value6)
 
 case 4:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value7)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value9, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value9, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option12 witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option12 = witTypes.None[string]()
 case 1:
-        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option12 = witTypes.Some[string](value11)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value10, option12})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value10, option12})
 
 case 9:
-        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value13 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value13, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value13, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
@@ -859,7 +859,7 @@ defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 utf80 := unsafe.Pointer(unsafe.StringData(uri))
@@ -868,72 +868,72 @@ wasm_import_read_resource(uintptr(utf8), uint32(len(server)), uintptr(utf80), ui
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value1 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value1)
 
 case 1:
-        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value2)
 
 case 2:
-        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value3)
 
 case 3:
-        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value4)
 
 case 4:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value5)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value6, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value6, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option = witTypes.Some[string](value9)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value8, option})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value8, option})
 
 case 9:
-        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value10, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value10, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
@@ -957,7 +957,7 @@ defer pinner.Unpin()
 witRuntime.Receive()
 defer witRuntime.Received()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (32+4*4), 8))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (8*4), 4))
         utf8 := unsafe.Pointer(unsafe.StringData(server))
 pinner.Pin(utf8)
 utf80 := unsafe.Pointer(unsafe.StringData(reference))
@@ -968,72 +968,72 @@ wasm_import_complete(uintptr(utf8), uint32(len(server)), uintptr(utf80), uint32(
 var result witTypes.Result[string, McpError]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
-        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+        value := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
         result = witTypes.Ok[string, McpError](value)
 case 1:
         var variant McpError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value2 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDenied(value2)
 
 case 1:
-        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value3 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorNotFound(value3)
 
 case 2:
-        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value4 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorInvalid(value4)
 
 case 3:
-        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value5 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorDisabled(value5)
 
 case 4:
-        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value6 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
         variant = MakeMcpErrorLoginRequired(value6)
 
 case 5:
         
-        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))
+        variant = MakeMcpErrorTooLarge(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
 case 6:
-        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value7 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorTimedOut(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorTimedOut(Failure{value7, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 7:
-        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value8 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorCancelled(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorCancelled(Failure{value8, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 case 8:
-        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 24))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+1*4))))
+        value9 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 var option witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+4*4))))
+        value10 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
 
         option = witTypes.Some[string](value10)
 default:
         panic("unreachable")
 }
 
-        variant = MakeMcpErrorServer(ServerError{*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 16)), value9, option})
+        variant = MakeMcpErrorServer(ServerError{*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))), value9, option})
 
 case 9:
-        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+        value11 := witRuntime.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeMcpErrorFailed(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))) != 0)})
+        variant = MakeMcpErrorFailed(Failure{value11, (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))) != 0)})
 
 default:
         panic("unreachable")
