@@ -99,6 +99,27 @@ fn any_change_of_trusted_content_revokes_trust() {
 }
 
 #[test]
+fn denials_of_trusted_content_outlive_its_change() {
+    let pinion = Pinion::default();
+    pinion.write(
+        ".pinion/config.toml",
+        "max-turns = 7\nexclude = [\"kept-away\"]\n[permissions]\ndeny = [\"npm publish\"]\n",
+    );
+    let denies = || pinion.run(["permissions", "test", "npm publish"]).stdout.starts_with("deny");
+    assert!(!denies());
+    trust(&pinion);
+    assert!(denies());
+    pinion.write(".pinion/config.toml", "max-turns = 9\n");
+    let shown = shown(&pinion);
+    assert!(denies() && shown.contains("kept-away") && !shown.contains("max-turns"), "{shown}");
+    // Whoever trusts the new content, or nothing any more, has decided on that.
+    trust(&pinion);
+    assert!(!denies());
+    assert_eq!(pinion.run(["trust", "remove"]).code, Some(0));
+    assert!(!denies());
+}
+
+#[test]
 fn change_with_equal_size_and_mtime_is_noticed() {
     let pinion = Pinion::default();
     let file = greeter(&pinion);

@@ -145,7 +145,8 @@ impl Content {
     fn record(&self, workspace: &Path, paths: &Paths, state: State) -> Result<()> {
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
         let path = as_text(workspace)?.to_owned();
-        let record = Record { path: path.clone(), state, files };
+        let narrowing = self.config().filter(|_| state != State::Declined).and_then(narrowing);
+        let record = Record { path: path.clone(), state, files, narrowing };
         Records::update(paths, |records| records.put(record))?;
         logged(paths, &path, if state == State::Declined { "declined" } else { "trusted" });
         Ok(())
@@ -277,4 +278,17 @@ impl Reading {
     fn refuse(&mut self, path: &str, why: &dyn std::fmt::Display) {
         self.content.refused.push(format!("`{}`: {why}", line(path)));
     }
+}
+
+/// Returns the settings of a config that only take away: the rules that deny or ask, and the exclusions.
+fn narrowing(config: &str) -> Option<String> {
+    let config: toml::Table = config.parse().ok()?;
+    let mut kept = toml::Table::new();
+    kept.extend(config.get("exclude").map(|exclude| ("exclude".to_owned(), exclude.clone())));
+    if let Some(toml::Value::Table(rules)) = config.get("permissions") {
+        let mut rules = rules.clone();
+        rules.retain(|key, _| matches!(key, "ask" | "deny"));
+        kept.insert("permissions".to_owned(), toml::Value::Table(rules));
+    }
+    (!kept.is_empty()).then(|| kept.to_string())
 }

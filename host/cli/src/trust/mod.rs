@@ -3,7 +3,8 @@
 //! A project may bring a config and plugins of its own in `.pinion`. They have no effect until the user trusts the
 //! directory, with `pinion trust add` or an entry of `trusted` in the user's config. Trust is in content: `trust.toml`
 //! in the data directory records the digest of every file that could take effect. If anything differs from the record,
-//! none of it has an effect until the user trusts the new content. An entry of `trusted` is bound to the content at its
+//! none of it has an effect until the user trusts the new content; only what the trusted config took away still holds, rules
+//! that deny or ask and exclusions. An entry of `trusted` is bound to the content at its
 //! first use.
 //!
 //! - A record applies to one directory, by its canonical path. Directories above and below it are other projects, so a
@@ -36,6 +37,8 @@ pub(crate) struct Project {
     is_wished: bool,
     standing: Standing,
     content: Content,
+    /// What the config of the content that the user trusts takes away, if it has changed since.
+    narrowing: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +74,14 @@ impl Project {
         let record = Records::read(paths)?.of(workspace);
         if record.is_none() && !is_wished {
             let standing = if brings_something(workspace) { Standing::Untrusted } else { Standing::Nothing };
-            return Ok(Self { workspace: workspace.to_owned(), is_wished, standing, content: Content::default() });
+            let (workspace, content) = (workspace.to_owned(), Content::default());
+            return Ok(Self { workspace, is_wished, standing, content, narrowing: None });
         }
         let content = Content::read(workspace);
-        let mut project = Self { workspace: workspace.to_owned(), is_wished, standing: Standing::Trusted, content };
+        let narrowing =
+            record.as_ref().filter(|record| record.holds(is_wished)).and_then(|record| record.narrowing.clone());
+        let (workspace, standing) = (workspace.to_owned(), Standing::Trusted);
+        let mut project = Self { workspace, is_wished, standing, content, narrowing };
         project.standing = match (project.content.unbounded(), record) {
             (Some(problem), _) => Standing::Unusable(problem.to_owned()),
             (None, Some(record)) => Standing::of(&record, &project.content, is_wished),
@@ -100,9 +107,9 @@ impl Project {
         matches!(self.standing, Standing::Changed(_))
     }
 
-    /// Returns the config of a trusted project.
+    /// Returns the config of a trusted project; if its content has changed or cannot be used, what the trusted one took away.
     pub(crate) fn config(&self) -> Option<&str> {
-        self.text(CONFIG)
+        if self.is_trusted() { self.text(CONFIG) } else { self.narrowing.as_deref() }
     }
 
     /// Returns the text of a file of a trusted project: its config or a part of the system prompt.
@@ -143,7 +150,8 @@ impl Project {
                 vec![format!("{what} of this project is not used, because the directory is not trusted ({hint})")]
             }
             Standing::Changed(changes) => vec![format!(
-                "`.pinion` of this project is not used, because it changed since it was trusted: {} ({hint})",
+                "`.pinion` of this project is not used, except for rules that deny or ask, because it changed since it was trusted: \
+                 {} ({hint})",
                 named(changes)
             )],
             Standing::Unusable(problem) => vec![format!("`.pinion` of this project is not used: {problem}")],

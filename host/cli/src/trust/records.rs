@@ -31,6 +31,9 @@ pub(crate) struct Record {
     /// Digests by path relative to the project.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
+    /// What the config takes away, as TOML. It holds also after the content has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) narrowing: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +154,7 @@ impl Records {
             return Err(Failure::usage(format!("`{}` is not trusted", line(&path)))
                 .hint("`pinion trust list` lists trusted directories"));
         }
-        let removed = Record { path: path.clone(), state: State::Removed, files: BTreeMap::new() };
+        let removed = Record { path: path.clone(), state: State::Removed, files: BTreeMap::new(), narrowing: None };
         Self::update(paths, |records| match is_wished {
             true => records.put(removed),
             false => records.projects.retain(|record| record.path != path),
