@@ -361,7 +361,9 @@ const RELEASED: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn components_built_against_0_1_0_work_in_three_languages() {
     let directory = root().join("tests/fixtures/contract-0.1.0");
-    assert_eq!(fs::read_dir(&directory).unwrap().count(), RELEASED.len());
+    let files = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let components = files.filter(|path| path.extension().is_some_and(|extension| extension == "wasm"));
+    assert_eq!(components.count(), RELEASED.len());
     let pinion = Pinion::default();
     pinion.write("a.json", r#"{"a": [1, 2]}"#);
     for &(name, tool, input, expected) in RELEASED {

@@ -135,8 +135,9 @@ async fn vendor_refusal_becomes_the_clients_error() {
     let vendor = Vendor::answering(answer("429 Too Many Requests", "retry-after: 7\r\n", body)).await;
     let (events, error) = ask(&client("proxy", &proxy(&vendor).await, TOKEN), "claude-opus-5-5").await;
     assert_eq!(events, []);
-    let expected =
-        ProviderError::RateLimited { message: "slow down".to_owned(), retry_after: Some(Duration::from_secs(7)) };
+    // The text names the vendor, and not the proxy in between.
+    let message = "`anthropic`: HTTP 429: slow down".to_owned();
+    let expected = ProviderError::RateLimited { message, retry_after: Some(Duration::from_secs(7)) };
     assert_eq!(error, Some(expected));
 }
 

@@ -157,10 +157,11 @@ def _value(annotation, value):
 
 
 def tool(*, name=None, reads=False, writes=False, executes=False, network=False, destructive=False, delegates=False,
-         sequential=False, label=None, guidelines=(), schema=None):
+         sequential=False, label=None, guidelines=(), schema=None, extra=None):
     """Offers a function as a tool. Its name, docstring and annotations become the tool's name, description and schema.
 
-    The first parameter is the :class:`Call`, the others are the input.
+    The first parameter is the :class:`Call`, the others are the input. ``extra`` has further properties, such as ``resource``
+    and ``task`` of the interface ``tools``.
     """
     own_name = name
     wanted = {"READS": reads, "WRITES": writes, "EXECUTES": executes, "NETWORK": network, "DESTRUCTIVE": destructive,
@@ -176,7 +177,8 @@ def tool(*, name=None, reads=False, writes=False, executes=False, network=False,
         definition = _types.ToolDefinition(
             name=name, label=label or name.replace("_", " "),
             description=inspect.getdoc(function) or "", input_schema=json.dumps(schema_), guidelines=list(guidelines),
-            effects=effects, execution=_types.Execution.SEQUENTIAL if sequential else _types.Execution.PARALLEL, extra=None)
+            effects=effects, execution=_types.Execution.SEQUENTIAL if sequential else _types.Execution.PARALLEL,
+            extra=None if extra is None else json.dumps(extra))
         _registered_tools[name] = function, definition, {p.name: p.annotation for p in parameters}
         return function
     return register

@@ -167,7 +167,7 @@ export function plugin({ tools = {}, commands = {}, instructions }) {
     guidelines: tool.guidelines ?? [],
     effects: effects(tool.effects),
     execution: tool.sequential ? 'sequential' : 'parallel',
-    extra: undefined,
+    extra: json(tool.extra),
   }));
   const listCommands = () => Object.entries(commands).map(([name, command]) => ({
     name,
