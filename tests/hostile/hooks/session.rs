@@ -217,5 +217,5 @@ fn check_reports_hooks_that_are_never_called() {
     let silent = variant(&directory, "silent", "1.0.0", json!({ "capabilities": {} }));
     let ended = pinion.run(["plugin", "check", silent.to_str().unwrap()]);
     assert!(ended.stdout.contains("! exports hooks without asking for `hooks`"), "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains(": add `asks = { \"hooks\": true }`"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": add `hooks = true` to `asks`"), "{}", ended.stdout);
 }
