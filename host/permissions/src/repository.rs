@@ -3,6 +3,7 @@
 //! Git runs programs that the repository's own files name: in its config, in hooks, and in the repositories of submodules.
 //! Only settings that are known to run nothing are accepted.
 
+use pinion_git::{config, harmless};
 use std::fs;
 use std::path::Path;
 
@@ -12,40 +13,8 @@ const MAX_CONFIG: u64 = 64 * 1024;
 const MAX_INDEX: u64 = 64 * 1024 * 1024;
 /// Maximum number of hooks and samples of hooks.
 const MAX_HOOKS: usize = 100;
-/// Sections of a config with the settings in them that run nothing; no names stand for all.
-const SETTINGS: &[(&str, &[&str])] = &[
-    (
-        "core",
-        &[
-            "abbrev",
-            "autocrlf",
-            "bare",
-            "eol",
-            "filemode",
-            "ignorecase",
-            "logallrefupdates",
-            "longpaths",
-            "precomposeunicode",
-            "protecthfs",
-            "protectntfs",
-            "quotepath",
-            "repositoryformatversion",
-            "safecrlf",
-            "symlinks",
-            "untrackedcache",
-        ],
-    ),
-    ("branch", &[]),
-    ("fetch", &["prune"]),
-    ("gc", &["auto"]),
-    ("init", &["defaultbranch"]),
-    ("lfs", &["access", "repositoryformatversion"]),
-    ("pull", &["ff", "rebase"]),
-    ("push", &["autosetupremote", "default"]),
-    ("remote", &["fetch", "prune", "pushurl", "url"]),
-    ("submodule", &["active", "url"]),
-    ("user", &["email", "name", "signingkey"]),
-];
+/// Settings with which a command that reads fetches what is missing.
+const FETCHES: [(&str, &str); 2] = [("extensions", "partialclone"), ("remote", "promisor")];
 /// Hooks that run when something is recorded, fetched or sent.
 const HOOKS: &[&str] = &[
     "applypatch-msg",
@@ -98,25 +67,14 @@ fn are_hooks_apart(hooks: &Path) -> bool {
 
 fn is_plain_config(path: &Path) -> bool {
     let is_file = path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_CONFIG);
-    let Some(text) = is_file.then(|| fs::read_to_string(path).ok()).flatten() else { return false };
-    let mut names: Option<&[&str]> = None;
-    text.to_ascii_lowercase().lines().map(str::trim).all(|line| {
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            return true;
-        }
-        if let Some(header) = line.strip_prefix('[') {
-            let Some(header) = header.strip_suffix(']').filter(|header| !header.contains([']', '\\'])) else {
-                return false;
-            };
-            let section = header.split_whitespace().next().unwrap_or_default();
-            names = SETTINGS.iter().find(|(name, _)| *name == section).map(|(_, names)| *names);
-            return names.is_some();
-        }
-        let (name, value) = line.split_once('=').unwrap_or((line, ""));
-        let is_known = names.is_some_and(|names| names.is_empty() || names.contains(&name.trim()));
-        // A backslash continues a line, and `ext::` in front of an address is a program.
-        is_known && !line.contains('\\') && !value.contains("::")
-    })
+    let Some(text) = is_file.then(|| fs::read(path).ok()).flatten() else { return false };
+    let is_plain = |entry: &config::Entry| {
+        // `ext::` in front of an address is a program.
+        harmless::holds_no_command(entry)
+            && harmless::is_address(entry.text())
+            && !FETCHES.iter().any(|(section, name)| entry.is(section, name))
+    };
+    config::plain(&text).is_some_and(|entries| entries.iter().all(is_plain))
 }
 
 /// Returns whether the index may have an entry for another repository, which git looks into with that one's settings.
