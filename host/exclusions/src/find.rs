@@ -1,31 +1,22 @@
 //! Looking for the files that patterns exclude.
 //!
-//! A look lists the whole workspace, except for the objects of git. A directory whose time of change is that of the last
-//! look has the same entries, so that it is not listed again; no program can set that time. What is found is looked at
-//! again each time.
+//! A look [lists](crate::list) the whole workspace. What is found is looked at again each time. As it sees every directory, it
+//! also finds those with repositories, and those that nobody can list.
 
-use crate::identity::{FileId, Identity, changed, identity, is_program, names, step};
+use crate::identity::{FileId, Identity, identity, is_program, names, step};
 use crate::links::{self, with_several_names};
+use crate::list::{Listed, Listing, MAX_ENTRIES};
 use crate::mounts::Mounts;
 use crate::patterns::{Exclusions, Origin, Pattern};
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, Metadata};
-use std::num::NonZero;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Entries of the workspace that are listed at most.
-const MAX_ENTRIES: usize = 2_000_000;
-/// Time of one look at most.
-const MAX_TIME: Duration = Duration::from_secs(20);
 /// Age of a look that decisions about single files may use.
 const RECENT: Duration = Duration::from_secs(1);
-/// Threads that list directories together at most, and directories that are listed without them.
-const THREADS: usize = 8;
-const FEW: usize = 100;
 /// Directories of the system. A link that leads there is no secret, and hiding its target would break programs.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/dev", "/nix"];
 
@@ -35,7 +26,8 @@ pub struct Finder {
     exclusions: Exclusions,
     /// Finds the places of credentials, which are hidden from programs.
     find_credentials: Option<fn() -> Vec<PathBuf>>,
-    credentials: OnceLock<Vec<PathBuf>>,
+    /// Entries that are listed to find repositories, even if nothing is excluded.
+    most: Option<usize>,
     state: Mutex<State>,
 }
 
@@ -45,18 +37,6 @@ struct State {
     found: Option<Arc<Found>>,
     /// Files to which excluded links lead. They stay excluded when a program removes the link.
     targets: HashMap<PathBuf, (Identity, Place)>,
-}
-
-/// The interesting entries of a directory.
-#[derive(Debug)]
-struct Listed {
-    identity: Option<Identity>,
-    changed: SystemTime,
-    /// The entries may have changed without a change of the time.
-    is_fresh: bool,
-    entries: usize,
-    directories: Vec<OsString>,
-    matches: Vec<(OsString, Arc<Pattern>)>,
 }
 
 /// A file or directory that is excluded.
@@ -78,6 +58,12 @@ pub struct Found {
     /// All paths of excluded files in the workspace, those of links' targets, and those through other mounts. Excluded
     /// directories stand for what they contain.
     pub places: Vec<Place>,
+    /// Directories that may be repositories, or contain one as `.git`, in order.
+    pub repositories: Vec<PathBuf>,
+    /// Directories whose modes close them, or those around them, to this user.
+    pub closed: Vec<PathBuf>,
+    /// The reason why not all repositories were found, if nothing is excluded. Otherwise, the look fails.
+    pub incomplete: Option<LookError>,
     identities: HashMap<Identity, Arc<Pattern>>,
     begun: SystemTime,
     at: Instant,
@@ -88,8 +74,8 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not look for excluded files: `{directory}` {reason}", directory = directory.display())]
 pub struct LookError {
-    directory: PathBuf,
-    reason: String,
+    pub(crate) directory: PathBuf,
+    pub(crate) reason: String,
 }
 
 impl Finder {
@@ -98,10 +84,16 @@ impl Finder {
         Arc::new(Self { exclusions, ..Self::default() })
     }
 
-    /// Creates a finder that also excludes the other names which files with credentials have in the workspace. `find` returns the
-    /// files and directories of these; it is called at the first look.
+    /// Creates a finder that also excludes the other names which files with credentials have in the workspace, and finds
+    /// repositories. `find` returns the files and directories of credentials.
     pub fn with_credentials(exclusions: Exclusions, find: fn() -> Vec<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { exclusions, find_credentials: Some(find), ..Self::default() })
+        Arc::new(Self { exclusions, find_credentials: Some(find), most: Some(MAX_ENTRIES), ..Self::default() })
+    }
+
+    /// Creates a finder of repositories in a directory, which excludes nothing. A look at a directory with more than `most`
+    /// entries is not complete.
+    pub fn of_repositories(directory: &Path, most: usize) -> Self {
+        Self { exclusions: Exclusions::none(directory), most: Some(most), ..Self::default() }
     }
 
     /// Returns the patterns.
@@ -118,8 +110,8 @@ impl Finder {
     /// exist contains nothing.
     ///
     /// # Errors
-    /// The workspace has more than two million entries, takes more than 20 s, or a directory cannot be listed although others
-    /// might be able to.
+    /// The workspace has more than two million entries, takes more than 20 s, or a directory cannot be listed for another
+    /// reason than its mode.
     pub fn look(&self) -> Result<Arc<Found>, LookError> {
         let mut state = self.lock();
         self.look_with(&mut state)
@@ -157,11 +149,29 @@ impl Finder {
     fn look_with(&self, state: &mut State) -> Result<Arc<Found>, LookError> {
         let (begun, at) = (SystemTime::now(), Instant::now());
         let before = std::mem::take(&mut state.directories);
-        let credentials = self.credentials.get_or_init(|| self.find_credentials.map_or_else(Vec::new, |find| find()));
-        let mut look = Look { exclusions: &self.exclusions, credentials, before: &before, now: HashMap::new(), at };
-        let mut found = Found { places: Vec::new(), identities: HashMap::new(), begun, at, took: Duration::ZERO };
-        if !self.is_empty() {
-            look.all(&mut found)?;
+        let listing = Listing {
+            exclusions: &self.exclusions,
+            before: &before,
+            most: self.most.unwrap_or(MAX_ENTRIES),
+            begun: at,
+        };
+        let mut look = Look { exclusions: &self.exclusions, listing, now: HashMap::new() };
+        let mut found = Found {
+            places: Vec::new(),
+            repositories: Vec::new(),
+            closed: Vec::new(),
+            incomplete: None,
+            identities: HashMap::new(),
+            begun,
+            at,
+            took: Duration::ZERO,
+        };
+        if !self.is_empty() || self.most.is_some() {
+            let credentials = self.find_credentials.filter(|_| !self.is_empty()).map(|find| find());
+            match look.all(&credentials.unwrap_or_default(), &mut found) {
+                Err(error) if self.is_empty() => found.incomplete = Some(error),
+                looked => looked?,
+            }
         }
         state.directories = look.now;
         for (path, (known, place)) in &state.targets {
@@ -188,55 +198,21 @@ impl Finder {
 /// One look.
 struct Look<'a> {
     exclusions: &'a Exclusions,
-    credentials: &'a [PathBuf],
-    before: &'a HashMap<PathBuf, Arc<Listed>>,
+    listing: Listing<'a>,
     now: HashMap<PathBuf, Arc<Listed>>,
-    at: Instant,
-}
-
-/// Directories that threads list together.
-#[derive(Default)]
-struct Work {
-    left: Vec<PathBuf>,
-    /// Threads that may add more.
-    busy: usize,
-    entries: usize,
-    failure: Option<LookError>,
 }
 
 /// Names that are sought: files with more names than were found.
 type Sought = HashMap<Identity, (u64, Arc<Pattern>, bool)>;
 
 impl Look<'_> {
-    fn all(&mut self, found: &mut Found) -> Result<(), LookError> {
-        let work = Mutex::new(Work { left: vec![self.exclusions.workspace().to_owned()], ..Work::default() });
-        let ready = Condvar::new();
-        let mut listed = self.list_some(&work, &ready, FEW);
-        let left = work.lock().unwrap_or_else(PoisonError::into_inner).left.len();
-        if left > 0 {
-            let threads = std::thread::available_parallelism().map_or(1, NonZero::get).clamp(1, THREADS);
-            let look = &*self;
-            std::thread::scope(|scope| {
-                let run = || look.list_some(&work, &ready, usize::MAX);
-                // The work of a thread that the system refuses is done by the others.
-                let others = (1..threads).filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok());
-                let others: Vec<_> = others.collect();
-                listed.extend(run());
-                for other in others {
-                    match other.join() {
-                        Ok(more) => listed.extend(more),
-                        // What it listed is lost.
-                        Err(_) => {
-                            let failure = look.failed(look.exclusions.workspace(), "could not be listed".to_owned());
-                            work.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(failure);
-                        }
-                    }
-                }
-            });
-        }
-        if let Some(failure) = work.into_inner().unwrap_or_else(PoisonError::into_inner).failure {
-            return Err(failure);
-        }
+    fn all(&mut self, credentials: &[PathBuf], found: &mut Found) -> Result<(), LookError> {
+        let listed = self.listing.all()?;
+        let repositories = listed.iter().filter(|(_, listed)| listed.may_be_repository);
+        found.repositories = repositories.map(|(directory, _)| directory.clone()).collect();
+        found.repositories.sort();
+        let closed = listed.iter().filter(|(_, listed)| listed.is_closed);
+        found.closed = closed.map(|(directory, _)| directory.clone()).collect();
         let names = |(directory, listed): &(PathBuf, Arc<Listed>)| {
             let path = |(name, pattern): &(OsString, Arc<Pattern>)| (directory.join(name), pattern.clone());
             listed.matches.iter().map(path).collect::<Vec<_>>()
@@ -248,7 +224,7 @@ impl Look<'_> {
         for (path, pattern) in matches {
             self.add(path, &pattern, found, &mut sought);
         }
-        for path in self.credentials {
+        for path in credentials {
             let pattern = Arc::new(Pattern::new(path.display().to_string(), Origin::Credentials));
             self.seek(path, links::MAX_CREDENTIALS, &pattern, true, found, &mut sought);
         }
@@ -258,92 +234,6 @@ impl Look<'_> {
         }
         self.find_mounts(found);
         Ok(())
-    }
-
-    /// Lists directories until none is left, or `most` were listed.
-    fn list_some(&self, work: &Mutex<Work>, ready: &Condvar, most: usize) -> Vec<(PathBuf, Arc<Listed>)> {
-        let lock = || work.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = Vec::new();
-        let mut state = lock();
-        while all.len() < most && state.failure.is_none() {
-            let Some(directory) = state.left.pop() else {
-                if state.busy == 0 {
-                    break;
-                }
-                state = ready.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            state.busy += 1;
-            drop(state);
-            // A panic would leave the other threads waiting for this one.
-            let listed = catch_unwind(AssertUnwindSafe(|| self.list(&directory)))
-                .unwrap_or_else(|_| Err(self.failed(&directory, "could not be listed".to_owned())));
-            state = lock();
-            state.busy -= 1;
-            match listed {
-                Ok(None) => {}
-                Ok(Some(listed)) => {
-                    state.left.extend(listed.directories.iter().map(|name| directory.join(name)));
-                    state.entries += listed.entries;
-                    if state.entries > MAX_ENTRIES {
-                        state.failure = Some(self.failed(&directory, format!("is beyond {MAX_ENTRIES} entries")));
-                    } else if self.at.elapsed() > MAX_TIME {
-                        let reason = format!("was reached after {} s", MAX_TIME.as_secs());
-                        state.failure = Some(self.failed(&directory, reason));
-                    }
-                    all.push((directory, listed));
-                }
-                Err(failure) => state.failure = Some(failure),
-            }
-            ready.notify_all();
-        }
-        ready.notify_all();
-        all
-    }
-
-    /// Returns the entries of a directory; none if there is no such directory, or not for this user.
-    fn list(&self, directory: &Path) -> Result<Option<Arc<Listed>>, LookError> {
-        let Ok(metadata) = fs::symlink_metadata(directory) else { return Ok(None) };
-        if !metadata.is_dir() {
-            return Ok(None);
-        }
-        let (identity, changed) = (identity(&metadata), changed(&metadata));
-        if let Some(before) = self.before.get(directory)
-            && !before.is_fresh
-            && before.identity == identity
-            && before.identity.is_some()
-            && before.changed == changed
-        {
-            return Ok(Some(before.clone()));
-        }
-        // What changed this shortly before a look may change again unnoticed.
-        let is_fresh = changed + step(changed) >= SystemTime::now();
-        let mut listed =
-            Listed { identity, changed, is_fresh, entries: 0, directories: Vec::new(), matches: Vec::new() };
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            // Programs of this user do not get there either.
-            Err(error) if is_gone(&error) || error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
-            Err(error) => return Err(self.failed(directory, format!("cannot be listed: {error}"))),
-        };
-        let is_repository = directory.file_name() == Some(OsStr::new(".git"));
-        for entry in entries {
-            let entry = entry.map_err(|error| self.failed(directory, format!("cannot be listed: {error}")))?;
-            let Ok(kind) = entry.file_type() else { continue };
-            let name = entry.file_name();
-            listed.entries += 1;
-            if listed.entries > MAX_ENTRIES {
-                return Err(self.failed(directory, format!("has more than {MAX_ENTRIES} entries")));
-            }
-            let may_match = self.exclusions.may_match(&name);
-            let pattern = may_match.then(|| self.exclusions.of_entry(&directory.join(&name), kind.is_dir())).flatten();
-            match pattern {
-                Some(pattern) => listed.matches.push((name, pattern.clone())),
-                None if kind.is_dir() && !(is_repository && name == "objects") => listed.directories.push(name),
-                None => {}
-            }
-        }
-        Ok(Some(Arc::new(listed)))
     }
 
     /// Adds what matches a pattern; of a link, the file that it leads to.
@@ -445,14 +335,6 @@ impl Look<'_> {
         }
         found.places.extend(more);
     }
-
-    fn failed(&self, directory: &Path, reason: String) -> LookError {
-        LookError { directory: directory.to_owned(), reason }
-    }
-}
-
-fn is_gone(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 #[cfg(all(test, unix))]

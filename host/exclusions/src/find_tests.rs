@@ -139,3 +139,52 @@ fn other_names_of_credentials_are_excluded() {
     assert!(reason.remedy().contains("a copy"), "{}", reason.remedy());
     assert!(!tree.is_excluded("w/a/plain"));
 }
+
+#[test]
+fn repositories_are_found_in_every_form_and_at_any_depth() {
+    let tree = Tree::new(&[
+        "w/.git/HEAD",
+        "w/.git/modules/libs/a/config",
+        "w/.git/worktrees/b/HEAD",
+        "w/.git/objects/evil/HEAD",
+        "w/a/b/c/.git",
+        "w/store.git/config",
+        "w/store.git/hooks/x",
+        "w/app/config",
+    ]);
+    symlink(".git", tree.at("w/app/link")).unwrap();
+    let found = |finder: &Finder| -> Vec<String> {
+        let found = finder.look().unwrap();
+        found.repositories.iter().map(|path| path.strip_prefix(tree.at("w")).unwrap().display().to_string()).collect()
+    };
+    let expected =
+        ["", ".git/modules/libs/a", ".git/objects/evil", ".git/worktrees/b", "a/b/c", "store.git"].map(str::to_owned);
+    let finder = Finder::of_repositories(&tree.at("w"), 1_000);
+    assert_eq!(found(&finder), expected);
+    fs::remove_file(tree.at("w/a/b/c/.git")).unwrap();
+    assert_eq!(found(&finder).len(), expected.len() - 1);
+    assert!(finder.look().unwrap().places.is_empty() && finder.is_empty());
+    let error = Finder::of_repositories(&tree.at("w"), 5).look().unwrap().incomplete.clone().unwrap().to_string();
+    assert!(error.contains("5 entries"), "{error}");
+}
+
+#[test]
+fn directories_that_their_modes_close_are_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tree = Tree::new(&["w/closed/in/.git/HEAD", "w/unsearched/in/.git/HEAD"]);
+    let mode = |path: &str, bits: u32| {
+        fs::set_permissions(tree.at(path), fs::Permissions::from_mode(bits)).unwrap();
+    };
+    mode("w/closed", 0);
+    mode("w/unsearched", 0o600);
+    let is_root = fs::read_dir(tree.at("w/closed")).is_ok();
+    let found = Finder::of_repositories(&tree.at("w"), 1_000).look().unwrap();
+    let mut closed = found.closed.clone();
+    closed.sort();
+    mode("w/closed", 0o755);
+    mode("w/unsearched", 0o755);
+    match is_root {
+        true => assert!(closed.is_empty() && found.repositories.len() == 2),
+        false => assert_eq!(closed, [tree.at("w/closed"), tree.at("w/unsearched/in")]),
+    }
+}

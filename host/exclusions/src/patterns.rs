@@ -167,6 +167,11 @@ impl Exclusions {
         Ok(Self { workspace: workspace.to_owned(), layers, names: Some(names) })
     }
 
+    /// Excludes nothing.
+    pub(crate) fn none(workspace: &Path) -> Self {
+        Self { workspace: workspace.to_owned(), layers: Vec::new(), names: None }
+    }
+
     /// Returns whether nothing is excluded.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
