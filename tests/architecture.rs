@@ -42,8 +42,9 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
     ("pinion-plugin-test", &["pinion-agent", "pinion-egress", "pinion-plugin-runtime", "pinion-session-store"]),
-    ("pinion-sandbox", &[]),
-    ("pinion-permissions", &[]),
+    ("pinion-git", &[]),
+    ("pinion-sandbox", &["pinion-git"]),
+    ("pinion-permissions", &["pinion-git"]),
     ("pinion-checkpoints", &["pinion-exclusions"]),
     ("pinion-mcp", &["pinion-egress", "pinion-protocol"]),
     ("pinion-tui", &["pinion-protocol"]),
@@ -241,6 +242,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("checkpoints/src/root.rs", "chmod(format!(\"/proc/self/fd/{}\", file.as_raw_fd()), mode)"),
     // Places in the file tree of confined programs, and in the profile for macOS.
     ("sandbox/src/linux/mounts.rs", "\"/proc/self/fd"),
+    // The name of an open file or directory, to change its mode.
+    ("sandbox/src/protection/place.rs", "chmod(format!(\"/proc/self/fd/{}\", file.as_raw_fd()), mode)"),
+    // Bytes of a server for the program that started the helper.
+    ("sandbox/src/tunnel.rs", "let streams = (io::stdin(), io::stdout());"),
     ("sandbox/src/linux/grants.rs", "[\"/dev/tty\""),
     ("sandbox/src/seatbelt.rs", "^/dev/ttys[0-9]+$"),
     // Names in commands that are decided on.

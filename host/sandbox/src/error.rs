@@ -36,7 +36,7 @@ pub enum SandboxError {
     },
     /// The policy cannot be passed to the helper.
     #[error(
-        "no sandbox: the policy is {bytes} bytes long, and at most {max} fit\nhint: name fewer paths in `[sandbox]`"
+        "no sandbox: the policy is {bytes} bytes long, and at most {max} fit\nhint: name fewer paths in `[sandbox]`, or exclude directories instead of the files in them"
     )]
     TooLong {
         /// Its length as text.

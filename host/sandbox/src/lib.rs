@@ -6,12 +6,16 @@
 //! starts the program. A helper that cannot enforce a layer that the policy requires starts nothing, exits with [`HELPER_FAILED`], and writes one
 //! line that names the layer and the remedy.
 //!
-//! On Linux the layers are namespaces (`linux/namespaces.rs`, `linux/mounts.rs`), Landlock (`linux/landlock.rs`), a filter
-//! of system calls (`linux/seccomp.rs`) and resource limits. On macOS, `seatbelt.rs` writes a profile. Other systems have no
+//! Some paths in writable directories decide what runs outside, such as hooks of git. [`Protected`] finds them before a
+//! program starts; mounts, Landlock or Seatbelt keep those that exist; and [`Protection`] looks afterwards at what no layer
+//! keeps.
+//!
+//! On Linux the layers are namespaces (`linux/namespaces.rs`, `linux/mounts.rs`), Landlock (`linux/rules.rs`), a filter
+//! of system calls (`linux/filter.rs`) and resource limits. On macOS, `seatbelt.rs` writes a profile. Other systems have no
 //! sandbox, and say so.
 
+mod encoding;
 mod error;
-mod git;
 mod helper;
 mod hint;
 mod launch;
@@ -24,15 +28,16 @@ mod proxy;
 mod request;
 mod seatbelt;
 mod secrets;
+mod tunnel;
 
 pub use error::SandboxError;
-pub use git::{GitUser, Repository};
 pub use helper::helper_beside;
 pub use hint::{Denial, hint};
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
+pub use pinion_git::{GitUser, Look, Place as CommandPlace, Repository, UNKNOWN, files_of_arguments, nearby};
 pub use policy::{Enforcement, Layers, Limits, Network, Policy};
-pub use protected::{protected_among, protected_in};
-pub use protection::Protection;
+pub use protected::{Protected, Surroundings, protected_among, protected_in};
+pub use protection::{Fate, OpenedDirectories, Protection, Reverted};
 pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;
 pub use secrets::secret_paths;

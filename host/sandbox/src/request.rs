@@ -1,5 +1,6 @@
 //! The text that tells a helper what to do, which its environment contains.
 
+use crate::encoding;
 use crate::policy::{Layers, Policy};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ pub(crate) struct Request {
     pub(crate) policy: Policy,
     pub(crate) layers: Layers,
     /// The working directory of the program.
+    #[serde(with = "encoding::path")]
     pub(crate) directory: PathBuf,
     /// The descriptor of the socket to the parent, if it runs a proxy for the program.
     pub(crate) proxy: Option<i32>,

@@ -1,0 +1,245 @@
+//! Paths in writable directories that decide what runs later, outside the sandbox: hooks and settings of git, settings of
+//! editors and of agents, start-up files of shells, programs of servers.
+//!
+//! [`Protected`] lists them for one program, in two kinds. *Closed* paths are read-only for the program; of those that do
+//! not exist, nothing may be left when it has ended. *Free* paths may change while the program runs, because git has to
+//! move or remove them, and are put back afterwards. [`Protection`](crate::Protection) does what is done afterwards.
+//!
+//! A program can leave any number of repositories with any settings for the next one, so that all work has one budget, and
+//! so have the paths. A repository that needs more than its part is closed as a whole.
+
+mod names;
+mod repository;
+
+use crate::encoding::length;
+use names::NAMES;
+use pinion_git::{GitUser, Look, Settings, Tree, nearby};
+pub(crate) use repository::{Part, own};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Looks at files, of all repositories together and of one.
+const LOOKS: usize = 40_000;
+const LOOKS_OF_ONE: usize = 4_000;
+/// Paths of one repository.
+const PATHS_OF_ONE: usize = 400;
+/// Paths of all repositories, and bytes of these in a policy.
+const PATHS: usize = 3_000;
+const BYTES: usize = 400 * 1024;
+/// Repositories beyond that, which are closed as a whole, and bytes of their paths.
+const WHOLE: usize = 1_000;
+const WHOLE_BYTES: usize = 100 * 1024;
+/// Directories around repositories beyond that, which are closed as a whole.
+const AROUND: usize = 100;
+
+/// Meaning of a protected path: it says what may be left there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Any,
+    /// A file that settings of a repository name. It may be a copy of the same file in another of its working trees.
+    Named,
+    /// A config of git. It may have harmless settings.
+    Config,
+    /// A directory of hooks. It may have samples.
+    Hooks,
+    /// The file or link `.git` of a working tree. It may lead to a repository that is protected itself.
+    Pointer,
+    /// The file by which a worktree finds its repository.
+    Common,
+    /// The rest of a rebase. It may have commands that run nothing.
+    Todo,
+}
+
+/// The places in which protected paths are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Directories in which the program may write, without links.
+    pub roots: &'a [PathBuf],
+    /// Directories in these, at any depth, that are or contain repositories.
+    pub repositories: &'a [PathBuf],
+    /// The settings of git's user.
+    pub user: &'a GitUser,
+}
+
+/// The protected paths for one program.
+#[derive(Debug, Clone, Default)]
+pub struct Protected {
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) user: GitUser,
+    /// Paths that the program cannot change, whether they exist or not.
+    pub(crate) closed: BTreeMap<PathBuf, Kind>,
+    /// Paths that are put back.
+    pub(crate) free: BTreeMap<PathBuf, Kind>,
+    /// Repositories whose paths are among these.
+    pub(crate) repositories: BTreeSet<PathBuf>,
+    /// Working trees, each with the repository whose settings it has.
+    pub(crate) trees: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl Protected {
+    /// Finds the protected paths.
+    pub fn find(surroundings: Surroundings<'_>) -> Self {
+        let Surroundings { roots, repositories, user } = surroundings;
+        let mut look = Look::new(LOOKS);
+        let mut found = Self { roots: roots.to_vec(), user: user.clone(), ..Self::default() };
+        for root in roots {
+            for name in NAMES {
+                let path = root.join(name);
+                let way = look.resolve(&path).unwrap_or_else(|_| vec![path]);
+                found.close(way.into_iter().map(|path| (path, Kind::Any)));
+            }
+        }
+        // Without the user's settings, what they name in each repository is not known.
+        let settings = Settings::of_user(user, &mut look).ok();
+        let mut part = Part::new(roots, user, settings.as_ref());
+        for root in roots.iter().filter(|root| Tree::at(root).is_none()) {
+            let _ = part.around(root, &mut look);
+        }
+        found.close(part.closed.into_iter());
+        let mut budget = Budget { paths: PATHS, bytes: BYTES };
+        let mut whole = BTreeSet::new();
+        for tree in trees(roots, repositories) {
+            let mut share = look.share(LOOKS_OF_ONE);
+            let mut part = Part::new(roots, user, settings.as_ref());
+            let is_known = part.tree(&tree, &mut share).is_ok() && settings.is_some();
+            look.give_back(share);
+            found.repositories.extend(tree.git.clone());
+            found.trees.append(&mut part.trees);
+            if is_known && budget.take(&part) {
+                found.close(part.closed.into_iter());
+                found.free.extend(part.free);
+            } else if let Some(root) = tree.git.as_ref().filter(|git| roots.contains(git)) {
+                found.close(own(root).into_iter());
+            } else {
+                whole.extend([tree.git, tree.pointer].into_iter().flatten());
+            }
+        }
+        found.close_whole(whole);
+        // Of two kinds for a path, the stricter one counts.
+        let closed = &found.closed;
+        found.free.retain(|path, _| !path.ancestors().any(|around| closed.contains_key(around)));
+        found
+    }
+
+    /// Adds paths that are protected for other reasons.
+    pub fn also(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        let mut look = Look::new(LOOKS);
+        for path in paths {
+            let way = look.resolve(&path).unwrap_or_else(|_| vec![path]);
+            way.into_iter().for_each(|path| add(&mut self.closed, path, Kind::Any));
+        }
+    }
+
+    /// Returns the paths that the program cannot change, whether they exist or not.
+    pub fn closed(&self) -> impl Iterator<Item = &PathBuf> {
+        self.closed.keys()
+    }
+
+    /// Returns all protected paths, also those that the program may change for a while.
+    pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.closed.keys().chain(self.free.keys())
+    }
+
+    /// Adds closed paths. A writable directory itself is none: if a setting named it, nothing could be written any more.
+    fn close(&mut self, paths: impl Iterator<Item = (PathBuf, Kind)>) {
+        let Self { roots, closed, .. } = self;
+        paths.filter(|(path, _)| is_inside(roots, path)).for_each(|(path, kind)| add(closed, path, kind));
+    }
+
+    /// Closes repositories as a whole: of too many of them all that is around them, and of far too many everything.
+    fn close_whole(&mut self, repositories: BTreeSet<PathBuf>) {
+        let (mut paths, mut bytes) = (WHOLE, WHOLE_BYTES);
+        let mut around = BTreeSet::new();
+        for path in repositories.into_iter().filter(|path| is_inside(&self.roots, path)) {
+            let fits = paths.checked_sub(1).zip(bytes.checked_sub(length(&path)));
+            match fits {
+                Some(left) => {
+                    (paths, bytes) = left;
+                    self.closed.insert(path, Kind::Any);
+                }
+                None => around.extend(top(&self.roots, &path)),
+            }
+        }
+        if around.len() > AROUND {
+            around = self.roots.iter().cloned().collect();
+        }
+        for directory in around {
+            self.closed.retain(|path, _| !path.starts_with(&directory));
+            self.closed.insert(directory, Kind::Any);
+        }
+    }
+}
+
+/// Returns the protected paths in a writable directory, whether they exist or not.
+///
+/// Of repositories further inside, only those in its own subdirectories are among them.
+pub fn protected_in(directory: &Path, user: &GitUser) -> Vec<PathBuf> {
+    protected_among(directory, &[directory.to_owned()], user)
+}
+
+/// Returns the protected paths in a writable directory, with those in other writable ones that it leads to.
+pub fn protected_among(directory: &Path, roots: &[PathBuf], user: &GitUser) -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> = roots.to_vec();
+    if !roots.iter().any(|root| root == directory) {
+        roots.push(directory.to_owned());
+    }
+    let found = Protected::find(Surroundings { roots: &roots, repositories: &nearby(directory), user });
+    found.closed.into_keys().chain(found.free.into_keys()).collect()
+}
+
+/// Returns the trees in these directories, outer ones first: a repository deep inside must not take the part of the
+/// workspace's own.
+fn trees(roots: &[PathBuf], repositories: &[PathBuf]) -> Vec<Tree> {
+    let mut directories: Vec<&PathBuf> = roots.iter().chain(repositories).collect();
+    directories.sort_by_key(|path| (path.components().count(), *path));
+    directories.dedup();
+    let mut trees: Vec<Tree> = directories.into_iter().filter_map(|directory| Tree::at(directory)).collect();
+    // The repositories that worktrees share, if they are among what a program may write.
+    let known: BTreeSet<PathBuf> = trees.iter().filter_map(|tree| tree.git.clone()).collect();
+    let shared: BTreeSet<PathBuf> = trees.iter().filter_map(Tree::shared).collect();
+    let more = shared.into_iter().filter(|git| !known.contains(git) && is_inside(roots, git));
+    trees.extend(more.collect::<Vec<_>>().iter().filter_map(|git| Tree::at(git)));
+    trees
+}
+
+/// Adds a path. Of two kinds, the stricter one counts.
+fn add(paths: &mut BTreeMap<PathBuf, Kind>, path: PathBuf, kind: Kind) {
+    paths.entry(path).and_modify(|known| *known = kind.min(*known)).or_insert(kind);
+}
+
+fn is_inside(roots: &[PathBuf], path: &Path) -> bool {
+    roots.iter().any(|root| path.starts_with(root) && path != root)
+}
+
+/// Returns the directory at the top of a writable one that leads to a path.
+fn top(roots: &[PathBuf], path: &Path) -> Option<PathBuf> {
+    let root = roots
+        .iter()
+        .filter(|root| path.starts_with(root) && path != *root)
+        .min_by_key(|root| root.components().count());
+    path.ancestors().find(|around| around.parent() == root.map(PathBuf::as_path)).map(Path::to_owned)
+}
+
+/// The paths that are left, and their bytes in a policy.
+struct Budget {
+    paths: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    /// Takes what the paths of a repository need; nothing if it is too much.
+    fn take(&mut self, part: &Part<'_>) -> bool {
+        let paths = part.closed.len() + part.free.len();
+        let bytes = part.closed.keys().map(|path| length(path)).sum();
+        let left = self.paths.checked_sub(paths).zip(self.bytes.checked_sub(bytes));
+        let Some((paths, bytes)) = left.filter(|_| paths <= PATHS_OF_ONE) else { return false };
+        (self.paths, self.bytes) = (paths, bytes);
+        true
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+pub(crate) mod tests;

@@ -1,0 +1,124 @@
+//! The protected paths of one repository.
+
+use super::{Kind, add, is_inside};
+use pinion_git::{Exhausted, GitUser, Look, Named, Settings, Tree};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// In the directory of a repository, also of one that a worktree would become without its `commondir`, which makes git read
+/// another config.
+const IN_REPOSITORY: [(&str, Kind); 5] = [
+    ("hooks", Kind::Hooks),
+    ("config", Kind::Config),
+    ("config.worktree", Kind::Config),
+    ("commondir", Kind::Common),
+    ("info/attributes", Kind::Any),
+];
+/// The rest of a rebase, whose commands git runs.
+const TODO: &str = "rebase-merge/git-rebase-todo";
+/// Hooks of a directory in a linked worktree.
+const MAX_HOOKS: usize = 100;
+
+/// Returns the paths in the directory of a repository that decide what git runs.
+pub(crate) fn own(git: &Path) -> Vec<(PathBuf, Kind)> {
+    let names = IN_REPOSITORY.iter().copied().chain([(TODO, Kind::Todo)]);
+    names.map(|(name, kind)| (git.join(name), kind)).collect()
+}
+
+/// Paths of one repository.
+pub(crate) struct Part<'a> {
+    roots: &'a [PathBuf],
+    user: &'a GitUser,
+    users: Option<&'a Settings>,
+    pub(crate) closed: BTreeMap<PathBuf, Kind>,
+    pub(crate) free: BTreeMap<PathBuf, Kind>,
+    pub(crate) trees: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn new(roots: &'a [PathBuf], user: &'a GitUser, users: Option<&'a Settings>) -> Self {
+        Self { roots, user, users, closed: BTreeMap::new(), free: BTreeMap::new(), trees: BTreeMap::new() }
+    }
+
+    /// Adds the paths of a tree and of its repository.
+    ///
+    /// # Errors
+    /// The budget is exhausted.
+    pub(crate) fn tree(&mut self, tree: &Tree, look: &mut Look) -> Result<(), Exhausted> {
+        let files = tree.files();
+        // `git worktree` moves and removes the others.
+        let is_free = tree.git.as_deref().is_some_and(pinion_git::is_worktree) && !self.roots.contains(&files);
+        if let Some(pointer) = &tree.pointer {
+            self.add(is_free, pointer.clone(), Kind::Pointer);
+        }
+        let Some(git) = &tree.git else { return Ok(()) };
+        self.trees.insert(files.clone(), tree.shared().unwrap_or_else(|| git.clone()));
+        for (path, kind) in own(git) {
+            let is_free = is_free || kind == Kind::Todo;
+            let mut way = look.resolve(&path)?;
+            let real = way.pop().unwrap_or(path);
+            way.into_iter().for_each(|link| self.add(is_free, link, Kind::Any));
+            self.add(is_free, real, kind);
+        }
+        for named in self.named(git, &files, look)? {
+            self.add_named(named, &files, is_free, look)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what the repository around a writable directory names in it, or what the user's settings name for one that a
+    /// program creates there.
+    ///
+    /// # Errors
+    /// The budget is exhausted.
+    pub(crate) fn around(&mut self, root: &Path, look: &mut Look) -> Result<(), Exhausted> {
+        let around = root.ancestors().skip(1).find_map(Tree::at);
+        let (git, files) = match &around {
+            Some(tree) => (tree.git.clone().unwrap_or_else(|| tree.path.join(".git")), tree.files()),
+            None => (root.join(".git"), root.to_owned()),
+        };
+        for named in self.named(&git, &files, look)? {
+            self.add_named(named, &files, false, look)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the settings of the user and of a repository name.
+    pub(crate) fn named(&self, git: &Path, files: &Path, look: &mut Look) -> Result<Vec<Named>, Exhausted> {
+        let settings = Settings::of_repository(git, self.user, look)?;
+        let mut named = settings.named(git, files, self.user, look)?;
+        if let Some(users) = self.users {
+            named.extend(users.named(git, files, self.user, look)?);
+        }
+        Ok(named.into_iter().collect())
+    }
+
+    fn add_named(&mut self, named: Named, files: &Path, is_free: bool, look: &mut Look) -> Result<(), Exhausted> {
+        let (path, kind) = match named {
+            Named::Hooks(path) => (path, Kind::Hooks),
+            Named::Other(path) => (path, Kind::Named),
+        };
+        // A large file cannot be kept in memory, and what lies elsewhere is not moved with the worktree.
+        look.spend(1)?;
+        let found = fs::symlink_metadata(&path).ok();
+        let is_small = found.as_ref().is_none_or(|found| found.len() <= pinion_git::MAX_FILE_BYTES);
+        let is_directory = found.is_some_and(|found| found.is_dir());
+        let is_free = is_free && path.starts_with(files) && is_small && (kind == Kind::Hooks || !is_directory);
+        if is_free && is_directory {
+            let hooks = fs::read_dir(&path).into_iter().flatten().flatten().take(MAX_HOOKS);
+            for entry in hooks {
+                look.spend(1)?;
+                self.add(true, entry.path(), Kind::Named);
+            }
+        }
+        self.add(is_free, path, kind);
+        Ok(())
+    }
+
+    fn add(&mut self, is_free: bool, path: PathBuf, kind: Kind) {
+        if is_inside(self.roots, &path) {
+            add(if is_free { &mut self.free } else { &mut self.closed }, path, kind);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The comparison after a program: what may stay, and what is moved away.
+
+use super::place::{Opened, Place, Reached, is_sample};
+use super::state::State;
+use super::{Fate, Protection, Record, Reverted};
+use crate::protected::{Kind, Part, own};
+use pinion_git::config::{Entry, parse, plain, render};
+use pinion_git::harmless::is_harmless;
+use pinion_git::{Look, Named, Settings, Tree, as_path, is_worktree};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Looks at files of new repositories.
+const LOOKS: usize = 1_000_000;
+/// The content of the file by which a worktree finds its repository.
+const SHARED: &[u8] = b"../..";
+/// The mode of a config that only has its harmless settings.
+const MODE: u32 = 0o644;
+
+/// Compares all protected paths, and those of new repositories.
+pub(super) fn judge(
+    protection: &Protection,
+    repositories: &[PathBuf],
+    removed: &Path,
+    until: Option<SystemTime>,
+) -> Vec<Reverted> {
+    let trees: Vec<Tree> = repositories.iter().filter_map(|directory| Tree::at(directory)).collect();
+    // A pointer may lead anywhere, and says nothing about where it leads.
+    let found = trees.iter().filter(|tree| tree.pointer.is_none()).filter_map(|tree| tree.git.clone());
+    let mut judge = Judge {
+        protection,
+        removed,
+        until,
+        repositories: protection.repositories.iter().cloned().chain(found).collect(),
+        opened: Opened::default(),
+        reverted: Vec::new(),
+    };
+    for (path, record) in &protection.records {
+        judge.path(path, record);
+    }
+    judge.new_repositories(&trees);
+    judge.reverted
+}
+
+struct Judge<'a> {
+    protection: &'a Protection,
+    removed: &'a Path,
+    until: Option<SystemTime>,
+    /// All repositories as they are now. Each is protected, or looked at here.
+    repositories: BTreeSet<PathBuf>,
+    opened: Opened,
+    reverted: Vec<Reverted>,
+}
+
+impl<'a> Judge<'a> {
+    /// Looks at repositories and trees that are new.
+    fn new_repositories(&mut self, trees: &[Tree]) {
+        let mut look = Look::new(LOOKS);
+        let users = Settings::of_user(&self.protection.user, &mut look).ok();
+        for tree in trees {
+            let Some(git) = &tree.git else {
+                tree.pointer.iter().for_each(|pointer| self.new_path(pointer, Kind::Pointer));
+                continue;
+            };
+            let files = tree.files();
+            let is_known = self.protection.repositories.contains(git) && self.protection.trees.contains_key(&files);
+            for (path, kind) in own(git) {
+                self.new_path(&path, kind);
+            }
+            tree.pointer.iter().for_each(|pointer| self.new_path(pointer, Kind::Pointer));
+            if is_known {
+                continue;
+            }
+            // The settings as they are by now.
+            let part = Part::new(&self.protection.roots, &self.protection.user, users.as_ref());
+            for named in part.named(git, &files, &mut look).unwrap_or_default() {
+                let (path, kind) = match named {
+                    Named::Hooks(path) => (path, Kind::Hooks),
+                    Named::Other(path) => (path, Kind::Named),
+                };
+                if path.starts_with(&files) {
+                    self.new_path(&path, kind);
+                }
+            }
+        }
+    }
+
+    /// Judges a path that was not protected before, and so belongs to a new repository.
+    fn new_path(&mut self, path: &Path, kind: Kind) {
+        let records = &self.protection.records;
+        // What a closed directory holds, or a link leads to, is judged with these.
+        let is_judged = |around: &Path| {
+            records.get(around).is_some_and(|record| match record.state {
+                State::Link(_) => true,
+                State::Other(_) => !record.is_free,
+                _ => false,
+            })
+        };
+        if !records.contains_key(path) && !path.ancestors().skip(1).any(is_judged) {
+            self.path(path, &Record { kind, is_free: false, state: State::Absent });
+        }
+    }
+
+    /// Judges a path, after it has moved away links that are on the way.
+    fn path(&mut self, path: &Path, record: &Record) {
+        // The content of a free file may be another one.
+        let is_comparable = !record.is_free || matches!(record.state, State::Absent | State::Unseen | State::Link(_));
+        let Some(root) = self.root(path) else { return };
+        if is_comparable && record.state.is_still(path, root) || self.is_later(path) {
+            return;
+        }
+        loop {
+            match Place::reach(root, path, &mut self.opened) {
+                Ok(Reached::Missing) => return self.missing(path, record),
+                Ok(Reached::At(place)) => return self.found(&place, record),
+                Ok(Reached::Link(link)) if self.is_later(link.path()) || !self.move_away(&link) => return,
+                Ok(Reached::Link(_)) => {}
+                Err(error) => return self.stays(path, error),
+            }
+        }
+    }
+
+    /// Returns the innermost writable directory around a path.
+    fn root(&self, path: &Path) -> Option<&'a Path> {
+        let roots = self.protection.roots.iter().filter(|root| path.starts_with(root));
+        roots.max_by_key(|root| root.components().count()).map(PathBuf::as_path)
+    }
+
+    /// Returns whether something was created after the program had ended.
+    fn is_later(&self, path: &Path) -> bool {
+        let Some(until) = self.until else { return false };
+        let Ok(found) = fs::symlink_metadata(path) else { return false };
+        found.created().or_else(|_| found.modified()).is_ok_and(|created| created > until)
+    }
+
+    fn missing(&mut self, path: &Path, record: &Record) {
+        let place = |judge: &mut Self| Place::reach_new(judge.root(path)?, path, &mut judge.opened);
+        let restored = match &record.state {
+            State::Link(target) => place(self).map(|place| place.create_link(target)),
+            // A worktree without it would be a repository of its own.
+            State::File { content: Some(content), mode, .. } if record.is_free && record.kind == Kind::Common => {
+                place(self).map(|place| place.create(content, *mode))
+            }
+            _ => None,
+        };
+        match restored {
+            Some(Ok(())) => self.add(path, Fate::Restored(None)),
+            Some(Err(error)) => self.stays(path, error),
+            None => {}
+        }
+    }
+
+    fn found(&mut self, place: &Place, record: &Record) {
+        let is_file = place.kind() == Some(FileType::RegularFile);
+        let content = if is_file { place.read() } else { None };
+        match &record.state {
+            State::Absent => self.created(place, record.kind, None),
+            State::Unseen => {}
+            State::Link(target) => {
+                if place.link().as_ref() == Some(target) {
+                    return;
+                }
+                let moved = self.moved(place);
+                self.put_back(place, moved, |place| place.create_link(target));
+            }
+            State::File { content: Some(before), .. } if content.as_ref() == Some(before) => {}
+            State::File { content: Some(before), mode, .. } if record.is_free => {
+                if self.may_be(place, record.kind, content.as_deref()) {
+                    return;
+                }
+                if record.kind == Kind::Config || record.kind == Kind::Todo {
+                    return self.created(place, record.kind, Some(before));
+                }
+                let moved = self.moved(place);
+                self.put_back(place, moved, |place| place.create(before, *mode));
+            }
+            State::Other(_) if record.is_free && record.kind == Kind::Hooks => self.created(place, Kind::Hooks, None),
+            State::Other(_) | State::File { content: None, .. } if record.is_free => {}
+            // A mount kept it, until somebody else replaced it.
+            State::File { content: Some(before), .. } if record.kind == Kind::Config && is_file => {
+                self.created(place, Kind::Config, Some(before));
+            }
+            State::File { .. } | State::Other(_) => self.add(place.path(), Fate::Replaced),
+        }
+    }
+
+    /// Judges what is new at a path, where `before` was its content.
+    fn created(&mut self, place: &Place, kind: Kind, before: Option<&[u8]>) {
+        let content = || place.read();
+        match kind {
+            Kind::Config => self.config(place, before),
+            Kind::Todo => self.todo(place, before),
+            Kind::Hooks if place.kind() == Some(FileType::Directory) => self.hooks(place),
+            _ if self.may_be(place, kind, content().as_deref()) => {}
+            _ => {
+                self.move_away(place);
+            }
+        }
+    }
+
+    /// Returns whether a new file or link may stay as it is.
+    fn may_be(&self, place: &Place, kind: Kind, content: Option<&[u8]>) -> bool {
+        match kind {
+            Kind::Pointer => {
+                let tree = place.path().parent().and_then(Tree::at).filter(|tree| tree.pointer.is_some());
+                // A file that leads nowhere leads at most to what is new later.
+                tree.is_some_and(|tree| tree.git.map_or(content.is_some(), |git| self.repositories.contains(&git)))
+            }
+            Kind::Common => {
+                place.path().parent().is_some_and(is_worktree)
+                    && content.is_some_and(|content| content.trim_ascii_end() == SHARED)
+            }
+            Kind::Named => content.is_some_and(|content| self.is_copy(place.path(), content)),
+            _ => false,
+        }
+    }
+
+    /// Returns whether a file in a working tree is the same as in another one with the same settings.
+    fn is_copy(&self, path: &Path, content: &[u8]) -> bool {
+        let trees = &self.protection.trees;
+        let own = path.ancestors().skip(1).find_map(|around| Tree::at(around).filter(|tree| tree.path == around));
+        let Some((own, shared)) = own.and_then(|tree| Some((tree.files(), tree.shared().or(tree.git)?))) else {
+            return false;
+        };
+        let Ok(name) = path.strip_prefix(&own) else { return false };
+        trees.iter().filter(|(_, repository)| **repository == shared).any(|(tree, _)| {
+            let record = self.protection.records.get(&tree.join(name));
+            record.and_then(|record| record.state.content()) == Some(content)
+        })
+    }
+
+    /// Leaves the settings of a config that are harmless, or were there before.
+    fn config(&mut self, place: &Place, before: Option<&[u8]>) {
+        let Some(content) = place.read() else {
+            self.move_away(place);
+            return;
+        };
+        let is_new = before.is_none();
+        let before = before.map(parse).unwrap_or_default();
+        let may_stay =
+            |entry: &Entry| is_harmless(entry) || before.contains(entry) || self.is_own_tree(place.path(), entry);
+        // Another text may mean something else to git than to this program.
+        if plain(&content).is_some_and(|entries| entries.iter().all(may_stay)) {
+            return;
+        }
+        let entries = parse(&content);
+        let kept = render(entries.iter().filter(|entry| may_stay(entry)));
+        self.reduce(place, &kept, is_new);
+    }
+
+    /// Returns whether a setting of a submodule's repository names its working tree, which leads back to it.
+    fn is_own_tree(&self, config: &Path, entry: &Entry) -> bool {
+        let Some(git) = config.parent().filter(|_| entry.is("core", "worktree")) else { return false };
+        let tree = git.join(as_path(entry.text())).canonicalize().ok().and_then(|files| Tree::at(&files));
+        tree.and_then(|tree| tree.git).as_deref() == Some(git)
+    }
+
+    /// Leaves the commands of a rebase that run no program, or were there before.
+    fn todo(&mut self, place: &Place, before: Option<&[u8]>) {
+        let Some(content) = place.read() else {
+            self.move_away(place);
+            return;
+        };
+        let lines = |text: &[u8]| text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let known: BTreeSet<Vec<u8>> = before.map(lines).unwrap_or_default().into_iter().collect();
+        let runs = |line: &[u8]| {
+            let word = line.trim_ascii_start().split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            matches!(word, b"exec" | b"x")
+        };
+        let kept: Vec<Vec<u8>> =
+            lines(&content).into_iter().filter(|line| !runs(line) || known.contains(line)).collect();
+        let kept = kept.concat();
+        if kept != content {
+            self.reduce(place, &kept, before.is_none());
+        }
+    }
+
+    /// Leaves the samples of a directory of hooks, and what has a record of its own.
+    fn hooks(&mut self, place: &Place) {
+        let Ok(entries) = place.entries(&mut self.opened) else {
+            // Nothing in it can be told apart.
+            self.move_away(place);
+            return;
+        };
+        let records = &self.protection.records;
+        let may_stay = |entry: &Place| is_sample(entry.path()) || records.contains_key(entry.path());
+        let (kept, unwanted): (Vec<_>, Vec<_>) = entries.into_iter().partition(may_stay);
+        match (kept.is_empty(), unwanted.is_empty()) {
+            (_, true) => {}
+            (true, false) => {
+                self.move_away(place);
+            }
+            (false, false) => unwanted.iter().for_each(|entry| {
+                self.move_away(entry);
+            }),
+        }
+    }
+
+    /// Puts a part of a file in its place; nothing of a new one of which nothing may stay.
+    fn reduce(&mut self, place: &Place, kept: &[u8], is_new: bool) {
+        if is_new && kept.is_empty() {
+            self.move_away(place);
+            return;
+        }
+        match self.moved(place) {
+            Ok(moved) => match place.create(kept, MODE) {
+                Ok(()) => self.add(place.path(), Fate::Reduced(moved)),
+                Err(_) => self.add(place.path(), Fate::Moved(moved)),
+            },
+            Err(error) => self.stays(place.path(), error),
+        }
+    }
+
+    fn put_back(&mut self, place: &Place, moved: Result<PathBuf, Errno>, create: impl Fn(&Place) -> Result<(), Errno>) {
+        match moved {
+            Ok(moved) => match create(place) {
+                Ok(()) => self.add(place.path(), Fate::Restored(Some(moved))),
+                Err(_) => self.add(place.path(), Fate::Moved(moved)),
+            },
+            Err(error) => self.stays(place.path(), error),
+        }
+    }
+
+    /// Moves something away and reports it. Returns whether it is gone.
+    fn move_away(&mut self, place: &Place) -> bool {
+        match self.moved(place) {
+            Ok(moved) => {
+                self.add(place.path(), Fate::Moved(moved));
+                true
+            }
+            Err(error) => {
+                self.stays(place.path(), error);
+                false
+            }
+        }
+    }
+
+    fn moved(&mut self, place: &Place) -> Result<PathBuf, Errno> {
+        place.move_away(self.removed, &mut self.opened)
+    }
+
+    fn stays(&mut self, path: &Path, error: Errno) {
+        self.add(path, Fate::Stays(std::io::Error::from(error).to_string()));
+    }
+
+    fn add(&mut self, path: &Path, fate: Fate) {
+        self.reverted.push(Reverted { path: path.to_owned(), fate });
+    }
+}
