@@ -29,6 +29,8 @@ const NETWORK: &[&str] = &[
 ];
 /// Texts of programs about files, in lower case.
 const FILES: &[&str] = &["read-only file system", "erofs", "permission denied", "eacces", "operation not permitted"];
+/// Texts about mounts, by which protected paths keep their names, in lower case.
+const MOUNTS: &[&str] = &["device or resource busy", "ebusy", "cross-device", "exdev"];
 
 /// Returns the hint for a program that failed and wrote `text` to its error stream; none if the sandbox explains nothing.
 pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
@@ -50,13 +52,13 @@ pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
         };
         return Some((Denial::Network, text.to_owned()));
     }
-    let line = lines().find(|line| names(line, FILES))?;
+    let line = lines().find(|line| names(line, FILES) || names(line, MOUNTS))?;
     let path = line.split([' ', '\'', '"', '`', '‘', '’', ':', ',', '(', ')', '=']).find(|word| word.starts_with('/'));
     if policy.read_only.iter().any(|protected| is_named(protected, line, path)) {
         let text = "the sandbox protects this path, because it decides what runs outside; only the user can change it";
         return Some((Denial::Protected, text.to_owned()));
     }
-    let path = Path::new(path?);
+    let path = Path::new(path.filter(|_| names(line, FILES))?);
     if policy.writable.iter().any(|writable| path.starts_with(writable)) {
         return None;
     }
@@ -82,7 +84,7 @@ mod tests {
     fn policy() -> Policy {
         Policy {
             writable: vec![PathBuf::from("/w")],
-            read_only: vec![PathBuf::from("/w/.git/hooks")],
+            read_only: vec![PathBuf::from("/w/.git/hooks"), PathBuf::from("/w/.git/config")],
             ..Policy::default()
         }
     }
@@ -97,6 +99,16 @@ mod tests {
                 "writable = [\"/home/u/.cargo/registry\"]",
             ),
             ("bash: line 1: .git/hooks/post-commit: Read-only file system", Denial::Protected, "only the user"),
+            (
+                "error: could not write config file .git/config: Device or resource busy",
+                Denial::Protected,
+                "only the user",
+            ),
+            (
+                "mv: cannot move '/w/.git/hooks' to '/w/x': Invalid cross-device link",
+                Denial::Protected,
+                "only the user",
+            ),
         ];
         for (text, denial, part) in cases {
             let (found, hint) = hint(text, &policy()).unwrap();
@@ -106,7 +118,8 @@ mod tests {
 
     #[test]
     fn failures_of_other_kinds_have_no_hint() {
-        for text in ["assertion failed", "", "cat: /w/x: Permission denied"] {
+        for text in ["assertion failed", "", "cat: /w/x: Permission denied", "umount: /mnt/x: device or resource busy"]
+        {
             assert_eq!(hint(text, &policy()), None, "{text}");
         }
         let proxied = Policy { network: Network::Proxied, ..policy() };

@@ -10,7 +10,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Ways to reach other processes that a program may use.
+/// Ways to reach other processes, and rights for them, that a program may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Channels {
     /// IPv4, IPv6 and the routing tables.
@@ -19,6 +19,8 @@ pub(super) struct Channels {
     pub(super) unix: bool,
     /// Shared memory, semaphores and queues by number or name, which all processes of a user share.
     pub(super) ipc: bool,
+    /// Programs that others start with the rights of their group.
+    pub(super) groups: bool,
 }
 
 /// Calls that are always refused.
@@ -179,9 +181,10 @@ fn rules_of(channels: Channels) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_ioctl, pushes);
     rules.insert(libc::SYS_socket, sockets(channels)?);
     // A program with the rights of its owner would have them outside, where other users can start it.
-    let set_user = u64::from(libc::S_ISUID);
+    let refused = if channels.groups { vec![libc::S_ISUID] } else { vec![libc::S_ISUID, libc::S_ISGID] };
     for (call, mode) in MODES.iter().chain(MODES_HERE) {
-        rules.insert(*call, vec![when(&[(*mode, Is::MaskedEq(set_user), set_user)])?]);
+        let bits = refused.iter().map(|bit| u64::from(*bit));
+        rules.insert(*call, bits.map(|bit| when(&[(*mode, Is::MaskedEq(bit), bit)])).collect::<Result<_, _>>()?);
     }
     Ok(rules)
 }
@@ -217,7 +220,7 @@ fn when(conditions: &[(u8, Is, u64)]) -> Result<SeccompRule, seccompiler::Backen
 mod tests {
     use super::*;
 
-    const CHANNELS: Channels = Channels { internet: true, unix: true, ipc: true };
+    const CHANNELS: Channels = Channels { internet: true, unix: true, ipc: true, groups: false };
 
     /// Runs a filter for a call of this architecture, as the kernel does: loads, tests of bits, jumps and ends.
     fn answer(number: u32, arguments: [u64; 6]) -> u32 {
@@ -279,7 +282,10 @@ mod tests {
         assert_eq!(answer(number(libc::SYS_unshare), [user_namespace, 0, 0, 0, 0, 0]), refused);
         assert_eq!(answer(number(libc::SYS_ioctl), [0, libc::TIOCSTI, 0, 0, 0, 0]), refused);
         assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o4755, 0, 0, 0, 0]), refused);
+        assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o2755, 0, 0, 0, 0]), refused);
         assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o755, 0, 0, 0, 0]), allowed);
+        let modes = Channels { groups: true, ..CHANNELS };
+        assert!(rules_of(modes).unwrap()[&libc::SYS_fchmod].len() == 1, "other users");
         let raw = u64::from(libc::AF_PACKET.unsigned_abs());
         assert_eq!(answer(number(libc::SYS_socket), [raw, 0, 0, 0, 0, 0]), refused);
     }

@@ -2,7 +2,9 @@
 
 use crate::error::SandboxError;
 use crate::policy::{Enforcement, Policy};
+use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// Entries that are looked at, beyond which the policy is refused.
@@ -28,7 +30,7 @@ pub(super) fn behind_mounts(policy: &Policy) -> Grants {
         read: vec![PathBuf::from("/")],
         write: policy.writable.iter().cloned().chain(private).collect(),
         list: Vec::new(),
-        devices: DEVICES.iter().chain(&devices).map(PathBuf::from).collect(),
+        devices: DEVICES.iter().chain(&devices).map(PathBuf::from).chain(policy.devices.iter().cloned()).collect(),
     }
 }
 
@@ -41,11 +43,12 @@ pub(super) fn behind_mounts(policy: &Policy) -> Grants {
 pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
     let (mut entries, views) = (0, policy.views());
     // Devices are the user's terminals, and for root its disks.
-    let mut hidden: Vec<&Path> = policy.hidden.iter().map(PathBuf::as_path).chain([Path::new("/dev")]).collect();
-    let mut grants = Grants { devices: DEVICES.iter().map(PathBuf::from).collect(), ..Grants::default() };
+    let mut hidden: Holes<'_> = policy.hidden.iter().map(PathBuf::as_path).chain([Path::new("/dev")]).collect();
+    let devices = DEVICES.iter().map(PathBuf::from).chain(policy.devices.iter().cloned());
+    let mut grants = Grants { devices: devices.collect(), ..Grants::default() };
     if policy.enforcement == Enforcement::Require {
         // Their names are no secret. Directories around what is hidden stay unlisted.
-        let is_open = |path: &&Path| !hidden.iter().any(|hidden| hidden.starts_with(path));
+        let is_open = |path: &&Path| !has_inside(&hidden, path);
         let around = policy.excluded.iter().filter_map(|path| path.ancestors().skip(1).filter(is_open).last());
         grants.list = around.map(Path::to_owned).collect();
         grants.list.sort();
@@ -54,32 +57,43 @@ pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
     }
     around(Path::new("/"), &hidden, &mut grants.read, &mut entries)?;
     for visible in policy.visible.iter().filter(|path| !views.hide(path)) {
-        let inside: Vec<&Path> = hidden.iter().filter(|path| !visible.starts_with(path)).copied().collect();
-        around(visible, &inside, &mut grants.read, &mut entries)?;
+        around(visible, &inside(&hidden, visible), &mut grants.read, &mut entries)?;
     }
     // A link, which a repository can contain, would open what it leads to.
     let is_itself = |path: &Path| path.canonicalize().is_ok_and(|real| real == path);
     for read_only in policy.read_only.iter().filter(|path| is_itself(path) && !views.hide(path)) {
-        let inside: Vec<&Path> = hidden.iter().filter(|path| !read_only.starts_with(path)).copied().collect();
-        around(read_only, &inside, &mut grants.read, &mut entries)?;
+        around(read_only, &inside(&hidden, read_only), &mut grants.read, &mut entries)?;
     }
     if policy.enforcement == Enforcement::Require {
         hidden.extend(policy.read_only.iter().map(PathBuf::as_path));
     }
     for writable in policy.writable.iter().filter(|path| !views.hide(path)).chain(&policy.temporary) {
         // A directory of the host that it hands out is writable although it lies in a hidden one.
-        let inside: Vec<&Path> = hidden.iter().filter(|path| !writable.starts_with(path)).copied().collect();
-        around(writable, &inside, &mut grants.write, &mut entries)?;
+        around(writable, &inside(&hidden, writable), &mut grants.write, &mut entries)?;
     }
     Ok(grants)
 }
 
-/// Collects the largest parts of a tree that do not contain a hole.
-fn around(path: &Path, holes: &[&Path], found: &mut Vec<PathBuf>, entries: &mut usize) -> Result<(), SandboxError> {
-    if holes.iter().any(|hole| path.starts_with(hole)) {
+/// Paths that are not open, in order.
+type Holes<'a> = BTreeSet<&'a Path>;
+
+/// Returns the holes in a directory. Those around it do not count.
+fn inside<'a>(holes: &Holes<'a>, directory: &Path) -> Holes<'a> {
+    let behind = holes.range::<Path, _>((Bound::Excluded(directory), Bound::Unbounded));
+    behind.take_while(|hole| hole.starts_with(directory)).copied().collect()
+}
+
+/// Returns whether a path is a hole, or has one inside.
+fn has_inside(holes: &Holes<'_>, path: &Path) -> bool {
+    holes.range::<Path, _>((Bound::Included(path), Bound::Unbounded)).next().is_some_and(|hole| hole.starts_with(path))
+}
+
+/// Collects the largest parts of a tree that do not contain a hole. The tree itself lies in none.
+fn around(path: &Path, holes: &Holes<'_>, found: &mut Vec<PathBuf>, entries: &mut usize) -> Result<(), SandboxError> {
+    if holes.contains(path) {
         return Ok(());
     }
-    if !holes.iter().any(|hole| hole.starts_with(path)) || path.is_file() {
+    if !has_inside(holes, path) || path.is_file() {
         found.push(path.to_owned());
         return Ok(());
     }

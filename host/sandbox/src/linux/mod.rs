@@ -6,8 +6,11 @@ mod grants;
 mod mounts;
 mod namespaces;
 mod passing;
+mod places;
 mod rules;
+mod sockets;
 mod sys;
+mod watch;
 
 use crate::error::SandboxError;
 use crate::policy::Network;
@@ -22,8 +25,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 /// Capabilities that root keeps, so that it can use the files of others and run programs as others: `CAP_CHOWN`,
-/// `CAP_DAC_OVERRIDE`, `CAP_FOWNER`, `CAP_FSETID`, `CAP_KILL`, `CAP_SETGID` and `CAP_SETUID`.
-const ROOT_KEEPS: u64 = 0b1111_1011;
+/// `CAP_DAC_OVERRIDE`, `CAP_FOWNER`, `CAP_KILL`, `CAP_SETGID` and `CAP_SETUID`.
+const ROOT_KEEPS: u64 = 0b1110_1011;
 
 /// Confines this process and runs the program. Without one, only checks, and returns a report.
 ///
@@ -80,7 +83,13 @@ fn restrict(request: &Request) -> Result<Report, SandboxError> {
         false => None,
     };
     // Without namespaces, the sockets and the shared memory of other programs cannot be hidden.
-    filter::apply(Channels { internet: has_internet, unix: has_mounts, ipc: has_mounts })?;
+    filter::apply(Channels {
+        internet: has_internet,
+        unix: has_mounts,
+        ipc: has_mounts,
+        // Other users only get groups that they are in themselves.
+        groups: !geteuid().is_root(),
+    })?;
     Ok(Report { landlock, seccomp: true, no_group: String::new() })
 }
 

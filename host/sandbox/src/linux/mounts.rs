@@ -8,26 +8,32 @@
 //! open files; no place is reached through a link, and a mount has its attributes before it is attached.
 
 use crate::error::SandboxError;
+use crate::linux::places::{self, at, is_directory, opened, target};
+use crate::linux::sockets::sockets_among;
 use crate::linux::sys::{self, MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes};
+use crate::linux::watch::Covers;
 use crate::policy::{Policy, View};
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::mount::{MsFlags, mount};
-use nix::sys::stat::{Mode, SFlag, fstat, makedev, mkdirat, mknod, mknodat};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Directories for temporary files.
-const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+pub(super) const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Devices that lead to nothing outside.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// A device that nobody can open, root included, which covers hidden files.
 const COVER: &str = "/dev/.hidden";
+/// An empty directory, which covers hidden directories.
+const EMPTY: &str = "/dev/.empty";
+/// Time that the system takes at most to replace a file.
+const REPLACING: Duration = Duration::from_secs(2);
 /// The directory of sockets of the system and of the user's session.
 const RUN: &str = "/run";
 /// Entries of it that programs need.
@@ -39,8 +45,6 @@ const RUN_PARTS: [&str; 6] = [
     "/run/booted-system",
     "/run/opengl-driver",
 ];
-/// Bound sockets that are covered at most.
-const MAX_SOCKETS: usize = 4096;
 
 /// A change of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,49 +53,37 @@ enum Change {
     Write,
     /// Write as before, and never rename or replace.
     Pin,
-    Read,
+    /// Keep as it is.
+    Close,
+    /// Show in a hidden directory.
+    Show,
 }
 
-/// A change with its place.
-struct Place {
-    path: PathBuf,
-    change: Change,
-    /// The file or directory before anything changed.
-    original: OwnedFd,
-}
+/// Changes at their paths, outer ones first.
+type Changes = BTreeMap<PathBuf, Change>;
 
-/// Finds the sockets that other processes listen on. Must be called in the network namespace of these.
-pub(super) fn sockets() -> BTreeSet<PathBuf> {
-    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    bound_paths(&text).take(MAX_SOCKETS).collect()
-}
-
-/// Returns the absolute paths in a table of Unix sockets: the rest of each line behind seven fields and one space.
-fn bound_paths(table: &str) -> impl Iterator<Item = PathBuf> {
-    let path = |line: &str| {
-        let mut rest = line;
-        for _ in 0..7 {
-            let field = rest.trim_start();
-            rest = &field[field.find(char::is_whitespace)?..];
-        }
-        rest.strip_prefix(' ').filter(|path| path.starts_with('/')).map(PathBuf::from)
-    };
-    table.lines().filter_map(path)
-}
-
-/// Builds the tree. Must be called in new user, mount and process namespaces, by the first process of the latter.
+/// Builds the tree, and returns the covers that have to stay. Must be called in new user, mount and process namespaces, by the
+/// first process of the latter.
 ///
 /// # Errors
 /// A step fails; the namespace is then not to be used.
-pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<(), SandboxError> {
+pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<Covers, SandboxError> {
     none("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE)?;
     let read_only = MountAttributes { set: READ_ONLY | NO_DEVICES | NO_SETUID, clear: 0, recursive: true };
     change("/", read_only)?;
-    let places = places(policy)?;
+    let changes = changes(policy);
+    // Private directories cover what is behind them, so that it has to be copied before.
+    let mut originals = BTreeMap::new();
+    let shown = changes.iter().filter(|(_, change)| **change != Change::Hide).map(|(path, _)| path);
+    for path in shown.filter(|path| is_behind(path, &changes)) {
+        if let Some(original) = opened(path)? {
+            originals.insert(path.clone(), cloned(&original, path)?);
+        }
+    }
     let parts = RUN_PARTS.iter().filter_map(|path| opened(Path::new(path)).ok().flatten().map(|fd| (*path, fd)));
     let parts: Vec<_> = parts.collect();
-    let temporary = policy.temporary.as_deref().map(required).transpose()?;
-    devices()?;
+    let temporary = policy.temporary.as_deref().map(places::required).transpose()?;
+    devices(&policy.devices)?;
     let hard = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     file_system("proc", "/proc", hard | MsFlags::MS_RDONLY, "")?;
     for directory in TEMPORARY {
@@ -103,36 +95,44 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<(), 
             }
         }
     }
-    let mut closed = Vec::new();
+    let mut tree = Tree { changes: &changes, originals, open: Vec::new(), covers: Covers::default() };
     if Path::new(RUN).is_dir() {
-        closed.push(private(Path::new(RUN), c"755", c"1m")?);
+        tree.open.push(private(Path::new(RUN), c"755", c"1m")?);
         for (path, original) in &parts {
             bind(original, Path::new(path), KEEP)?;
         }
     }
-    let cover = required(Path::new(COVER))?;
-    for place in &places {
-        apply(place, &places, &cover, &mut closed)?;
+    for (path, change) in &changes {
+        tree.apply(path, *change)?;
     }
     for socket in sockets.iter().filter(|socket| !policy.visible.contains(socket)) {
         let found = opened(socket)?;
-        if let Some(found) = found.filter(|found| kind(found).is_ok_and(|kind| kind == SFlag::S_IFSOCK)) {
-            let tree = sys::clone_tree(cover.as_fd()).map_err(|error| mounting(socket, error))?;
-            sys::attach(tree.as_fd(), found.as_fd()).map_err(|error| mounting(socket, error))?;
+        if let Some(place) = found.filter(|found| places::kind(found).is_ok_and(|kind| kind == SFlag::S_IFSOCK)) {
+            mount_at(&places::required(Path::new(COVER))?, &place, socket, KEEP)?;
         }
     }
-    for tree in closed {
+    for directory in tree.open {
         let read_only = MountAttributes { set: READ_ONLY, ..MountAttributes::default() };
-        set_mount_attributes(tree.as_fd(), read_only)
+        set_mount_attributes(directory.as_fd(), read_only)
             .map_err(|error| SandboxError::step("close a directory", error))?;
     }
-    change("/dev", MountAttributes { set: READ_ONLY, ..MountAttributes::default() })
+    change("/dev", MountAttributes { set: READ_ONLY, ..MountAttributes::default() })?;
+    Ok(tree.covers)
 }
 
-/// Returns the changes that the policy asks for, one at a path and outer ones first. Paths that do not exist are left out.
-fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
+/// Finds the sockets that other processes listen on. Must be called in the network namespace of these.
+///
+/// # Errors
+/// The system does not say which there are, or there are too many to be covered.
+pub(super) fn sockets() -> Result<BTreeSet<PathBuf>, SandboxError> {
+    let table = fs::read("/proc/net/unix").map_err(|error| SandboxError::step("find the sockets of others", error))?;
+    sockets_among(&table)
+}
+
+/// Returns the changes that the policy asks for, one at a path.
+fn changes(policy: &Policy) -> Changes {
     let views = policy.views();
-    let mut changes = BTreeMap::new();
+    let mut changes = Changes::new();
     for (path, view) in views.iter() {
         let change = match view {
             // It is gone with the directory around it.
@@ -145,144 +145,154 @@ fn places(policy: &Policy) -> Result<Vec<Place>, SandboxError> {
             {
                 continue;
             }
-            View::Visible => Change::Read,
+            View::Visible => Change::Show,
             View::Writable => Change::Write,
         };
-        changes.insert(path, change);
+        changes.insert(path.to_owned(), change);
     }
     // What is hidden cannot be written, and must not come into view.
     let read_only = policy.read_only.iter().filter(|path| !views.hide(path));
-    changes.extend(read_only.map(|path| (path.as_path(), Change::Read)));
-    let pinned = pinned(policy);
-    for path in pinned.iter().filter(|path| views.of(path) == Some(View::Writable)) {
+    changes.extend(read_only.map(|path| (path.clone(), Change::Close)));
+    // A private directory keeps its name anyway.
+    let pinned = pinned(policy).into_iter().filter(|path| !is_private(path));
+    for path in pinned.filter(|path| views.of(path) == Some(View::Writable)) {
         changes.entry(path).or_insert(Change::Pin);
     }
-    let mut places = Vec::new();
-    for (path, change) in changes {
-        places.extend(opened(path)?.map(|original| Place { path: path.to_owned(), change, original }));
-    }
-    Ok(places)
+    changes
+}
+
+/// Returns whether a program sees a directory of its own at a path, unless the policy changes that path.
+fn is_private(path: &Path) -> bool {
+    TEMPORARY.iter().chain(&[RUN, "/dev", "/proc"]).any(|directory| path == Path::new(directory))
+}
+
+/// Returns whether a private directory lies between a path and the change around it, or is the path itself.
+fn is_behind(path: &Path, changes: &Changes) -> bool {
+    let around = path.ancestors().skip(1).find_map(|around| Some((around, changes.get(around)?)));
+    let mut between = path.ancestors().take_while(|path| around.is_none_or(|(around, _)| *path != around));
+    between.any(is_private) || around.is_some_and(|(_, change)| *change == Change::Hide)
 }
 
 /// Returns the directories between a writable directory and what lies in it and is read-only, hidden or writable itself. If
 /// one of them were moved, another could take the place of what it holds, for this program or for a later one.
 fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
-    let mut pinned = BTreeSet::new();
+    let writable: BTreeSet<&Path> = policy.writable.iter().map(PathBuf::as_path).collect();
+    let read_only: BTreeSet<&Path> = policy.read_only.iter().map(PathBuf::as_path).collect();
+    let around = |path: &Path| path.ancestors().skip(1).any(|around| writable.contains(around));
+    let mut pinned: BTreeSet<PathBuf> = policy.pinned.iter().filter(|path| around(path)).cloned().collect();
     for path in policy.read_only.iter().chain(&policy.hidden).chain(&policy.writable) {
-        if let Some(root) = roots(policy, path).min_by_key(|root| root.as_os_str().len()) {
-            pinned.extend(path.ancestors().skip(1).take_while(|ancestor| ancestor != root).map(Path::to_owned));
-        }
+        let mut inside: Vec<&Path> = path.ancestors().skip(1).collect();
+        // Up to the outermost writable directory.
+        let outermost = inside.iter().rposition(|around| writable.contains(around));
+        inside.truncate(outermost.unwrap_or(0));
+        pinned.extend(inside.into_iter().map(Path::to_owned));
     }
-    pinned.extend(policy.pinned.iter().filter(|path| roots(policy, path).next().is_some()).cloned());
     // A directory in a read-only one keeps its name anyway, and must not become writable.
     pinned.retain(|path| {
-        let root = roots(policy, path).max_by_key(|root| root.as_os_str().len());
-        !policy
-            .read_only
-            .iter()
-            .any(|closed| path.starts_with(closed) && root.is_none_or(|root| closed.starts_with(root)))
+        let closed = path.ancestors().find(|around| read_only.contains(around));
+        let open = path.ancestors().skip(1).find(|around| writable.contains(around));
+        closed.is_none_or(|closed| open.is_some_and(|open| open != closed && open.starts_with(closed)))
     });
     pinned
 }
 
-/// Returns the writable directories around a path, which is none around itself.
-fn roots<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
-    policy.writable.iter().filter(move |root| path != *root && path.starts_with(root))
+/// A tree that is being changed.
+struct Tree<'a> {
+    changes: &'a Changes,
+    /// Copies of the mounts of what is behind private directories.
+    originals: BTreeMap<PathBuf, OwnedFd>,
+    /// Private directories that become read-only in the end.
+    open: Vec<OwnedFd>,
+    covers: Covers,
 }
 
-/// Makes a change. What is private to the program and becomes read-only in the end is added to `closed`.
-fn apply(place: &Place, places: &[Place], cover: &OwnedFd, closed: &mut Vec<OwnedFd>) -> Result<(), SandboxError> {
-    let path = place.path.as_path();
-    let is_root = path == Path::new("/");
-    match place.change {
-        Change::Hide if is_root => Err(SandboxError::step("hide `/`", "programs need it")),
-        // A mount over the root would leave what is below it in reach by `/..`. It is read-only unless it is writable.
-        Change::Read if is_root => Ok(()),
-        // Beneath a private directory of the same name there is nothing to hide.
-        Change::Hide if at(path)?.is_none() => Ok(()),
-        Change::Hide if is_directory(&place.original) => {
-            let holds = |other: &Place| other.change != Change::Hide && other.path.starts_with(path);
-            let (mode, size) = if places.iter().any(holds) { (c"755", c"1m") } else { (c"000", c"4k") };
-            closed.push(private(path, mode, size)?);
-            Ok(())
+impl Tree<'_> {
+    /// Makes a change. Paths that do not exist are left out.
+    fn apply(&mut self, path: &Path, change: Change) -> Result<(), SandboxError> {
+        let is_root = path == Path::new("/");
+        match change {
+            Change::Hide if is_root => Err(SandboxError::step("hide `/`", "programs need it")),
+            // A mount over the root would leave what is below it in reach by `/..`. It is read-only unless it is writable.
+            Change::Close | Change::Show if is_root => Ok(()),
+            Change::Write | Change::Pin if is_root => {
+                self::change("/", MountAttributes { clear: READ_ONLY, ..MountAttributes::default() })
+            }
+            Change::Hide if self.has_open_inside(path) => {
+                if opened(path)?.is_some_and(|found| is_directory(&found)) {
+                    self.open.push(private(path, c"755", c"1m")?);
+                    self.covers.kept.insert(path.to_owned());
+                }
+                Ok(())
+            }
+            Change::Hide => {
+                if hide(path)? {
+                    self.covers.renewed.insert(path.to_owned());
+                }
+                Ok(())
+            }
+            // Where `/` is writable, so is a part of it that is mounted.
+            Change::Close => {
+                if self.bind(path, READ)? {
+                    self.covers.kept.insert(path.to_owned());
+                }
+                Ok(())
+            }
+            Change::Show => self.bind(path, READ).map(drop),
+            Change::Write | Change::Pin => self.bind(path, WRITE).map(drop),
         }
-        Change::Hide => bind(cover, path, KEEP),
-        Change::Write | Change::Pin if is_root => {
-            change("/", MountAttributes { clear: READ_ONLY, ..MountAttributes::default() })
+    }
+
+    /// Returns whether something in a hidden directory is open.
+    fn has_open_inside(&self, path: &Path) -> bool {
+        let inside = self.changes.range(path.to_owned()..).skip(1).take_while(|(inside, _)| inside.starts_with(path));
+        inside.into_iter().any(|(_, change)| *change != Change::Hide)
+    }
+
+    /// Mounts what was at a path before anything changed. Returns whether there is something.
+    fn bind(&mut self, path: &Path, attributes: MountAttributes) -> Result<bool, SandboxError> {
+        if let Some(original) = self.originals.remove(path) {
+            let place = target(path, is_directory(&original))?;
+            return attach(original, &place, path, attributes).map(|()| true);
         }
-        Change::Write | Change::Pin => bind(&place.original, path, WRITE),
-        // Where `/` is writable, so is a part of it that is mounted.
-        Change::Read => bind(&place.original, path, READ),
+        // What a private directory covers did not exist.
+        let is_gone = is_behind(path, self.changes);
+        let Some(place) = places::at_unless_link(path)?.filter(|_| !is_gone) else { return Ok(false) };
+        mount_at(&place, &place, path, attributes).map(|()| true)
     }
 }
 
-/// Opens a path that leads through no link, only to stand for what is there.
-fn without_links(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
-    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
-    openat2(directory, path, how)
-}
-
-/// Opens a path of a policy; none if it does not exist, is or leads through a link, or lies where this user sees nothing.
-/// A link cannot be mounted over; what it leads to has a place of its own in the policy.
-fn opened(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
-    match without_links(AT_FDCWD, path) {
-        Ok(opened) => Ok(Some(opened)),
-        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP) => Ok(None),
-        Err(error) => Err(SandboxError::step(format!("open `{}`", path.display()), error.desc())),
-    }
-}
-
-fn required(path: &Path) -> Result<OwnedFd, SandboxError> {
-    opened(path)?.ok_or_else(|| SandboxError::step(format!("open `{}`", path.display()), Errno::ENOENT.desc()))
-}
-
-/// Opens a place in the tree as it is by now; none if there is nothing.
+/// Covers a file or directory, so that nobody reads or changes it. Returns whether there is something.
+///
+/// While another program replaces a file, the system has already taken the cover from the old one, still finds it by its
+/// name, and refuses a mount. Then it is looked for again.
 ///
 /// # Errors
-/// It is a link, or leads through one: another program has changed it meanwhile.
-fn at(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
-    match without_links(AT_FDCWD, path) {
-        Ok(opened) => Ok(Some(opened)),
-        Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
-        Err(error) => Err(SandboxError::step(format!("open `{}`", path.display()), error.desc())),
+/// The system does not let this process, or a link leads there.
+pub(super) fn hide(path: &Path) -> Result<bool, SandboxError> {
+    let started = Instant::now();
+    loop {
+        let Some(place) = at(path)? else { return Ok(false) };
+        let cover = places::required(Path::new(if is_directory(&place) { EMPTY } else { COVER }))?;
+        let tree = cloned(&cover, path)?;
+        match sys::attach(tree.as_fd(), place.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && started.elapsed() < REPLACING => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            attached => return attached.map(|()| true).map_err(|error| mounting(path, error)),
+        }
     }
 }
 
-/// Opens the place for a mount, and creates it if a private directory covers it.
-fn target(path: &Path, is_directory: bool) -> Result<OwnedFd, SandboxError> {
-    if let Some(found) = at(path)? {
-        return Ok(found);
-    }
-    let failed = |error: Errno| SandboxError::step(format!("create `{}`", path.display()), error.desc());
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(failed(Errno::ENOENT)) };
-    let parent = target(parent, true)?;
-    let created = match is_directory {
-        true => mkdirat(&parent, name, Mode::from_bits_truncate(0o755)),
-        false => mknodat(&parent, name, SFlag::S_IFREG, Mode::from_bits_truncate(0o644), 0),
-    };
-    created.map_err(failed)?;
-    without_links(&parent, Path::new(name)).map_err(failed)
-}
-
-fn kind(file: &OwnedFd) -> Result<SFlag, Errno> {
-    fstat(file).map(|found| SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()))
-}
-
-fn is_directory(file: &OwnedFd) -> bool {
-    kind(file).is_ok_and(|kind| kind == SFlag::S_IFDIR)
-}
-
-/// Mounts a private `/dev`.
-fn devices() -> Result<(), SandboxError> {
-    let originals: Vec<_> =
-        DEVICES.iter().filter_map(|name| Some((*name, opened(&Path::new("/dev").join(name)).ok()??))).collect();
+/// Mounts a private `/dev`, with more devices than the usual ones.
+fn devices(more: &[PathBuf]) -> Result<(), SandboxError> {
+    let usual = DEVICES.iter().map(|name| Path::new("/dev").join(name));
+    let all = usual.chain(more.iter().filter(|path| path.starts_with("/dev")).cloned());
+    let originals: Vec<_> = all.filter_map(|path| opened(&path).ok()?.map(|original| (path, original))).collect();
     let hard = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     file_system("tmpfs", "/dev", hard, "mode=755,size=1m")?;
     let failed = |error: io::Error| SandboxError::step("create devices", error);
-    for (name, original) in &originals {
-        let path = format!("/dev/{name}");
-        let usable = MountAttributes { clear: NO_DEVICES | READ_ONLY, ..MountAttributes::default() };
-        bind(original, Path::new(&path), usable)?;
+    for (path, original) in &originals {
+        bind(original, path, MountAttributes { set: 0, clear: NO_DEVICES | READ_ONLY, recursive: true })?;
     }
     fs::create_dir("/dev/pts").map_err(failed)?;
     file_system("devpts", "/dev/pts", hard, "newinstance,ptmxmode=0666,mode=620")?;
@@ -298,6 +308,10 @@ fn devices() -> Result<(), SandboxError> {
     for (name, to) in links {
         symlink(to, Path::new("/dev").join(name)).map_err(failed)?;
     }
+    fs::create_dir(EMPTY).map_err(failed)?;
+    let empty = private(Path::new(EMPTY), c"000", c"4k")?;
+    set_mount_attributes(empty.as_fd(), MountAttributes { set: READ_ONLY, ..MountAttributes::default() })
+        .map_err(failed)?;
     // The only device that every user may create. A file system of this user opens no device.
     if mknod(COVER, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0)).is_ok() {
         return Ok(());
@@ -311,17 +325,30 @@ const KEEP: MountAttributes = MountAttributes { set: 0, clear: 0, recursive: tru
 const WRITE: MountAttributes = MountAttributes { set: 0, clear: READ_ONLY, recursive: true };
 const READ: MountAttributes = MountAttributes { set: READ_ONLY, clear: 0, recursive: true };
 
-/// Mounts a file or directory at a place.
+/// Mounts a file or directory at a path, which is created if a private directory covers it.
 fn bind(original: &OwnedFd, path: &Path, attributes: MountAttributes) -> Result<(), SandboxError> {
     let place = target(path, is_directory(original))?;
-    let tree = sys::clone_tree(original.as_fd()).map_err(|error| mounting(path, error))?;
+    mount_at(original, &place, path, attributes)
+}
+
+/// Mounts a file or directory at an open place.
+fn mount_at(original: &OwnedFd, place: &OwnedFd, path: &Path, attributes: MountAttributes) -> Result<(), SandboxError> {
+    attach(cloned(original, path)?, place, path, attributes)
+}
+
+/// Copies the mount of a file or directory with all that is mounted there by now.
+fn cloned(original: &OwnedFd, path: &Path) -> Result<OwnedFd, SandboxError> {
+    sys::clone_tree(original.as_fd()).map_err(|error| mounting(path, error))
+}
+
+/// Attaches a copy at an open place.
+fn attach(tree: OwnedFd, place: &OwnedFd, path: &Path, attributes: MountAttributes) -> Result<(), SandboxError> {
     let mut changed = set_mount_attributes(tree.as_fd(), attributes);
     if changed.is_err() && attributes.set == 0 {
         // Mounts below it that were read-only before stay so, which the system reports as an error for all.
         changed = set_mount_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes });
     }
-    changed.map_err(|error| mounting(path, error))?;
-    sys::attach(tree.as_fd(), place.as_fd()).map_err(|error| mounting(path, error))
+    changed.and_then(|()| sys::attach(tree.as_fd(), place.as_fd())).map_err(|error| mounting(path, error))
 }
 
 /// Mounts a private directory, and returns its mount.
@@ -342,7 +369,7 @@ fn file_system(kind: &str, path: &str, flags: MsFlags, options: &str) -> Result<
 }
 
 fn change(path: &str, attributes: MountAttributes) -> Result<(), SandboxError> {
-    let mount = required(Path::new(path))?;
+    let mount = places::required(Path::new(path))?;
     set_mount_attributes(mount.as_fd(), attributes)
         .map_err(|error| SandboxError::step(format!("change the mount of `{path}`"), error))
 }
@@ -355,15 +382,42 @@ fn mounting(path: &Path, error: io::Error) -> SandboxError {
 mod tests {
     use super::*;
 
+    fn policy(writable: &[&str], read_only: &[&str], hidden: &[&str]) -> Policy {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
+        Policy { writable: paths(writable), read_only: paths(read_only), hidden: paths(hidden), ..Policy::default() }
+    }
+
     #[test]
-    fn paths_of_sockets_may_contain_spaces() {
-        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-                     0000000000000000: 00000002 00000000 00010000 0001 01 18033 /run/a b/s\n\
-                     0000000000000000: 00000002 00000000 00010000 0001 01 99 @abstract\n\
-                     0000000000000000: 00000003 00000000 00000000 0001 03 123456\n\
-                     0000000000000000: 00000003 00000000 00000000 0001 03     7  /x\n\
-                     0000000000000000: 00000002 00000000 00010000 0001 01 18034 /run/c\n";
-        let found: Vec<_> = bound_paths(table).collect();
-        assert_eq!(found, [PathBuf::from("/run/a b/s"), PathBuf::from("/run/c")]);
+    fn directories_around_what_matters_are_pinned() {
+        let policy = policy(&["/w", "/w/a/b"], &["/w/x/y/config", "/w/c", "/w/c/d/e", "/o/n"], &["/w/h/i"]);
+        let pinned = pinned(&policy);
+        let expected = ["/w/a", "/w/h", "/w/x", "/w/x/y"].map(PathBuf::from);
+        assert!(pinned.iter().eq(expected.iter()), "{pinned:?}");
+    }
+
+    #[test]
+    fn many_paths_are_pinned_in_a_moment() {
+        let mut policy = policy(&["/w"], &[], &[]);
+        policy.read_only =
+            (0..6_000).map(|at| PathBuf::from(format!("/w/s{}/.git/modules/{at}/config", at % 49))).collect();
+        let started = Instant::now();
+        let changes = changes(&policy);
+        assert!(changes.len() > 12_000 && changes.keys().filter(|path| is_behind(path, &changes)).count() == 0);
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn only_what_private_directories_cover_is_copied_before() {
+        let mut policy = policy(&["/tmp/w", "/h/w", "/x"], &["/tmp/w/c", "/h/w/c", "/x/c"], &["/h"]);
+        policy.visible = vec!["/run/s".into()];
+        let changes = changes(&policy);
+        let behind: Vec<&PathBuf> = changes.keys().filter(|path| is_behind(path, &changes)).collect();
+        assert_eq!(behind, [Path::new("/h/w"), Path::new("/run/s"), Path::new("/tmp/w")]);
+        // Where programs may write to `/`, the directory for temporary files is still their own, unless it is named, too.
+        for (writable, expected) in [(vec!["/", "/tmp/w"], "/tmp/w"), (vec!["/tmp", "/tmp/w"], "/tmp")] {
+            let changes = super::changes(&self::policy(&writable, &[], &[]));
+            let behind: Vec<&PathBuf> = changes.keys().filter(|path| is_behind(path, &changes)).collect();
+            assert_eq!(behind, [Path::new(expected)]);
+        }
     }
 }

@@ -3,24 +3,30 @@
 //! The helper stays outside, names the users of the new namespaces and waits. Its copy is the first process inside, which
 //! builds the [tree](super::mounts), gives up its rights, starts the program and adopts what the program leaves behind. When
 //! it ends, the kernel kills everything else in the namespace; it ends with the program, and when the helper is killed.
+//! It also [watches](super::watch) the tree; to cover something again it would need its rights, so the helper does that.
 
 use crate::error::SandboxError;
 use crate::linux::cgroup::Group;
+use crate::linux::watch::{Look, Watch, replaced};
 use crate::linux::{mounts, passing, removed, restrict, sys};
 use crate::policy::Network;
 use crate::proxy::PROXY_PORT;
 use crate::request::{Outcome, Report, Request};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::CloneFlags;
+use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::{set_dumpable, set_pdeathsig};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getegid, geteuid, getpid, pipe2, setsid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// Added to the number of a signal for the exit status, as shells do.
@@ -28,7 +34,16 @@ const SIGNALLED: i32 = 128;
 const REMEDY: &str = "allow user namespaces (`sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, \
                       `--security-opt seccomp=unconfined` for Docker), or set `mode = \"best-effort\"` in `[sandbox]`";
 
-/// The message of the first process inside to the helper.
+/// A message of the first process inside to the helper, in a line.
+#[derive(Debug, Serialize, Deserialize)]
+enum Message {
+    /// Hidden paths have to be covered again.
+    Cover(#[serde(with = "crate::encoding::paths")] Vec<PathBuf>),
+    /// The last message.
+    Ended(Ended),
+}
+
+/// The end of the first process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Ended {
     Failed(String),
@@ -37,15 +52,27 @@ enum Ended {
     Signalled(i32),
 }
 
+/// The namespaces of the first process, which the helper can enter.
+struct Inside {
+    users: File,
+    mounts: File,
+}
+
 /// Runs the program in new namespaces and returns its exit status; without one, only checks.
 pub(super) fn enter(
     request: &Request,
     program: Option<Command>,
     group: Result<Group, String>,
 ) -> Result<Outcome, SandboxError> {
-    let sockets = mounts::sockets();
+    let sockets = match mounts::sockets() {
+        Ok(sockets) => sockets,
+        Err(error) => {
+            removed(group);
+            return Err(error);
+        }
+    };
     let failed = |error: io::Error| SandboxError::step("connect to the first process", error);
-    let (mut ended, report) = pipe().map_err(failed)?;
+    let (messages, mut report) = pipe().map_err(failed)?;
     let (begin, mut began) = pipe().map_err(failed)?;
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     if request.policy.network != Network::On {
@@ -54,16 +81,16 @@ pub(super) fn enter(
     let missing =
         |error: io::Error| SandboxError::Layer { layer: "a user namespace", reason: error.to_string(), remedy: REMEDY };
     let Some(inside) = sys::fork_into(flags | CloneFlags::CLONE_NEWUSER).map_err(missing)? else {
-        drop((ended, began));
+        drop((messages, began));
         // The program must not outlive the helper.
         let outcome = set_pdeathsig(Signal::SIGKILL)
             .map_err(|error| SandboxError::step("end with the helper", error.desc()))
             .and_then(|()| wait_for_helper(begin))
             .and_then(|()| {
                 let _ = group.as_ref().map(Group::enter);
-                run_inside(request, program, &sockets)
+                run_inside(request, program, &sockets, &mut report)
             });
-        send(report, &outcome.unwrap_or_else(|error| Ended::Failed(error.to_string())));
+        send(&mut report, &Message::Ended(outcome.unwrap_or_else(|error| Ended::Failed(error.to_string()))));
         return Ok(Outcome::Ended(ExitCode::SUCCESS));
     };
     drop((report, begin));
@@ -74,24 +101,65 @@ pub(super) fn enter(
         removed(group);
         return Err(missing(error));
     }
+    // Before the first process is closed to others.
+    let namespaces = Inside::open(inside);
     // Stays open for as long as the helper lives.
     began.write_all(b"!").map_err(failed)?;
-    let mut message = Vec::new();
-    ended.read_to_end(&mut message).map_err(failed)?;
+    let ended = listen(messages, namespaces.ok().as_ref(), inside);
     // It is gone, or about to be.
     let _ = waitpid(Pid::from_raw(inside), None);
     let ran_out_of_memory = group.as_ref().is_ok_and(Group::ran_out_of_memory);
     let no_group = removed(group);
-    match serde_json::from_slice(&message) {
-        Ok(Ended::Exited(code)) => Ok(Outcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
-        Ok(Ended::Signalled(signal)) => Ok(Outcome::Ended(die_by(signal))),
-        Ok(Ended::Failed(error)) => Err(SandboxError::Inside(error)),
-        Ok(Ended::Checked(report)) => Ok(Outcome::Checked(Report { no_group, ..report })),
+    match ended? {
+        Some(Ended::Exited(code)) => Ok(Outcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
+        Some(Ended::Signalled(signal)) => Ok(Outcome::Ended(die_by(signal))),
+        Some(Ended::Failed(error)) => Err(SandboxError::Inside(error)),
+        Some(Ended::Checked(report)) => Ok(Outcome::Checked(Report { no_group, ..report })),
         // The kernel kills the first process with the others of its group.
-        Err(_) if ran_out_of_memory => {
+        None if ran_out_of_memory => {
             Err(SandboxError::OutOfMemory { bytes: request.policy.limits.memory_bytes.unwrap_or_default() })
         }
-        Err(_) => Err(SandboxError::step("run the program", "its first process was killed")),
+        None => Err(SandboxError::step("run the program", "its first process was killed")),
+    }
+}
+
+/// Waits for the end of the first process, and covers what it asks for in the meantime. Returns none if it was killed.
+fn listen(messages: File, namespaces: Option<&Inside>, inside: i32) -> Result<Option<Ended>, SandboxError> {
+    for line in BufReader::new(messages).lines() {
+        match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
+            Some(Message::Ended(ended)) => return Ok(Some(ended)),
+            Some(Message::Cover(paths)) => {
+                if let Err(error) = namespaces.ok_or(Errno::EPERM).and_then(|inside| inside.cover(&paths)) {
+                    let _ = kill(Pid::from_raw(inside), Signal::SIGKILL);
+                    let path = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+                    return Err(SandboxError::step(format!("cover `{path}` again"), error.desc()));
+                }
+            }
+            None => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+impl Inside {
+    fn open(process: i32) -> io::Result<Self> {
+        let open = |name: &str| File::open(format!("/proc/{process}/ns/{name}"));
+        Ok(Self { users: open("user")?, mounts: open("mnt")? })
+    }
+
+    /// Covers hidden paths in the tree of the program. A process of its own enters it, which the program does not see.
+    fn cover(&self, paths: &[PathBuf]) -> Result<(), Errno> {
+        let failed = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or_default());
+        let Some(process) = sys::fork_into(CloneFlags::empty()).map_err(failed)? else {
+            let entered = setns(&self.users, CloneFlags::CLONE_NEWUSER)
+                .and_then(|()| setns(&self.mounts, CloneFlags::CLONE_NEWNS));
+            let covered = entered.is_ok() && paths.iter().all(|path| mounts::hide(path).is_ok());
+            std::process::exit(i32::from(!covered));
+        };
+        match waitpid(Pid::from_raw(process), None)? {
+            WaitStatus::Exited(_, 0) => Ok(()),
+            _ => Err(Errno::EPERM),
+        }
     }
 }
 
@@ -112,8 +180,9 @@ fn wait_for_helper(mut begin: File) -> Result<(), SandboxError> {
     }
 }
 
-fn send(mut report: File, ended: &Ended) {
-    let text = serde_json::to_vec(ended).unwrap_or_default();
+fn send(report: &mut File, message: &Message) {
+    let mut text = serde_json::to_vec(message).unwrap_or_default();
+    text.push(b'\n');
     // A helper that is gone reads nothing.
     let _ = report.write_all(&text);
 }
@@ -161,11 +230,13 @@ fn identity(map: &str) -> String {
 fn run_inside(
     request: &Request,
     program: Option<Command>,
-    sockets: &std::collections::BTreeSet<std::path::PathBuf>,
+    sockets: &BTreeSet<PathBuf>,
+    report: &mut File,
 ) -> Result<Ended, SandboxError> {
     // Without a terminal, nothing can be pushed into it.
     setsid().map_err(|error| SandboxError::step("leave the terminal", error.desc()))?;
-    mounts::build(&request.policy, sockets)?;
+    let covers = mounts::build(&request.policy, sockets)?;
+    let watch = Watch::begin(covers)?;
     if request.policy.network != Network::On {
         loopback().map_err(|error| SandboxError::step("start the loopback device", error))?;
         if let Some(socket) = request.proxy {
@@ -175,26 +246,59 @@ fn run_inside(
     let directory = &request.directory;
     std::env::set_current_dir(directory)
         .map_err(|error| SandboxError::step(format!("enter `{}`", directory.display()), error))?;
-    let report = restrict(request)?;
+    let checked = restrict(request)?;
     let Some(mut program) = program else {
-        return Ok(Ended::Checked(report));
+        return Ok(Ended::Checked(checked));
     };
     // Programs have no business in this process, although it can do no more than they can.
     set_dumpable(false).map_err(|error| SandboxError::step("close the first process to others", error.desc()))?;
     let child = program.spawn().map_err(|error| super::not_started(&program, &error))?;
-    Ok(wait_for(Pid::from_raw(i32::try_from(child.id()).unwrap_or(-1))))
+    let program = Pid::from_raw(i32::try_from(child.id()).unwrap_or(-1));
+    wait_for(program, watch, report).map_err(|error| SandboxError::step("wait for the program", error.desc()))
 }
 
-/// Waits for a program, and for every process that lost its parent in the meantime.
-fn wait_for(program: Pid) -> Ended {
+/// Waits for a program, and for every process that lost its parent in the meantime, and watches the covers.
+fn wait_for(program: Pid, mut watch: Watch, report: &mut File) -> Result<Ended, Errno> {
+    // The program has started already, so that this is not its mask.
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    mask.thread_block()?;
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     loop {
-        match waitpid(None, None) {
-            Ok(WaitStatus::Exited(process, code)) if process == program => return Ended::Exited(code),
-            Ok(WaitStatus::Signaled(process, signal, _)) if process == program => {
-                return Ended::Signalled(signal as i32);
+        // Also those that ended before.
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(process, code)) if process == program => return Ok(Ended::Exited(code)),
+                Ok(WaitStatus::Signaled(process, signal, _)) if process == program => {
+                    return Ok(Ended::Signalled(signal as i32));
+                }
+                Ok(WaitStatus::StillAlive) => break,
+                Err(Errno::ECHILD) => return Ok(Ended::Failed("the program is gone".to_owned())),
+                Ok(_) | Err(_) => {}
             }
-            Err(nix::errno::Errno::ECHILD) => return Ended::Failed("the program is gone".to_owned()),
-            Ok(_) | Err(_) => {}
+        }
+        let wait = PollTimeout::try_from(watch.wait()).unwrap_or(PollTimeout::ZERO);
+        let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN), watch.descriptor()];
+        let is_time = match poll(&mut ready, wait) {
+            Ok(number) => number == 0,
+            Err(Errno::EINTR) => false,
+            Err(error) => return Err(error),
+        };
+        let is_changed = ready[1].any().unwrap_or(true);
+        while signals.read_signal()?.is_some() {}
+        // Signals alone must not put off the next look.
+        if !is_changed && !is_time && !watch.wait().is_zero() {
+            continue;
+        }
+        match watch.look() {
+            Ok(Look::Whole) => {}
+            Ok(Look::Renew(paths)) => send(report, &Message::Cover(paths)),
+            Ok(Look::Lost(path)) => {
+                // All but this one.
+                let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+                return Ok(Ended::Failed(replaced(&path).to_string()));
+            }
+            Err(error) => return Ok(Ended::Failed(SandboxError::step("watch the mounts", error).to_string())),
         }
     }
 }
