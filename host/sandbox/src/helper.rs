@@ -30,6 +30,10 @@ impl Helper {
         Self { seen: Seen::of(&path), path }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the path, if the file is the one of the beginning.
     ///
     /// # Errors

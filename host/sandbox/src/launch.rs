@@ -6,6 +6,7 @@ use crate::policy::{Enforcement, Layers, Policy};
 use crate::proxy::ProxySocket;
 use crate::request::{Outcome, Report, Request};
 use crate::seatbelt::profile;
+use crate::tunnel::{CONNECT, connect};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -103,6 +104,18 @@ impl Launcher {
         crate::linux::leave_open(&mut command, helpers);
         set(&mut command, program);
         Ok((command, ProxySocket { socket: parents }))
+    }
+
+    /// Returns the command of `ssh` that reaches hosts through the proxy of a [proxied](Self::proxied) program; none if the path
+    /// of the helper cannot be written in it.
+    pub fn ssh(&self) -> Option<String> {
+        let words =
+            std::iter::once(self.helper.path().as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
+        let words: Vec<&str> = words.map(OsStr::to_str).collect::<Option<_>>()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
+        let helper = words.join(" ");
+        let is_sound = words.iter().all(|word| word.bytes().all(is_plain));
+        is_sound.then(|| format!("ssh -o 'ProxyCommand={helper} {CONNECT} %h %p'"))
     }
 
     /// Fails: only Linux has network namespaces.
@@ -230,7 +243,20 @@ fn first_line(text: &str) -> String {
 /// `arguments` are those after the ones that the [`Launcher`] was given: the program and its own. Must be called before
 /// anything starts a thread.
 /// `report` writes a message to stderr: of a failure, or the result of a check.
+///
+/// In the sandbox, the helper also connects `ssh` to the proxy.
 pub fn run_for_parent(arguments: impl Iterator<Item = OsString>, report: impl FnOnce(&str)) -> ExitCode {
+    let mut arguments = arguments.peekable();
+    let has_request = std::env::var_os(format!("{REQUEST}0")).is_some();
+    if arguments.next_if(|first| !has_request && first == CONNECT).is_some() {
+        return match connect(arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                report(&error);
+                ExitCode::FAILURE
+            }
+        };
+    }
     match run(arguments) {
         Ok(Outcome::Ended(code)) => code,
         Ok(Outcome::Checked(checked)) => {
@@ -326,5 +352,13 @@ mod tests {
         assert!(parts(&text).all(|part| part.len() <= PART_BYTES));
         assert_eq!(parts(&text).collect::<String>(), text);
         assert_eq!(parts("").count(), 0);
+    }
+
+    #[test]
+    fn ssh_is_led_to_the_proxy_if_the_path_of_the_helper_is_plain() {
+        let launcher = |path: &str| Launcher::new(path.into(), vec!["run-in-sandbox".into()]);
+        let expected = "ssh -o 'ProxyCommand=/usr/bin/pinion run-in-sandbox connect-through-proxy %h %p'";
+        assert_eq!(launcher("/usr/bin/pinion").ssh().as_deref(), Some(expected));
+        assert_eq!(launcher("/home/a b/pinion").ssh(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The places, networks and resources that a program may use.
 
+use crate::encoding;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,22 +13,32 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Directories in which programs write.
+    #[serde(with = "encoding::paths")]
     pub writable: Vec<PathBuf>,
     /// Paths inside these that stay read-only, and that cannot be renamed or replaced.
+    #[serde(with = "encoding::paths")]
     pub read_only: Vec<PathBuf>,
     /// Files and directories that programs cannot read.
+    #[serde(with = "encoding::paths")]
     pub hidden: Vec<PathBuf>,
     /// Files and directories that programs can neither read nor change, although they see that they are there. Without
     /// namespaces, nothing can be created in the directories around them, and nothing is held with
     /// [`Enforcement::BestEffort`].
+    #[serde(with = "encoding::paths")]
     pub excluded: Vec<PathBuf>,
     /// Directories in writable ones that keep their names.
+    #[serde(with = "encoding::paths")]
     pub pinned: Vec<PathBuf>,
     /// Paths inside `hidden` that can be read all the same. A socket among them can be connected to, where there are namespaces.
+    #[serde(with = "encoding::paths")]
     pub visible: Vec<PathBuf>,
     /// The directory that programs see as `/tmp` and `/var/tmp`. Where the system has no mount namespaces, only `TMPDIR`
     /// names it.
+    #[serde(with = "encoding::optional")]
     pub temporary: Option<PathBuf>,
+    /// Devices that programs may use besides the usual ones, and directories of devices.
+    #[serde(with = "encoding::paths")]
+    pub devices: Vec<PathBuf>,
     /// Access to networks.
     pub network: Network,
     /// Limits on resources.

@@ -18,6 +18,9 @@ pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
         rule(&mut text, "allow file-write*", "literal", Path::new(device))?;
     }
     text.push_str("(allow file-write* (regex #\"^/dev/ttys[0-9]+$\"))\n");
+    for device in &policy.devices {
+        rule(&mut text, "allow file-write*", "subpath", device)?;
+    }
     for (path, view) in policy.views().iter() {
         let action = match view {
             View::Hidden => "deny file-read* file-write*",

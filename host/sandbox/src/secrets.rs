@@ -61,6 +61,27 @@ const IN_HOME: &[&str] = &[
     ".local/share/fish/fish_history",
 ];
 
+/// Below the home directory of macOS.
+#[cfg(target_os = "macos")]
+const IN_HOME_OF_SYSTEM: &[&str] = &[
+    "Library/Keychains",
+    "Library/Cookies",
+    "Library/Mail",
+    "Library/Messages",
+    "Library/Safari",
+    "Library/Application Support/1Password",
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Claude",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/Microsoft Edge",
+    "Library/Containers/com.apple.Safari",
+    "Library/Containers/com.bitwarden.desktop",
+    "Library/Group Containers/2BUA8C4S2C.com.1password",
+];
+#[cfg(not(target_os = "macos"))]
+const IN_HOME_OF_SYSTEM: &[&str] = &[];
+
 /// Of the machine. Other users cannot read most of them anyway; root can.
 const OF_MACHINE: &[&str] = &[
     "/etc/shadow",
@@ -78,9 +99,11 @@ const OF_MACHINE: &[&str] = &[
 
 /// Returns the places of credentials that exist, without links.
 pub fn secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
-    let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
+    let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().chain(IN_HOME_OF_SYSTEM).map(|path| home.join(path)));
     let all = in_home.chain(OF_MACHINE.iter().map(PathBuf::from));
-    let mut found: Vec<PathBuf> = all.filter_map(|path| path.canonicalize().ok()).collect();
+    // Before each program, and most of them do not exist.
+    let existing = all.filter(|path| path.symlink_metadata().is_ok());
+    let mut found: Vec<PathBuf> = existing.filter_map(|path| path.canonicalize().ok()).collect();
     found.sort();
     found.dedup();
     found

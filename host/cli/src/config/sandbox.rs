@@ -5,7 +5,7 @@ use crate::config::absolute_path::AbsolutePath;
 use pinion_egress::HostRule;
 use pinion_sandbox::Network;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// The section as a file has it.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -23,6 +23,8 @@ pub(crate) struct FileSandbox {
     hidden: Vec<AbsolutePath>,
     /// Paths of credentials that programs see all the same.
     readable: Vec<AbsolutePath>,
+    /// Devices that programs may use, such as those of a GPU.
+    devices: Vec<Devices>,
     /// Processes of one program at a time.
     max_processes: Option<u64>,
     /// MiB of memory of one program with all that it starts.
@@ -42,6 +44,7 @@ pub(crate) struct SandboxSettings {
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
+    devices: Vec<Devices>,
     pub(crate) max_processes: Option<u64>,
     /// Bytes.
     pub(crate) max_memory: Option<u64>,
@@ -60,9 +63,53 @@ impl FileSandbox {
             writable: paths(self.writable),
             hidden: paths(self.hidden),
             readable: paths(self.readable),
+            devices: self.devices,
             max_processes: self.max_processes,
             max_memory: self.max_memory.map(|mib| mib.saturating_mul(1024 * 1024)),
         }
+    }
+}
+
+impl SandboxSettings {
+    /// Returns the devices that exist, without links.
+    pub(crate) fn devices(&self) -> Vec<PathBuf> {
+        let found = self.devices.iter().flat_map(Devices::existing);
+        found.filter_map(|path| path.canonicalize().ok()).filter(|path| path.starts_with(DEV)).collect()
+    }
+}
+
+/// The directory of all devices.
+const DEV: &str = "/dev";
+
+/// A device, a directory of devices, or all with names that begin in some way.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Devices(String);
+
+impl TryFrom<String> for Devices {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let path = Path::new(&text);
+        let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        let beginning = text.strip_suffix('*').unwrap_or(&text);
+        if !path.starts_with(DEV) || path == Path::new(DEV) || !is_plain || beginning.contains('*') {
+            return Err(format!(
+                "`{text}` is not a device\nhint: write a path below `/dev`, such as `/dev/dri` or `/dev/nvidia*`"
+            ));
+        }
+        Ok(Self(text))
+    }
+}
+
+impl Devices {
+    /// Returns the devices that exist.
+    fn existing(&self) -> Vec<PathBuf> {
+        let Some(beginning) = self.0.strip_suffix('*') else { return vec![PathBuf::from(&self.0)] };
+        let around = Path::new(beginning).parent().filter(|_| !beginning.ends_with('/'));
+        let entries = std::fs::read_dir(around.unwrap_or(Path::new(beginning))).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(|path| path.as_os_str().as_encoded_bytes().starts_with(beginning.as_bytes())).collect()
     }
 }
 
@@ -97,6 +144,20 @@ mod tests {
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["crates.io", "*.npmjs.org:443"]);
         let error = toml::from_str::<FileSandbox>("hosts = [\"https://crates.io\"]").unwrap_err().to_string();
         assert!(error.contains("hint: write the host alone"), "{error}");
+    }
+
+    #[test]
+    fn devices_are_paths_below_dev_with_an_open_end() {
+        let devices = |text: &str| SandboxSettings::of(&format!("devices = [\"{text}\"]"), &[]).devices();
+        assert_eq!(devices("/dev/nul*"), [Path::new("/dev/null")]);
+        assert_eq!(devices("/dev/null"), [Path::new("/dev/null")]);
+        assert!(devices("/dev/no-such*").is_empty() && devices("/dev/no-such").is_empty());
+        // A link that leads out of the directory, as some systems have.
+        assert!(devices("/dev/stdi*").iter().all(|path| path.starts_with("/dev")));
+        for wrong in ["/dev", "/dev/", "/etc/passwd", "dri", "/dev/../etc/x", "/dev/*/x", "/dev/a*b*"] {
+            let error = toml::from_str::<FileSandbox>(&format!("devices = [\"{wrong}\"]")).unwrap_err().to_string();
+            assert!(error.contains("is not a device") && error.contains("hint:"), "{wrong}: {error}");
+        }
     }
 
     #[test]

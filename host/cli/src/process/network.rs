@@ -37,6 +37,9 @@ const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// Makes Node.js use the proxy.
 const NODE_VARIABLE: &str = "NODE_USE_ENV_PROXY";
 
+/// Variables that name the `ssh` of git.
+const SSH_VARIABLES: [&str; 2] = ["GIT_SSH_COMMAND", "GIT_SSH"];
+
 /// The reach of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -298,8 +301,9 @@ impl Observer for Attempts {
     }
 }
 
-/// Returns the environment of a program with the variables that lead to its proxy.
-pub(crate) fn with_proxy(environment: &[(String, String)]) -> Vec<(String, String)> {
+/// Returns the environment of a program with the variables that lead to its proxy. `ssh` is a command for git that does, if it
+/// has no other.
+pub(crate) fn with_proxy(environment: &[(String, String)], ssh: Option<String>) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let added: Vec<(&str, &str)> = PROXY_VARIABLES
         .iter()
@@ -308,7 +312,9 @@ pub(crate) fn with_proxy(environment: &[(String, String)]) -> Vec<(String, Strin
         .chain([(NODE_VARIABLE, "1")])
         .collect();
     let kept = environment.iter().filter(|(name, _)| !added.iter().any(|(added, _)| added == name)).cloned();
-    kept.chain(added.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))).collect()
+    let has_ssh = environment.iter().any(|(name, _)| SSH_VARIABLES.contains(&name.as_str()));
+    let ssh = ssh.filter(|_| !has_ssh).map(|ssh| (SSH_VARIABLES[0].to_owned(), ssh));
+    kept.chain(added.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))).chain(ssh).collect()
 }
 
 #[cfg(test)]
@@ -366,7 +372,7 @@ mod tests {
     fn variables_of_the_user_do_not_lead_elsewhere() {
         let environment = [("HTTPS_PROXY", "http://corp:1"), ("no_proxy", "*"), ("PATH", "/bin")];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let found = with_proxy(&environment);
+        let found = with_proxy(&environment, Some("ssh -o x".to_owned()));
         let value = |name: &str| {
             let mut values = found.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
             (values.next(), values.next())
@@ -374,6 +380,10 @@ mod tests {
         assert_eq!(value("HTTPS_PROXY"), (Some("http://127.0.0.1:3128"), None));
         assert_eq!(value("no_proxy"), (Some("localhost,127.0.0.1,::1"), None));
         assert_eq!(value("PATH"), (Some("/bin"), None));
+        assert_eq!(value("GIT_SSH_COMMAND"), (Some("ssh -o x"), None));
+        let own = [("GIT_SSH".to_owned(), "mine".to_owned())];
+        let has_command = |(name, _): &(String, String)| name == "GIT_SSH_COMMAND";
+        assert!(!with_proxy(&own, Some("ssh -o x".to_owned())).iter().any(has_command));
     }
 
     #[test]
