@@ -154,6 +154,7 @@ fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
             }
             None if path == PROJECT_SYSTEM => vec!["replaces the instructions of the agent".to_owned()],
             None if path == PROJECT_APPEND => vec!["adds to the instructions of the agent".to_owned()],
+            None if !path.starts_with(".pinion/") => vec!["an MCP server runs or reads it".to_owned()],
             None => Vec::new(),
         },
     })

@@ -5,6 +5,7 @@
 
 use crate::base::Base;
 use crate::mcp::lazy::{McpConfig, unexpanded};
+use crate::mcp::programs::programs;
 use crate::output::line;
 use crate::process::hardening;
 use crate::trust::PROJECT_SERVERS;
@@ -93,6 +94,24 @@ pub(crate) fn describe(texts: impl IntoIterator<Item = (&'static str, String)>) 
         }
     }
     lines
+}
+
+/// Returns the files of a workspace that servers in a file of it run, relative to the workspace. Its names in the text are
+/// replaced; behind other variables, the rest of a path counts.
+pub(crate) fn programs_in(text: &str, path: &str, workspace: &Path) -> Vec<PathBuf> {
+    let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
+    let filled = |name: &str| match (name, hardening::variable("HOME")) {
+        _ if WORKSPACE.contains(&name) => Lookup::Value(workspace.to_string_lossy().into_owned()),
+        ("HOME", Some(home)) => Lookup::Value(home),
+        _ => Lookup::Value(format!("${{{name}}}")),
+    };
+    let file = ServerFile::parse(text, &source, &filled);
+    let files = file.servers.iter().flat_map(|server| programs(&server.transport, workspace));
+    let mut found: Vec<PathBuf> =
+        files.filter_map(|file| Some(file.strip_prefix(workspace).ok()?.to_owned())).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// Returns a text as one line with nothing hidden and nothing cut, so that no command has an end that nobody sees.

@@ -1,9 +1,10 @@
 //! What a command knows of MCP servers: the content of their files, and the servers once something asks for them.
 
 use crate::mcp::person::ServersUser;
+use crate::mcp::programs::programs;
 use pinion_mcp::Servers;
 use pinion_mcp::config::{ConfigSource, Lookup, Problem, ServerConfig, ServerFile};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -49,6 +50,11 @@ impl LazyServers {
             Known { config: Arc::new(read()), state }
         });
         known.config.clone()
+    }
+
+    /// Returns the content of the files, if something has read them.
+    pub(crate) fn known(&self) -> Option<Arc<McpConfig>> {
+        self.lock().as_ref().map(|known| known.config.clone())
     }
 
     /// Reads the files again if the user's one changed since. Returns none otherwise.
@@ -133,6 +139,12 @@ impl McpConfig {
         self.problems.extend(problems);
         self.notices.extend(file.notices.into_iter().map(|notice| format!("`{}` {notice}", source.path.display())));
         self.texts.push((text, source.clone()));
+    }
+
+    /// Returns the files of the workspace that the programs of servers are, or get as arguments.
+    pub(crate) fn programs(&self, workspace: &Path) -> Vec<PathBuf> {
+        let files = self.servers.iter().flat_map(|server| programs(&server.transport, workspace));
+        files.filter(|path| path.starts_with(workspace) && path != workspace).collect()
     }
 
     /// Returns a server by its name.

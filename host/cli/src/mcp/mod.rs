@@ -8,6 +8,7 @@ mod launch;
 pub(crate) mod lazy;
 pub(crate) mod offered;
 mod person;
+mod programs;
 mod sampling;
 mod served_call;
 pub(crate) mod servers;

@@ -1,4 +1,5 @@
-//! The content of a project: every file in `.pinion`, and the files beside it that decide what runs.
+//! The content of a project: every file in `.pinion`, and the files beside it that decide what runs, with those that MCP servers
+//! run.
 //!
 //! It is read within limits and without following links. The digest of each file is kept, and the text of the config.
 
@@ -6,14 +7,15 @@ use super::records::{Record, Records, State, as_text, logged};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::repository::{Links, Refusal, Repository, open_in};
+use crate::mcp::files::programs_in;
 use crate::output::line;
 use cap_std::fs::Dir;
 use pinion_plugin_runtime::Inspection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Directory of a project's content.
 pub(super) const DIRECTORY: &str = ".pinion";
@@ -198,6 +200,22 @@ impl Reading {
                 Ok(Some(file)) => self.file(path, file)?,
                 Ok(None) => {}
                 Err(refusal) => self.refuse(path, &refusal),
+            }
+        }
+        self.programs(&project)
+    }
+
+    /// Reads the files that servers run. One of these may be a link, as in `node_modules/.bin`, in the project.
+    fn programs(&mut self, project: &Repository) -> Result<(), Refusal> {
+        let texts = PROJECT_SERVERS.iter().filter_map(|path| Some((*path, self.content.texts.get(*path)?)));
+        let named: BTreeSet<PathBuf> = texts.flat_map(|(path, text)| programs_in(text, path, project.root())).collect();
+        for path in named {
+            let Some(name) = path.to_str().filter(|name| !self.content.files.contains_key(*name)) else { continue };
+            match project.open(&path, Links::Inside) {
+                Ok(Some(file)) => self.file(name, file)?,
+                // It may come later, which is a change.
+                Ok(None) => {}
+                Err(refusal) => self.refuse(name, &refusal),
             }
         }
         Ok(())
