@@ -242,10 +242,17 @@ fn protected_path_that_a_program_of_a_killed_host_created_is_moved_away() {
     wait_until("the program runs", || pinion.workspace().join("begun").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(pinion.workspace().join(".vscode/tasks.json").exists());
+    let reports = || {
+        let notes = fs::read_dir(pinion.home().join("removed/running")).into_iter().flatten().flatten();
+        notes.filter(|note| note.file_name().to_string_lossy().starts_with("report-")).count()
+    };
+    wait_until("the guard has cleaned up", || reports() == 1);
+    assert!(!pinion.workspace().join(".vscode").exists());
+    // The user's own, from now on.
+    pinion.write(".vscode/tasks.json", "mine");
     let ended = run(&pinion, &[say("done")], &["next"]);
     assert!(ended.stderr.contains("/.vscode` is protected, and what the program created there is now"), "{ended:?}");
-    assert!(!pinion.workspace().join(".vscode").exists());
+    assert!(pinion.workspace().join(".vscode/tasks.json").exists());
     assert!(!run(&pinion, &[say("done")], &["next"]).stderr.contains("protected"));
 }
 

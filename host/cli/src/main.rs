@@ -30,8 +30,10 @@ use crate::failure::{Failure, Result, Status};
 use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
 use crate::process::own_command::{COMPILE_COMPONENT, GUARD_PROGRAMS, RUN_IN_SANDBOX};
+use crate::process::running::revert_for_host;
 use crate::process::{hardening, logging, signals};
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -49,14 +51,20 @@ const MIN_ADDRESS_SPACE: u64 = 512 << 20;
 fn main() -> ExitCode {
     output::report_panics();
     // Not among the commands that clap knows, because only this program uses them.
-    if std::env::args_os().skip(1).eq([GUARD_PROGRAMS]) {
-        hardening::rename(GUARD_PROGRAMS);
-        pinion_plugin_runtime::guard_for_parent();
-        return ExitCode::SUCCESS;
-    }
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|argument| argument == RUN_IN_SANDBOX) {
-        return pinion_sandbox::run_for_parent(arguments, |message| note(&Text::block(message.to_owned())));
+    match arguments.next() {
+        Some(first) if first == GUARD_PROGRAMS => {
+            hardening::rename(GUARD_PROGRAMS);
+            pinion_plugin_runtime::guard_for_parent();
+            if let (Some(host), Some(removed)) = (arguments.next(), arguments.next()) {
+                revert_for_host(&host.to_string_lossy(), Path::new(&removed));
+            }
+            return ExitCode::SUCCESS;
+        }
+        Some(first) if first == RUN_IN_SANDBOX => {
+            return pinion_sandbox::run_for_parent(arguments, |message| note(&Text::block(message.to_owned())));
+        }
+        _ => {}
     }
     hardening::start();
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {

@@ -3,7 +3,7 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::plugins::policy::{Binding, Policy};
-use crate::process::own_command::{COMPILE_COMPONENT, GUARD_PROGRAMS, own_command};
+use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
 use crate::run::notices::announce_compiling;
 use pinion_plugin_runtime::{
     Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, StartingEngine, guard_programs,
@@ -39,7 +39,7 @@ impl Base {
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {
-        if let Some((program, arguments)) = own_command(GUARD_PROGRAMS) {
+        if let Some((program, arguments)) = guard_command(&self.paths.removed()) {
             guard_programs(program, arguments);
         }
         let config = RuntimeConfig {

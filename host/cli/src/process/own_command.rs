@@ -1,11 +1,12 @@
 //! Work of this program in processes of its own.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Argument with which this program compiles a component for its parent process and then exits.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component-for-parent";
-/// Argument with which this program guards the programs that plugins of its parent process run.
+/// First argument with which this program guards the programs that plugins of its parent process run. The number of that
+/// process and the directory for what they left at protected paths follow.
 pub(crate) const GUARD_PROGRAMS: &str = "guard-programs-of-parent";
 /// First argument with which this program confines itself and then runs a program.
 pub(crate) const RUN_IN_SANDBOX: &str = "run-in-sandbox-for-parent";
@@ -13,4 +14,11 @@ pub(crate) const RUN_IN_SANDBOX: &str = "run-in-sandbox-for-parent";
 /// Returns the command that runs this program with an argument, for work in a process of its own.
 pub(crate) fn own_command(argument: &str) -> Option<(PathBuf, Vec<OsString>)> {
     Some((std::env::current_exe().ok()?, vec![argument.into()]))
+}
+
+/// Returns the command of the guard. `removed` is the directory for what programs left at protected paths.
+pub(crate) fn guard_command(removed: &Path) -> Option<(PathBuf, Vec<OsString>)> {
+    let (program, mut arguments) = own_command(GUARD_PROGRAMS)?;
+    arguments.extend([std::process::id().to_string().into(), removed.into()]);
+    Some((program, arguments))
 }

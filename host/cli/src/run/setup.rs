@@ -10,7 +10,6 @@ use crate::model::info::SessionInfo;
 use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
 use crate::plugins::sources::Purpose;
 use crate::process::running::revert_killed;
-use crate::process::sandbox_parts::removed;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
@@ -131,7 +130,7 @@ impl Base {
         let chosen = self.chosen(args).await?;
         let mut session = OpenSession::of(self, args)?;
         session.notices.extend(chosen.notices.iter().cloned());
-        session.notices.extend(revert_killed(&self.paths.removed()).iter().map(removed));
+        session.notices.extend(revert_killed(&self.paths.removed()));
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));

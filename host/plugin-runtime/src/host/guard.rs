@@ -11,7 +11,11 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
+
+/// Time that killed programs get to end.
+const ENDING: Duration = Duration::from_secs(2);
 
 static GUARD: OnceLock<Guard> = OnceLock::new();
 
@@ -28,10 +32,17 @@ pub fn guard_programs(program: PathBuf, arguments: Vec<OsString>) {
     let _ = GUARD.set(Guard { program, arguments, process: OnceLock::new() });
 }
 
-/// Performs the work of the process that [`guard_programs`] names. Returns when the parent is gone and its programs are
-/// killed.
+/// Performs the work of the process that [`guard_programs`] names. Returns when the parent is gone and its programs have
+/// ended, or two seconds after they were killed.
 pub fn guard_for_parent() {
-    groups_left(io::stdin().lock(), imp::exists).into_iter().for_each(kill);
+    let groups = groups_left(io::stdin().lock(), imp::exists);
+    // A confined program ends with the first child of its group, which the system kills in turn.
+    let processes: Vec<i32> = groups.iter().flat_map(|group| imp::with_children(*group)).collect();
+    groups.into_iter().for_each(kill);
+    let killed = Instant::now();
+    while killed.elapsed() < ENDING && processes.iter().any(|process| imp::runs(*process)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Reads groups to their end, each a number of four bytes: positive when it begins, negative when it has ended, and 0 when a
@@ -145,6 +156,19 @@ mod imp {
         }
     }
 
+    /// Returns the first process of a group, and its children where the system lists them.
+    pub(super) fn with_children(group: i32) -> Vec<i32> {
+        let children = std::fs::read_to_string(format!("/proc/{group}/task/{group}/children")).unwrap_or_default();
+        children.split_whitespace().filter_map(|child| child.parse().ok()).chain([group]).collect()
+    }
+
+    /// Returns whether a process has not ended. A dead one may have to wait for its parent.
+    pub(super) fn runs(process: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // The name before the state may contain anything.
+        stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
+    }
+
     pub(super) fn exists(group: i32) -> bool {
         Pid::from_raw(group).is_some_and(|group| test_kill_process_group(group) != Err(rustix::io::Errno::SRCH))
     }
@@ -166,6 +190,22 @@ mod imp {
             let mut number = [0; 4];
             told.read_exact(&mut number).unwrap();
             assert!(!exists(i32::from_le_bytes(number)), "{number:?}");
+        }
+
+        #[cfg(target_os = "linux")]
+        #[test]
+        fn processes_run_until_they_are_dead() {
+            let own = getpid().as_raw_nonzero().get();
+            let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+            let process = i32::try_from(child.id()).unwrap();
+            // The test may have been started by another thread than the first.
+            assert!(with_children(own).contains(&own) && runs(own) && runs(process));
+            child.kill().unwrap();
+            while runs(process) {
+                std::thread::yield_now();
+            }
+            child.wait().unwrap();
+            assert!(!runs(process) && with_children(process) == [process]);
         }
 
         #[test]
@@ -201,6 +241,14 @@ mod imp {
     }
 
     pub(super) fn kill(_group: i32) {}
+
+    pub(super) fn with_children(_group: i32) -> Vec<i32> {
+        Vec::new()
+    }
+
+    pub(super) fn runs(_process: i32) -> bool {
+        false
+    }
 
     pub(super) fn exists(_group: i32) -> bool {
         false
