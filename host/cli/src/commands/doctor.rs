@@ -88,8 +88,8 @@ fn exclusions(base: &Base) -> Finding {
             let gap = match base.sandbox() {
                 None => Some("programs can use them, because they run without a sandbox".to_owned()),
                 Some(programs) => {
-                    let policy = programs.policy(base.output.directory()).map(|(policy, _)| policy);
-                    policy.ok().and_then(|policy| programs.gap(&policy))
+                    let planned = programs.policy(base.output.directory()).ok();
+                    planned.and_then(|planned| programs.gap(&planned.policy))
                 }
             };
             let text = format!("excluded files: {files} by {}", count(patterns, "pattern"));
@@ -107,7 +107,7 @@ fn sandbox(base: &Base) -> Finding {
         return Finding::Missing("no sandbox: the config turns it off, and programs run unprotected".to_owned());
     };
     let policy = match programs.policy(base.output.directory()) {
-        Ok((policy, _)) => policy,
+        Ok(planned) => planned.policy,
         Err(error) => return Finding::Broken(error),
     };
     match programs.support(&policy) {

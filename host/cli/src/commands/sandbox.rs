@@ -6,10 +6,10 @@ use crate::config::plugin_secrets::SecretOrigin;
 use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
 use crate::output::{Text, bytes, note, print, text};
+use crate::process::confinement::Planned;
 use crate::process::hardening;
 use crate::process::key_commands::KeyCommandSandbox;
 use crate::process::network::ProgramProxy;
-use crate::process::sandbox_parts::removed;
 use clap::Args;
 use pinion_egress::HostRule;
 use pinion_exclusions::Place;
@@ -42,7 +42,7 @@ impl Sandbox {
         };
         let missing = |error: String| Failure::failed(error);
         let [program, arguments @ ..] = self.command.as_slice() else {
-            let (policy, found) = programs.policy(base.output.directory()).map_err(missing)?;
+            let Planned { policy, found, .. } = programs.policy(base.output.directory()).map_err(missing)?;
             let hosts: Vec<String> = base.network.rules().iter().map(ToString::to_string).collect();
             let support = programs.support(&policy).map_err(missing)?;
             let mut lines = status(&policy, &hosts, support);
@@ -64,9 +64,9 @@ impl Sandbox {
         let (mut command, proxy) = (prepared.command, prepared.proxy);
         prepared.out_of_reach.into_iter().for_each(|reason| note(&text!("{}", reason)));
         let name = program.program;
-        let running = programs.running(&prepared.policy);
+        let running = prepared.running;
         let ended = tokio::task::spawn_blocking(move || command.status()).await;
-        running.revert().iter().for_each(|created| note(&text!("{}", removed(created))));
+        running.revert().iter().for_each(|line| note(&text!("{}", line)));
         let status = ended.map_err(|error| Failure::failed("could not wait").because(error))?;
         let status = status.map_err(|error| Failure::failed(format!("could not run `{name}`")).because(error))?;
         proxy.iter().flat_map(ProgramProxy::lines).for_each(|refused| note(&text!("{}", refused)));

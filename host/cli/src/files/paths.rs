@@ -3,7 +3,11 @@
 use crate::failure::{Failure, Result};
 use pinion_sandbox::GitUser;
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// Settings of git in the environment that are read.
+const MAX_SETTINGS: usize = 1_000;
 
 /// The user's directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,8 +182,41 @@ pub(crate) fn git_user() -> GitUser {
         Some(config) => vec![config],
         None => xdg.into_iter().chain(below(".gitconfig")).collect(),
     };
-    let of_system = variable("GIT_CONFIG_SYSTEM").unwrap_or_else(|| PathBuf::from("/etc/gitconfig"));
-    GitUser { configs: std::iter::once(of_system).chain(configs).collect(), home }
+    let of_system = match variable("GIT_CONFIG_SYSTEM") {
+        Some(config) => vec![config],
+        None => std::iter::once(PathBuf::from("/etc/gitconfig")).chain(config_of_git()).collect(),
+    };
+    let configs = of_system.into_iter().chain(configs).collect();
+    GitUser { configs, home, environment: settings_of_git(|name| env::var_os(name)) }
+}
+
+/// Returns the system's config of a git that is not installed at the usual place.
+fn config_of_git() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let git = env::split_paths(&path).map(|directory| directory.join("git")).find(|git| git.is_file())?;
+    // `PREFIX/bin/git` has `PREFIX/etc/gitconfig`.
+    let prefix = git.canonicalize().ok()?.parent()?.parent()?.to_owned();
+    Some(prefix.join("etc/gitconfig")).filter(|_| prefix != Path::new("/usr"))
+}
+
+/// Returns the settings in the environment, as a config.
+fn settings_of_git(variable: impl Fn(&str) -> Option<OsString>) -> Vec<u8> {
+    let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
+    let count = text("GIT_CONFIG_COUNT").and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
+    let mut config = String::new();
+    for number in 0..count.min(MAX_SETTINGS) {
+        let Some(key) = text(&format!("GIT_CONFIG_KEY_{number}")) else { continue };
+        let Some((section, name)) = key.rsplit_once('.') else { continue };
+        let (section, subsection) = section.split_once('.').map_or((section, None), |(a, b)| (a, Some(b)));
+        let subsection = subsection.map(|text| format!(" \"{}\"", quoted(text))).unwrap_or_default();
+        let value = quoted(&text(&format!("GIT_CONFIG_VALUE_{number}")).unwrap_or_default());
+        config.push_str(&format!("[{section}{subsection}]\n\t{name} = \"{value}\"\n"));
+    }
+    config.into_bytes()
+}
+
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Returns the directory to work in, absolute and without links.
@@ -229,6 +266,22 @@ mod tests {
             let paths = paths(variables).unwrap();
             assert!(!paths.cache_key_file().starts_with(&paths.cache));
         }
+    }
+
+    #[test]
+    fn settings_of_the_environment_are_a_config() {
+        let variables = [
+            ("GIT_CONFIG_COUNT", "3"),
+            ("GIT_CONFIG_KEY_0", "core.hooksPath"),
+            ("GIT_CONFIG_VALUE_0", "a \"b\\"),
+            ("GIT_CONFIG_KEY_1", "filter.a.b.clean"),
+            ("GIT_CONFIG_VALUE_1", "x"),
+        ];
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+        let text = String::from_utf8(settings_of_git(variable)).unwrap();
+        assert_eq!(text, "[core]\n\thooksPath = \"a \\\"b\\\\\"\n[filter \"a.b\"]\n\tclean = \"x\"\n");
+        assert!(settings_of_git(|_| None).is_empty());
     }
 
     #[test]

@@ -5,16 +5,16 @@
 
 use crate::base::Base;
 use crate::mcp::first_start::{FirstBytes, FirstStart};
-use crate::process::confinement::SandboxedPrograms;
+use crate::process::confinement::{Planned, SandboxedPrograms};
 use crate::process::hardening;
-use crate::process::own_command::{GUARD_PROGRAMS, own_command};
+use crate::process::own_command::guard_command;
 use crate::process::running::Running;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{LaunchedServer, Launcher, ServerProcess};
 use pinion_plugin_runtime::{ProgramGroup, guard_programs};
-use pinion_sandbox::{Network, Policy, Program, Repository};
+use pinion_sandbox::{Network, Program, Repository};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -90,10 +90,11 @@ impl ServerLauncher {
     }
 
     /// Returns the policy of a server.
-    fn policy(&self, sandbox: &SandboxedPrograms, server: &ServerConfig) -> io::Result<Policy> {
+    fn plan(&self, sandbox: &SandboxedPrograms, server: &ServerConfig) -> io::Result<Planned> {
         let own = self.directory(server);
         crate::files::private::create_directory(&own)?;
-        let (mut policy, _) = sandbox.policy(&own).map_err(io::Error::other)?;
+        let mut planned = sandbox.policy(&own).map_err(io::Error::other)?;
+        let policy = &mut planned.policy;
         policy.network = if server.network { Network::On } else { Network::Off };
         if !server.write {
             let repository = match Repository::of(&self.workspace) {
@@ -109,7 +110,7 @@ impl ServerLauncher {
             // It reads the project, wherever that lies.
             policy.visible.push(self.workspace.clone());
         }
-        Ok(policy)
+        Ok(planned)
     }
 }
 
@@ -125,7 +126,7 @@ impl Launcher for ServerLauncher {
         let mut start = None;
         let (program, protection) = match &self.sandbox {
             Some(sandbox) => {
-                let policy = self.policy(sandbox, server)?;
+                let Planned { policy, protected, found } = self.plan(sandbox, server)?;
                 let support = sandbox.support(&policy).map_err(io::Error::other)?;
                 let temporary = match support.namespaces {
                     Ok(()) => Some(Path::new("/tmp")),
@@ -137,7 +138,7 @@ impl Launcher for ServerLauncher {
                     Program { program: command, arguments: args, directory: &directory, environment: &environment };
                 let program = sandbox.command(program, &policy).map_err(io::Error::other)?;
                 start = policy.temporary.as_deref().and_then(|tmp| FirstStart::begin(&self.directory(server), tmp));
-                (program, Some(Running::begin(&policy, &self.removed)))
+                (program, Some(sandbox.running(&protected, &found)))
             }
             None => {
                 let environment = self.environment(env, &directory, None);
@@ -147,7 +148,7 @@ impl Launcher for ServerLauncher {
                 (program, None)
             }
         };
-        if let Some((guard, arguments)) = own_command(GUARD_PROGRAMS) {
+        if let Some((guard, arguments)) = guard_command(&self.removed) {
             guard_programs(guard, arguments);
         }
         let mut program = Command::from(program);
@@ -207,8 +208,8 @@ impl Drop for Process {
     fn drop(&mut self) {
         self._group.kill();
         if let Some(protection) = self.protection.take() {
-            for (path, _) in protection.revert() {
-                tracing::warn!(path = %path.display(), "an MCP server created a protected path, which was moved away");
+            for line in protection.revert() {
+                tracing::warn!("an MCP server: {line}");
             }
         }
     }

@@ -6,23 +6,27 @@
 use crate::args::SandboxMode;
 use crate::base::Base;
 use crate::config::denied::Denied;
+use crate::config::sandbox::SandboxSettings;
 use crate::files::paths;
 use crate::files::private::create_directory;
 use crate::files::spill::TEMPORARY;
+use crate::mcp::lazy::LazyServers;
 use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
+use crate::process::repositories::{Looks, OtherRepositories, repositories};
 use crate::process::running::Running;
-use crate::process::sandbox_parts::{helper, limits, removed, without_links};
+use crate::process::sandbox_parts::{helper, limits, without_links};
 use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
-    Denial, Enforcement, Launcher, Layers, Network, Policy, Program, Repository, SandboxError, Support, hint,
-    protected_among, secret_paths,
+    Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Protected, Repository, SandboxError,
+    Support, Surroundings, hint, secret_paths,
 };
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-/// Excluded files that are kept from programs; each is a mount.
+/// Excluded files that are kept from programs, each of which is a mount, and bytes of their paths with those around them.
 const MAX_EXCLUDED: usize = 1000;
+const MAX_EXCLUDED_BYTES: usize = 200_000;
 /// Texts of programs that were refused a file, in lower case.
 const REFUSALS: &[&str] = &[
     "permission denied",
@@ -39,19 +43,34 @@ const REFUSALS: &[&str] = &[
 /// Programs in sandboxes, with the settings of the config.
 pub(crate) struct SandboxedPrograms {
     launcher: Launcher,
-    /// The parts of policies that stay the same. Looking at all places of credentials is left to the first program.
-    policy: LazyLock<Policy, Box<dyn FnOnce() -> Policy + Send>>,
+    settings: SandboxSettings,
+    enforcement: Enforcement,
+    /// The limits on each program, which do not change.
+    limits: OnceLock<Limits>,
     workspace: PathBuf,
     /// The host's directories.
     own: Vec<PathBuf>,
-    /// Files that programs neither read nor change.
+    /// Files that programs neither read nor change, and repositories of the workspace.
     exclusions: Arc<Finder>,
+    /// Repositories of other writable directories.
+    others: Arc<OtherRepositories>,
     /// Files that rules deny.
     denied: Denied,
+    /// MCP servers, whose programs no other program changes.
+    servers: Arc<LazyServers>,
     /// Directory for what programs create at protected paths. It is never emptied, because it may have been the user.
     removed: PathBuf,
     network: Arc<ProgramNetwork>,
     checked: OnceLock<Result<Support, String>>,
+}
+
+/// The policy of a program, and what it was made of.
+pub(crate) struct Planned {
+    pub(crate) policy: Policy,
+    /// Protected paths, which are among the read-only ones.
+    pub(crate) protected: Protected,
+    /// Files that are excluded from it.
+    pub(crate) found: Arc<Found>,
 }
 
 impl Base {
@@ -88,41 +107,21 @@ impl Base {
             SandboxMode::BestEffort => Enforcement::BestEffort,
             SandboxMode::Off => return None,
         };
-        let host = self.host_directories();
-        let own = host.private.clone();
-        let policy = move || {
-            let limits = limits(&settings);
-            let secret = secret_paths(paths::home().as_deref());
-            let own = without_links(host.private.into_iter());
-            let mut writable = without_links(settings.writable.into_iter());
-            // Credentials can be handed out, the host's own files cannot.
-            writable.retain(|path| !own.iter().any(|own| is_host_part(own, path)));
-            Policy {
-                writable,
-                read_only: Vec::new(),
-                hidden: without_links(secret.into_iter().chain(settings.hidden).chain(linked(&own)))
-                    .into_iter()
-                    .chain(own)
-                    .collect(),
-                excluded: Vec::new(),
-                pinned: Vec::new(),
-                visible: without_links(settings.readable.into_iter()),
-                temporary: None,
-                network: Network::Off,
-                limits,
-                enforcement,
-            }
-        };
         // Without the path of this program, every program is refused.
         let (helper, arguments) = helper().unwrap_or_default();
-        let launcher = Launcher::new(helper, arguments);
+        // Later readers see changes; the first one reads.
+        self.mcp_config();
         Some(SandboxedPrograms {
-            launcher,
-            policy: LazyLock::new(Box::new(policy)),
+            launcher: Launcher::new(helper, arguments),
+            settings,
+            enforcement,
+            limits: OnceLock::new(),
             workspace: self.workspace.clone(),
-            own,
+            own: self.host_directories().private,
             exclusions: self.config.exclusions.clone(),
+            others: Arc::default(),
             denied: self.config.denied.clone(),
+            servers: self.mcp.clone(),
             removed: self.paths.removed(),
             network: self.network.clone(),
             checked: OnceLock::new(),
@@ -131,16 +130,15 @@ impl Base {
 }
 
 impl SandboxedPrograms {
-    /// Returns the policy for a program that starts now, and the files that are excluded from it. `scratch` is the private
-    /// directory of the session.
+    /// Returns the policy for a program that starts now. `scratch` is the private directory of the session.
     ///
     /// # Errors
     /// The workspace cannot be searched for excluded files, or has too many of them.
-    pub(crate) fn policy(&self, scratch: &Path) -> Result<(Policy, Arc<Found>), String> {
-        let mut policy = self.policy_of_paths(scratch);
+    pub(crate) fn policy(&self, scratch: &Path) -> Result<Planned, String> {
         if let Some(problem) = &self.denied.problem {
             return Err(format!("no program can start: {problem}"));
         }
+        let mut policy = self.policy_of_paths(scratch);
         if without_links(self.own.iter().cloned()).iter().any(|own| is_host_part(own, &self.workspace)) {
             return Err(format!(
                 "no program can start: the workspace `{}` holds Pinion's own files, which programs cannot see\nhint: start \
@@ -152,38 +150,60 @@ impl SandboxedPrograms {
             format!("no sandbox: {error}\nhint: turn exclusions off with `exclude-defaults = false` in the config")
         })?;
         let unwritten = self.denied.unwritten.look().map_err(|error| format!("no sandbox: {error}"))?;
-        policy.read_only.extend(unwritten.places.iter().map(|place| place.path.clone()));
-        policy.read_only.sort();
-        policy.read_only.dedup();
-        if let Some(beyond) = found.places.get(MAX_EXCLUDED) {
-            return Err(format!(
-                "no sandbox: more than {MAX_EXCLUDED} files are excluded, among them `{}`: {}\nhint: exclude a directory \
-                 around them instead, or except some with `!`",
-                beyond.path.display(),
-                beyond.pattern
-            ));
-        }
-        for place in &found.places {
-            policy.excluded.push(place.path.clone());
-            if !place.is_by_name {
-                let around = place.path.ancestors().skip(1).take_while(|path| *path != self.workspace);
-                policy.pinned.extend(around.filter(|path| path.starts_with(&self.workspace)).map(Path::to_owned));
-            }
-        }
-        policy.pinned.sort();
-        policy.pinned.dedup();
-        Ok((policy, found))
+        let protected = self.protected(&policy, &found, &unwritten);
+        self.deny(&mut policy);
+        policy.read_only = protected.closed().cloned().collect();
+        exclude(&mut policy, &found, &self.workspace)?;
+        Ok(Planned { policy, protected, found })
     }
 
+    /// Returns the protected paths in what a policy lets a program write.
+    fn protected(&self, policy: &Policy, found: &Found, unwritten: &Found) -> Protected {
+        let others: Vec<PathBuf> = policy.writable.iter().filter(|root| **root != self.workspace).cloned().collect();
+        let mut repositories = repositories(found, &self.workspace);
+        repositories.extend(self.others.of(&others));
+        let user = paths::git_user();
+        let mut protected =
+            Protected::find(Surroundings { roots: &policy.writable, repositories: &repositories, user: &user });
+        let servers = self.servers.known();
+        protected.also(servers.iter().flat_map(|config| config.programs(&self.workspace)));
+        protected.also(self.denied.read_only.iter().cloned());
+        protected.also(unwritten.places.iter().map(|place| place.path.clone()));
+        protected
+    }
+
+    /// Returns the policy without what depends on the content of writable directories.
     fn policy_of_paths(&self, scratch: &Path) -> Policy {
-        let mut policy = self.policy.clone();
-        policy.network = self.network.for_program();
-        policy.writable.push(self.workspace.clone());
+        let own = without_links(self.own.iter().cloned());
+        let mut writable = without_links(self.settings.writable.iter().cloned());
+        // Credentials can be handed out, the host's own files cannot.
+        writable.retain(|path| !own.iter().any(|own| is_host_part(own, path)));
+        writable.push(self.workspace.clone());
         if let Repository::Elsewhere(repository) = Repository::of(&self.workspace) {
-            policy.writable.push(repository);
+            writable.push(repository);
         }
-        let (roots, user) = (&policy.writable, paths::git_user());
-        policy.read_only.extend(roots.iter().flat_map(|path| protected_among(path, roots, &user)));
+        // Credentials may come and go while the session lasts.
+        let secret = secret_paths(paths::home().as_deref()).into_iter();
+        let hidden = without_links(secret.chain(self.settings.hidden.iter().cloned()).chain(linked(&own)));
+        let mut visible = without_links(self.settings.readable.iter().cloned());
+        let temporary = scratch.join(TEMPORARY);
+        let temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
+        visible.extend(scratch.canonicalize());
+        Policy {
+            writable,
+            hidden: hidden.into_iter().chain(own).collect(),
+            visible,
+            temporary,
+            devices: self.settings.devices(),
+            network: self.network.for_program(),
+            limits: self.limits.get_or_init(|| limits(&self.settings)).clone(),
+            enforcement: self.enforcement,
+            ..Policy::default()
+        }
+    }
+
+    /// Takes what rules deny out of a policy.
+    fn deny(&self, policy: &mut Policy) {
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
         let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
         policy.visible.retain(|path| !is_denied(path));
@@ -192,11 +212,6 @@ impl SandboxedPrograms {
         // They are read all the same, wherever they lie.
         let unwritten: Vec<PathBuf> = policy.writable.extract_if(.., |path| is_unwritten(path)).collect();
         policy.visible.extend(unwritten);
-        policy.read_only.extend(self.denied.read_only.iter().cloned());
-        let temporary = scratch.join(TEMPORARY);
-        policy.temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
-        policy.visible.extend(scratch.canonicalize());
-        policy
     }
 
     /// Checks the layers of this machine, once.
@@ -236,25 +251,29 @@ impl SandboxedPrograms {
     /// # Errors
     /// There is no sandbox.
     pub(crate) fn prepare(&self, program: Program<'_>, scratch: &Path) -> Result<Prepared, String> {
-        let (mut policy, found) = self.policy(scratch)?;
+        let Planned { mut policy, protected, found } = self.policy(scratch)?;
         let mut out_of_reach = None;
         if policy.network == Network::Proxied {
             out_of_reach = self.hosts_are_out_of_reach(&policy);
             if out_of_reach.is_none() {
-                let environment = self.network.credentials().inserted(with_proxy(program.environment), scratch)?;
+                let environment = with_proxy(program.environment, self.launcher.ssh());
+                let environment = self.network.credentials().inserted(environment, scratch)?;
                 let program = Program { environment: &environment, ..program };
                 let (command, socket) = self
                     .launcher(&policy)?
                     .proxied(program, &policy)
                     .map_err(|error: SandboxError| error.to_string())?;
                 let proxy = Some(self.network.serve(socket)?);
-                return Ok(Prepared { command, policy, found, proxy, out_of_reach });
+                let running = self.running(&protected, &found);
+                return Ok(Prepared { command, policy, running, found, proxy, out_of_reach });
             }
             policy.network = Network::Off;
         }
         let environment = self.network.credentials().removed(program.environment);
         let program = Program { environment: &environment, ..program };
-        Ok(Prepared { command: self.command(program, &policy)?, policy, found, proxy: None, out_of_reach })
+        let command = self.command(program, &policy)?;
+        let running = self.running(&protected, &found);
+        Ok(Prepared { command, policy, running, found, proxy: None, out_of_reach })
     }
 
     fn launcher(&self, policy: &Policy) -> Result<Launcher, String> {
@@ -272,6 +291,33 @@ impl SandboxedPrograms {
     }
 }
 
+/// Keeps excluded files from a program.
+///
+/// # Errors
+/// There are too many.
+fn exclude(policy: &mut Policy, found: &Found, workspace: &Path) -> Result<(), String> {
+    let mut bytes = 0;
+    for (number, place) in found.places.iter().enumerate() {
+        bytes += 2 * place.path.as_os_str().len();
+        if number == MAX_EXCLUDED || bytes > MAX_EXCLUDED_BYTES {
+            return Err(format!(
+                "no sandbox: more than {number} files are excluded, among them `{}`: {}\nhint: exclude a directory \
+                 around them instead, or except some with `!`",
+                place.path.display(),
+                place.pattern
+            ));
+        }
+        policy.excluded.push(place.path.clone());
+        if !place.is_by_name {
+            let around = place.path.ancestors().skip(1).take_while(|path| *path != workspace);
+            policy.pinned.extend(around.filter(|path| path.starts_with(workspace)).map(Path::to_owned));
+        }
+    }
+    policy.pinned.sort();
+    policy.pinned.dedup();
+    Ok(())
+}
+
 /// Returns the host's own files that are links: they may lie in a workspace, as with people who keep them in a repository.
 fn linked(own: &[PathBuf]) -> Vec<PathBuf> {
     let entries = own.iter().flat_map(|own| {
@@ -285,6 +331,8 @@ fn linked(own: &[PathBuf]) -> Vec<PathBuf> {
 pub(crate) struct Prepared {
     pub(crate) command: std::process::Command,
     pub(crate) policy: Policy,
+    /// The protection of what it could create.
+    pub(crate) running: Running,
     /// Files that are excluded from it.
     pub(crate) found: Arc<Found>,
     /// Its proxy, which ends when this is dropped.
@@ -297,11 +345,10 @@ impl Confinement for SandboxedPrograms {
     fn confine(&self, program: &PlainProgram<'_>) -> Result<ConfinedProgram, String> {
         let PlainProgram { program, arguments, directory, environment, scratch } = *program;
         let program = Program { program, arguments, directory, environment };
-        let Prepared { command, policy, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
-        let running = self.running(&policy);
+        let Prepared { command, policy, running, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
         let gap = self.gap(&policy);
         let ended = move |succeeded: bool, stderr: &str| {
-            let mut lines: Vec<String> = running.revert().iter().map(removed).collect();
+            let mut lines: Vec<String> = running.revert();
             lines.extend(gap);
             lines.extend(proxy.iter().flat_map(ProgramProxy::lines));
             if let Some(line) = exclusion(stderr, &found) {
@@ -320,8 +367,9 @@ impl Confinement for SandboxedPrograms {
 
 impl SandboxedPrograms {
     /// Protects what a program could create while it runs.
-    pub(crate) fn running(&self, policy: &Policy) -> Running {
-        Running::begin(policy, &self.removed)
+    pub(crate) fn running(&self, protected: &Protected, found: &Arc<Found>) -> Running {
+        let looks = Looks { workspace: self.exclusions.clone(), others: self.others.clone(), before: found.clone() };
+        Running::begin(protected, &self.removed, Some(looks))
     }
 
     /// Returns the line that tells that programs can use excluded files, if they can.

@@ -10,9 +10,11 @@ use crate::config::command_grants::CommandGrants;
 use crate::config::sandbox::SandboxSettings;
 use crate::files::paths::{self, Paths};
 use crate::process::running::Running;
-use crate::process::sandbox_parts::{helper, limits, removed, without_links};
+use crate::process::sandbox_parts::{helper, limits, without_links};
 use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand};
-use pinion_sandbox::{Enforcement, Launcher, Layers, Network, Policy, Program, Support, protected_among, secret_paths};
+use pinion_sandbox::{
+    Enforcement, Launcher, Layers, Network, Policy, Program, Protected, Support, Surroundings, nearby, secret_paths,
+};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -98,7 +100,7 @@ impl KeyCommandSandbox {
         let Some(on) = self.on.as_ref().filter(|_| grants.sandbox != Some(false)) else {
             return "no sandbox".to_owned();
         };
-        let policy = on.policy(grants);
+        let (policy, _) = on.policy(grants);
         let network = if policy.network == Network::On { "network" } else { "no network" };
         let list =
             |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
@@ -112,16 +114,19 @@ impl KeyCommandSandbox {
 }
 
 impl On {
-    fn policy(&self, grants: &CommandGrants) -> Policy {
+    /// Returns the policy of a command, and the protected paths in it.
+    fn policy(&self, grants: &CommandGrants) -> (Policy, Protected) {
         let home = paths::home();
         let below = |name: &&str| home.as_ref().map(|home| home.join(name));
         let state = || without_links(STATE.iter().filter_map(below));
         let mut writable = grants.writable.as_deref().map_or_else(state, existing);
         let code = CODE.iter().filter_map(below);
         let closed = without_links(code.chain(self.unwritten.iter().cloned()));
+        let repositories: Vec<PathBuf> = writable.iter().flat_map(|root| nearby(root)).collect();
         let user = paths::git_user();
-        let read_only =
-            writable.iter().flat_map(|path| protected_among(path, &writable, &user)).chain(closed).collect();
+        let mut protected =
+            Protected::find(Surroundings { roots: &writable, repositories: &repositories, user: &user });
+        protected.also(closed);
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();
@@ -131,20 +136,21 @@ impl On {
         };
         // A tool reads and writes its own state, whatever else is closed.
         let hidden = secret.into_iter().chain(self.own.iter().cloned()).chain(self.settings.hidden.iter().cloned());
-        Policy {
+        let policy = Policy {
             writable,
-            read_only,
+            read_only: protected.closed().cloned().collect(),
             hidden: without_links(hidden),
             visible,
             network: if grants.network == Some(false) { Network::Off } else { Network::On },
             limits: limits(&self.settings),
             enforcement: self.enforcement,
             ..Policy::default()
-        }
+        };
+        (policy, protected)
     }
 
     fn launch(&self, line: &str, grants: &CommandGrants) -> Result<LaunchedKeyCommand, String> {
-        let policy = self.policy(grants);
+        let (policy, protected) = self.policy(grants);
         let checked = self.checked.get_or_init(|| self.launcher.support(&policy).map_err(|error| error.to_string()));
         let support = checked.as_ref().map_err(Clone::clone)?;
         let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
@@ -158,7 +164,7 @@ impl On {
             Program { program: "sh", arguments: &arguments, directory: Path::new("/"), environment: &environment };
         let launcher = self.launcher.clone().with_layers(layers);
         let command = launcher.command(program, &policy).map_err(|error| error.to_string())?;
-        let ended = Box::new(Ended(Some(Running::begin(&policy, &self.removed))));
+        let ended = Box::new(Ended(Some(Running::begin(&protected, &self.removed, None))));
         Ok(LaunchedKeyCommand { command, ended })
     }
 }
@@ -206,8 +212,8 @@ struct Ended(Option<Running>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        for reverted in self.0.take().into_iter().flat_map(Running::revert) {
-            tracing::warn!("a key command: {}", removed(&reverted));
+        for line in self.0.take().into_iter().flat_map(Running::revert) {
+            tracing::warn!("a key command: {line}");
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod key_commands;
 pub(crate) mod logging;
 pub(crate) mod network;
 pub(crate) mod own_command;
+pub(crate) mod repositories;
 pub(crate) mod running;
 pub(crate) mod sandbox_parts;
 pub(crate) mod signals;

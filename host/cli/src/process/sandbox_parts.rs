@@ -37,14 +37,3 @@ fn most_memory() -> Option<u64> {
 pub(crate) fn without_links(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
-
-/// Reports a protected path that a program created.
-pub(crate) fn removed((path, moved): &(PathBuf, Option<PathBuf>)) -> String {
-    let path = path.display();
-    match moved {
-        Some(to) => {
-            format!("sandbox: `{path}` is protected, and what the program created there is now `{}`", to.display())
-        }
-        None => format!("sandbox: `{path}` is protected, and what the program created there was removed"),
-    }
-}

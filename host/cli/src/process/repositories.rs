@@ -1,0 +1,148 @@
+//! Repositories in the directories in which a program may write: before it starts, and once it has ended.
+
+use pinion_exclusions::{Finder, Found};
+use pinion_sandbox::{OpenedDirectories, nearby};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Entries of a writable directory besides the workspace, such as a cache, that are listed for each program.
+const MAX_ENTRIES: usize = 20_000;
+/// Levels of directories that a program has closed in each other.
+const MAX_CLOSED: usize = 100;
+
+/// Repositories of writable directories besides the workspace. In a directory with too many entries, only those at its top
+/// are found.
+#[derive(Default)]
+pub(crate) struct OtherRepositories(Mutex<BTreeMap<PathBuf, Option<Arc<Finder>>>>);
+
+impl OtherRepositories {
+    /// Returns directories in `roots` that are or contain repositories.
+    pub(crate) fn of(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        roots
+            .iter()
+            .flat_map(|root| self.look(root).map_or_else(|| nearby(root), |found| found.repositories.clone()))
+            .collect()
+    }
+
+    /// Looks at a directory; none if it has too many entries, now or before.
+    fn look(&self, root: &Path) -> Option<Arc<Found>> {
+        let finder = {
+            let mut finders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Some(Arc::new(Finder::of_repositories(root, MAX_ENTRIES)));
+            finders.entry(root.to_owned()).or_insert_with(new).clone()?
+        };
+        let found = finder.look().ok().filter(|found| found.incomplete.is_none());
+        if found.is_none() {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(root.to_owned(), None);
+        }
+        found
+    }
+}
+
+/// Returns the repositories of a workspace that a look has found.
+pub(crate) fn repositories(found: &Found, workspace: &Path) -> Vec<PathBuf> {
+    match found.incomplete {
+        Some(_) => nearby(workspace),
+        None => found.repositories.clone(),
+    }
+}
+
+/// Ways to look at the writable directories of a program again.
+pub(crate) struct Looks {
+    pub(crate) workspace: Arc<Finder>,
+    pub(crate) others: Arc<OtherRepositories>,
+    /// The look before the program.
+    pub(crate) before: Arc<Found>,
+}
+
+/// The repositories after a program.
+#[derive(Default)]
+pub(crate) struct Present {
+    pub(crate) directories: Vec<PathBuf>,
+    /// The reason why not all of them were found.
+    pub(crate) problem: Option<String>,
+    /// Directories that are open as long as this lives.
+    _opened: OpenedDirectories,
+}
+
+impl Present {
+    /// Looks at the tops of directories.
+    pub(crate) fn nearby(roots: &[PathBuf]) -> Self {
+        Self { directories: roots.iter().flat_map(|root| nearby(root)).collect(), ..Self::default() }
+    }
+}
+
+impl Looks {
+    /// Looks at the workspace, and at the others of these directories. Directories that the program has closed to its user
+    /// are open in the meantime.
+    pub(crate) fn again(&self, roots: &[PathBuf]) -> Present {
+        let mut opened = OpenedDirectories::default();
+        let workspace = self.workspace.exclusions().workspace();
+        let mut look = self.workspace.look();
+        for _ in 0..MAX_CLOSED {
+            let Ok(found) = &look else { break };
+            let is_new = |path: &&PathBuf| !self.before.closed.contains(path);
+            let closed: Vec<PathBuf> = found.closed.iter().filter(is_new).cloned().collect();
+            if !opened.open(roots, &closed) {
+                break;
+            }
+            look = self.workspace.look();
+        }
+        let (mut directories, problem) = match &look {
+            Ok(found) => {
+                let problem = found.incomplete.as_ref().map(ToString::to_string);
+                (repositories(found, workspace), problem.filter(|_| self.before.incomplete.is_none()))
+            }
+            Err(error) => (nearby(workspace), Some(error.to_string())),
+        };
+        let others: Vec<PathBuf> = roots.iter().filter(|root| *root != workspace).cloned().collect();
+        directories.extend(self.others.of(&others));
+        Present { directories, problem, _opened: opened }
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn repository_in_a_closed_directory_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let workspace = Arc::new(Finder::of_repositories(&root, 1_000));
+        let before = workspace.look().unwrap();
+        let looks = Looks { workspace, others: Arc::default(), before };
+        let mode = |path: &str, bits: u32| {
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(bits)).unwrap();
+        };
+        fs::create_dir_all(root.join("a/b/sub/.git")).unwrap();
+        mode("a/b", 0);
+        mode("a", 0o600);
+        let present = looks.again(std::slice::from_ref(&root));
+        assert_eq!(present.directories, [root.join("a/b/sub")]);
+        drop(present);
+        assert_eq!(fs::metadata(root.join("a")).unwrap().permissions().mode() & 0o777, 0o600);
+        mode("a", 0o755);
+        assert_eq!(fs::metadata(root.join("a/b")).unwrap().permissions().mode() & 0o777, 0);
+        mode("a/b", 0o755);
+    }
+
+    #[test]
+    fn large_directories_are_looked_at_at_the_top() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for path in ["top/.git", "a/deep/.git"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let roots = [root.clone()];
+        let others = OtherRepositories::default();
+        assert_eq!(others.of(&roots), [root.join("a/deep"), root.join("top")]);
+        (0..MAX_ENTRIES).for_each(|at| fs::write(root.join(format!("a/{at}")), "").unwrap());
+        assert_eq!(others.of(&roots), [root.join("top")]);
+        assert!(others.0.lock().unwrap()[&root].is_none(), "it is not listed again");
+    }
+}
