@@ -2,24 +2,32 @@
 //!
 //! `$OUT` is a directory outside, `$HOME` one with credentials and the host's own files, the working directory a repository.
 //! `$HOST_PID` is a process outside, `$TCP`, `$UDP`, `$ABSTRACT` and `$SOCKET` are its listeners; `sleep $MARK` may not outlive the attempt. `call NUMBER …` makes a
-//! system call by its number on x86-64, and `open_to_write` opens a file and writes nothing to it.
+//! system call by its number on x86-64, and `open_to_write` opens a file and writes nothing to it. `evil PATH` creates a program
+//! that writes outside if the user runs it later, and `repository PATH` a repository with such a one as its monitor.
 
 /// One attempt.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) script: &'static str,
+    /// Commands of the user afterwards, outside.
+    pub(super) then: &'static str,
     /// The reason why Landlock and seccomp alone do not prevent it.
     pub(super) needs_namespaces: Option<&'static str>,
     /// The reason why it succeeds as root, for whom the limit does not apply.
     pub(super) not_for_root: Option<&'static str>,
 }
 
-const fn case(name: &'static str, script: &'static str) -> Case {
-    Case { name, script, needs_namespaces: None, not_for_root: None }
+pub(super) const fn case(name: &'static str, script: &'static str) -> Case {
+    case_then(name, script, "")
+}
+
+/// An attempt whose effect comes later, when the user does something.
+pub(super) const fn case_then(name: &'static str, script: &'static str, then: &'static str) -> Case {
+    Case { name, script, then, needs_namespaces: None, not_for_root: None }
 }
 
 const fn with_namespaces(name: &'static str, reason: &'static str, script: &'static str) -> Case {
-    Case { name, script, needs_namespaces: Some(reason), not_for_root: None }
+    Case { name, script, then: "", needs_namespaces: Some(reason), not_for_root: None }
 }
 
 const METADATA: &str = "Landlock does not restrict modes, times and attributes of the user's own files";
@@ -132,6 +140,24 @@ pub(super) const PROTECTED: &[Case] = &[
     case(
         "create a program with the rights of its owner",
         r#"py "ok(L.open(b'suid', os.O_CREAT | os.O_WRONLY, 0o4755))"; py "ok(L.syscall(437, -100, b's2', bytes(24), 24))"; test -u suid -o -u s2 && echo ESCAPED"#,
+    ),
+    case(
+        "make a program with the rights of another group",
+        "test $(id -u) != 0 || { cp /bin/true t && chown 0:1 t && chmod 2755 t && echo ESCAPED; setpriv --regid 1 --clear-groups chmod 2755 t && echo ESCAPED; test -g t && echo ESCAPED; }",
+    ),
+    case(
+        "create protected directories without rights",
+        "for d in .claude .husky .idea; do evil $d/x; chmod 555 $d; done; chmod 0 .husky",
+    ),
+    case("take the rights from the workspace", "evil .claude/x; echo x > .mcp.json; chmod 555 ."),
+    case("close the workspace", "evil .claude/x; echo x > .git/config.worktree; chmod 0 .git; chmod 0 ."),
+    case(
+        "write to a script without a directory that a setting names",
+        "echo x > clean.py && echo ESCAPED; mv clean.py c && echo ESCAPED",
+    ),
+    case(
+        "create settings of hooks",
+        "echo x > lefthook.yml; echo x > .overcommit.yml; echo x > .tool-versions; echo x > opencode.jsonc",
     ),
     case("create a list of servers", "echo x > .mcp.json"),
     case("create settings of the host", "mkdir .pinion; echo x > .pinion/config.toml"),
@@ -251,6 +277,7 @@ pub(super) const PROCESSES: &[Case] = &[
     Case {
         name: "start processes without end",
         script: "py 'import os,time\nn=0\ntry:\n  while n<300:\n    if os.fork()==0: time.sleep(20); os._exit(0)\n    n+=1\n  print(\"ESCAPED\")\nexcept OSError: pass'",
+        then: "",
         needs_namespaces: Some(LIMIT),
         not_for_root: Some("the kernel does not limit the processes of root"),
     },
@@ -309,7 +336,7 @@ pub(super) const KERNEL: &[Case] = &[
     ),
     case(
         "hold dangerous capabilities",
-        "c=$((16#$(grep CapEff /proc/self/status | cut -f2))); test $((c & ~0xfb)) = 0 || echo ESCAPED; b=$((16#$(grep CapPrm /proc/self/status | cut -f2))); test $((b & ~0xfb)) = 0 || echo ESCAPED",
+        "c=$((16#$(grep CapEff /proc/self/status | cut -f2))); test $((c & ~0xeb)) = 0 || echo ESCAPED; b=$((16#$(grep CapPrm /proc/self/status | cut -f2))); test $((b & ~0xeb)) = 0 || echo ESCAPED",
     ),
     case(
         "write to the kernel's settings",

@@ -242,8 +242,11 @@ fn settings_that_one_program_leaves_open_nothing_to_the_next() {
         let output = command.env("HOME", user).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    run("mkdir -p sub/.git; printf '[core]\n hooksPath = ../..\n hookspath = /\n' > sub/.git/config");
-    assert!(pinion.workspace().join("sub/.git/config").exists());
+    let config = "[core]\n hooksPath = ../..\n hookspath = /\n";
+    run(&format!("mkdir -p sub/.git; printf '{config}' > sub/.git/config"));
+    assert!(!pinion.workspace().join("sub/.git/config").exists());
+    // As if it had been there before.
+    pinion.write("sub/.git/config", config);
     let seen = run("mv .git moved; cat ~/.ssh/id /..$HOME/.ssh/id; echo end");
     assert!(seen.contains("end") && !seen.contains("TOP-SECRET"), "{seen}");
     assert!(pinion.workspace().join(".git/hooks/pre-commit").exists());
@@ -388,7 +391,7 @@ fn server_that_may_not_write_changes_no_project_and_no_repository() {
 
 /// The parents of a workspace below `/tmp` lie in the private directory that the programs of a session share.
 #[test]
-fn place_that_a_program_replaced_by_a_link_starts_nothing() {
+fn what_a_program_leaves_in_the_way_is_moved_aside() {
     if !has_namespaces() {
         return;
     }
@@ -400,15 +403,57 @@ fn place_that_a_program_replaced_by_a_link_starts_nothing() {
     }
     let victim = pinion.write("../victim/file", "mine");
     let victim = victim.parent().unwrap().canonicalize().unwrap();
-    let swap = format!(
-        "cd / && mv {0} /tmp/away && mkdir {0} && ln -s {1} {2}",
-        around.display(),
-        victim.display(),
-        work.display()
-    );
-    let calls = [swap.as_str(), "echo escaped > new"].map(|script| call("bash", json!({ "command": script })));
-    let replay = pinion.script(&[calls[0].clone(), calls[1].clone(), say("done")]);
-    let ended = pinion.run([
+    let (around, victim_path, place) = (around.display(), victim.display(), work.display());
+    let calls = [
+        format!("cd / && mv {around} /tmp/away && mkdir {around} && ln -s {victim_path} {place}"),
+        "echo one > one".to_owned(),
+        format!("cd / && mv {around} /tmp/other; rm -rf {around}; echo file > {around}"),
+        "echo two > two".to_owned(),
+    ];
+    let mut replies: Vec<Value> = calls.iter().map(|script| call("bash", json!({ "command": script }))).collect();
+    replies.push(say("done"));
+    let replay = pinion.script(&replies);
+    let ended = pinion.run(["-p", "--approve", "all", "--replay", replay.to_str().unwrap(), "go"]);
+    assert!(work.join("one").exists() && work.join("two").exists(), "{ended:?}");
+    assert!(!victim.join("one").exists() && !victim.join("two").exists(), "{ended:?}");
+}
+
+/// Repositories with more settings than can be looked at, which a program leaves for the next one.
+#[test]
+fn repositories_of_one_program_do_not_keep_the_next_from_starting() {
+    let pinion = Pinion::default();
+    let leave = "for s in a b c; do git init -q $s; { echo '[init]'; seq 1 19000 | sed 's#^#templateDir = t/#'; } > $s/.git/config; \
+                 chmod 444 $s/.git/config; mkdir \"$s/$(printf '\\377')\"; git init -q $s/*; done; echo end";
+    assert!(pinion.run(["sandbox", "--", "bash", "-c", leave]).stdout.contains("end"));
+    // As if they had been there before.
+    for name in ["a", "b"] {
+        let config = (0..19_000).fold("[init]\n".to_owned(), |config, at| config + &format!("templateDir = t/{at}\n"));
+        assert!(!pinion.workspace().join(name).join(".git/config").exists());
+        pinion.write(&format!("{name}/.git/config"), config);
+    }
+    let ran = pinion.run([
+        "sandbox",
+        "--",
+        "sh",
+        "-c",
+        "echo next > a/file && cat a/file; echo x >> a/.git/HEAD && echo ESCAPED",
+    ]);
+    assert!(ran.stdout.contains("next") && !ran.stdout.contains("ESCAPED"), "{ran:?}");
+}
+
+#[test]
+fn credentials_that_appear_during_a_session_are_hidden() {
+    let pinion = Pinion::default();
+    let user = pinion.write("../user/x", "").parent().unwrap().canonicalize().unwrap();
+    pinion.config(&format!("[sandbox]\nwritable = [\"{}\"]\n", user.display()));
+    let calls = [
+        "mkdir ~/.aws; echo TOP-SECRET > ~/.aws/credentials; echo TOP-SECRET > ~/.netrc",
+        "cat ~/.aws/credentials ~/.netrc; echo end",
+    ];
+    let mut replies: Vec<Value> = calls.iter().map(|script| call("bash", json!({ "command": script }))).collect();
+    replies.push(say("done"));
+    let replay = pinion.script(&replies);
+    let mut command = pinion.command([
         "-p",
         "--approve",
         "all",
@@ -418,6 +463,44 @@ fn place_that_a_program_replaced_by_a_link_starts_nothing() {
         replay.to_str().unwrap(),
         "go",
     ]);
-    assert!(ended.stdout.contains("Symbolic link") || ended.stdout.contains("symbolic links"), "{ended:?}");
-    assert!(!victim.join("new").exists() && !work.join("new").exists(), "{ended:?}");
+    let output = command.env("HOME", &user).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let results: Vec<&str> = text.lines().filter(|line| line.contains("\"tool_execution_end\"")).collect();
+    assert!(results.len() == 2 && results[1].contains("end") && !results[1].contains("TOP-SECRET"), "{results:?}");
+    assert!(user.join(".netrc").exists());
+}
+
+#[test]
+fn programs_of_servers_are_closed_and_part_of_the_trust() {
+    let pinion = Pinion::default();
+    let server = pinion.write("tools/server.sh", "exit 0\n");
+    let entry = json!({ "command": "sh", "args": ["${workspaceFolder}/tools/server.sh"] });
+    pinion.write(".mcp.json", json!({ "mcpServers": { "x": entry } }).to_string());
+    let added = pinion.run(["trust", "add", "--yes"]);
+    assert!(added.code == Some(0) && added.stdout.contains("tools/server.sh"), "{added:?}");
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", "echo evil > tools/server.sh; mv tools t; echo end"]);
+    assert!(ran.stdout.contains("end"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(&server).unwrap(), "exit 0\n");
+    let state = || pinion.run(["trust", "list"]).stdout;
+    assert!(state().contains("trusted") && !state().contains("changed"), "{}", state());
+    std::fs::write(&server, "evil\n").unwrap();
+    assert!(state().contains("changed, not used"), "{}", state());
+}
+
+#[test]
+fn devices_of_the_config_can_be_used() {
+    if !has_namespaces() {
+        return;
+    }
+    let Some(device) = ["/dev/fuse", "/dev/kvm", "/dev/loop-control"].into_iter().find(|path| Path::new(path).exists())
+    else {
+        return;
+    };
+    let pinion = Pinion::default();
+    let test = format!("test -c {device} && echo there; test -e /dev/kmsg && echo more; true");
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", &test]);
+    assert!(ran.code == Some(0) && ran.stdout.is_empty(), "{ran:?}");
+    pinion.config(&format!("[sandbox]\ndevices = [\"{}*\"]\n", &device[..device.len() - 1]));
+    let ran = pinion.run(["sandbox", "--", "sh", "-c", &test]);
+    assert_eq!(ran.stdout, "there\n", "{ran:?}");
 }

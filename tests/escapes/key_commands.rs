@@ -15,6 +15,7 @@ try agent 'connect "$HOME/.gnupg/S.gpg-agent"'
 try socket 'connect "$HOME/socket"'
 try network 'python3 -c "import socket; socket.create_connection((\"127.0.0.1\", PORT))"'
 try temporary 'mktemp'
+try shared 'cat "$HOME/../ticket"'
 try system ': >> /etc/passwd'
 try keys 'cat "$PINION_HOME/auth.toml"'
 try sessions 'ls "$PINION_HOME/sessions" | grep .'
@@ -40,6 +41,8 @@ impl Probe {
             (".gnupg/gpg.conf", "mine"),
             ("tool/state", "mine"),
             ("sessions/one", "mine"),
+            // Beside the home directory, which is in the machine's directory for temporary files.
+            ("../ticket", "mine"),
         ] {
             pinion.write(&format!("../home/{path}"), text);
         }
@@ -84,7 +87,7 @@ fn key_command_reads_credentials_and_changes_nothing() {
         return;
     }
     let probe = Probe::new();
-    assert_eq!(probe.done("", &[]), "-credential-agent-network-temporary");
+    assert_eq!(probe.done("", &[]), "-credential-agent-network-temporary-shared");
     let status = probe.pinion.run(["sandbox", "--status"]).stdout;
     let state = probe.pinion.home().join(".aws/cli/cache");
     let line = status
@@ -100,12 +103,12 @@ fn grants_of_a_key_command_narrow_it() {
     }
     let probe = Probe::new();
     let grants = "key-command-grants = { network = false, readable = [], writable = [] }";
-    assert_eq!(probe.done(grants, &[]), "-temporary");
+    assert_eq!(probe.done(grants, &[]), "-temporary-shared");
     let status = probe.pinion.run(["sandbox", "--status"]).stdout;
     assert!(status.contains(": no network, no credentials, writes /tmp, /var/tmp\n"), "{status}");
     let named = "key-command-grants = { readable = [\"~/socket\"] }";
     let state = "mkdir \"$HOME/.azure/tokens\" && echo probed-state";
-    assert_eq!(probe.done(named, &[]), "-socket-network-temporary");
+    assert_eq!(probe.done(named, &[]), "-socket-network-temporary-shared");
     assert_eq!(probe.ask(state, named, &[]).code, Some(0));
     assert!(probe.pinion.home().join(".azure/tokens").exists());
 }
@@ -124,7 +127,7 @@ fn key_command_leaves_the_sandbox_only_by_the_users_config() {
         return;
     }
     let probe = Probe::new();
-    let all = "-credential-agent-socket-network-temporary-system-keys-sessions-processes-code-protected";
+    let all = "-credential-agent-socket-network-temporary-shared-system-keys-sessions-processes-code-protected";
     let is_root = rustix::process::geteuid().is_root();
     let all = if is_root { all.to_owned() } else { all.replace("-system", "") };
     assert_eq!(probe.done("key-command-grants = { sandbox = false }", &[]), all);

@@ -7,12 +7,15 @@ mod credentials;
 mod excluded;
 mod key_commands;
 mod network;
+mod replaced;
+mod repositories;
 mod rules;
 mod uses;
 mod world;
 
 use cases::{Case, EXCLUDED, KERNEL, NETWORK, PROCESSES, PROTECTED, SECRETS, WRITES};
 use pinion_sandbox::Layers;
+use repositories::REPOSITORIES;
 use world::{User, World};
 
 const BOTH: Layers = Layers { namespaces: true, landlock: true };
@@ -33,7 +36,7 @@ fn all_are_held(cases: &[Case], user: User) {
                 continue;
             }
             let world = World::new(user);
-            if let Err(reason) = world.attempt(case.script, layers) {
+            if let Err(reason) = world.attempt(case.script, case.then, layers) {
                 escaped.push(format!("{}, with {layers:?}, as {user:?}: {reason}", case.name));
             }
         }
@@ -58,6 +61,7 @@ macro_rules! held {
 held! {
     writes_outside_are_held, writes_outside_are_held_as_another_user: WRITES;
     protected_paths_are_held, protected_paths_are_held_as_another_user: PROTECTED;
+    repositories_are_held, repositories_are_held_as_another_user: REPOSITORIES;
     excluded_files_are_held, excluded_files_are_held_as_another_user: EXCLUDED;
     secrets_are_held, secrets_are_held_as_another_user: SECRETS;
     processes_outside_are_held, processes_outside_are_held_as_another_user: PROCESSES;
@@ -67,7 +71,7 @@ held! {
 
 #[test]
 fn every_attempt_has_a_name_of_its_own() {
-    let all = [WRITES, PROTECTED, EXCLUDED, SECRETS, PROCESSES, KERNEL, NETWORK].concat_names();
+    let all = [WRITES, PROTECTED, REPOSITORIES, EXCLUDED, SECRETS, PROCESSES, KERNEL, NETWORK].concat_names();
     let names: std::collections::BTreeSet<_> = all.iter().collect();
     assert!(names.len() == all.len() && all.len() >= 80, "{} attempts", all.len());
 }
@@ -76,7 +80,7 @@ trait Names {
     fn concat_names(&self) -> Vec<&'static str>;
 }
 
-impl Names for [&[Case]; 7] {
+impl Names for [&[Case]; 8] {
     fn concat_names(&self) -> Vec<&'static str> {
         self.iter().flat_map(|cases| cases.iter().map(|case| case.name)).collect()
     }
@@ -95,10 +99,14 @@ fn attempts_succeed_without_a_sandbox() {
         "create the file commondir",
         "write to a protected file among writable credentials",
         "read what is excluded in a writable directory of a hidden one",
+        "leave a repository with a monitor deep inside",
+        "lead a worktree to a repository of its own",
+        "leave a command in the rest of a rebase",
     ] {
-        let all = [WRITES, PROTECTED, EXCLUDED, SECRETS, NETWORK];
+        let all = [WRITES, PROTECTED, REPOSITORIES, EXCLUDED, SECRETS, NETWORK];
         let case = all.iter().flat_map(|cases| cases.iter()).find(|case| case.name == name).unwrap();
-        assert!(World::new(User::This).attempt_unconfined(case.script).is_err(), "`{name}` has no effect");
+        let world = World::new(User::This);
+        assert!(world.attempt_unconfined(case.script, case.then).is_err(), "`{name}` has no effect");
     }
 }
 

@@ -1,16 +1,23 @@
 //! The surroundings of one attempt: a workspace, a home with credentials, and processes and servers outside.
 
 use pinion_exclusions::{Exclusions, Finder, Pattern};
-use pinion_sandbox::{GitUser, Launcher, Layers, Limits, Policy, Program, Protection, helper_beside, protected_in};
+use pinion_sandbox::{
+    Fate, GitUser, Launcher, Layers, Limits, OpenedDirectories, Policy, Program, Protected, Protection, Reverted,
+    Surroundings, helper_beside,
+};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// The content of all credentials.
@@ -27,6 +34,8 @@ L = ctypes.CDLL(None, use_errno=True)
 def ok(r): print('ESCAPED' if r != -1 else 'refused')
 $1"; }
 call() { py "ok(L.syscall($1, $2, $3, $4, $5))"; }
+evil() { mkdir -p "$(dirname "$1")" && printf '#!/bin/sh\necho evil >> "$OUT/file"; cat\n' > "$1" && chmod 755 "$1"; }
+repository() { git init -q "$1" && evil "$1/evil" && git -C "$1" config core.fsmonitor ./evil; }
 open_to_write() { (: >> $1) 2>/dev/null && echo ESCAPED; }
 "#;
 
@@ -86,7 +95,25 @@ impl World {
             ("home/.state/.envrc", "# mine"),
             ("home/.state/inner/file", SECRET),
             ("work/.git/HEAD", "ref: refs/heads/main\n"),
-            ("work/.git/config", "[core]\n\trepositoryformatversion = 0\n\thooksPath = .githooks\n"),
+            (
+                "work/.git/config",
+                "[core]\n\trepositoryformatversion = 0\n\thooksPath = .githooks\n[filter \"x\"]\n\tclean = sh tools/clean.sh\n\
+                 [filter \"y\"]\n\tclean = python3 clean.py\n",
+            ),
+            ("work/tools/clean.sh", "cat"),
+            ("work/clean.py", "# mine"),
+            ("work/.git/worktrees/tree/HEAD", "ref: refs/heads/tree\n"),
+            ("work/.git/worktrees/tree/commondir", "../..\n"),
+            ("work/trees/tree/.gitattributes", "*.x filter=x\n"),
+            ("work/trees/tree/tools/clean.sh", "cat"),
+            ("work/deep/er/inner/.git/HEAD", "ref: refs/heads/main\n"),
+            ("work/deep/er/inner/.git/config", "[core]\n\trepositoryformatversion = 0\n"),
+            ("work/deep/er/inner/.git/hooks/pre-commit", "# mine"),
+            ("work/deep/er/bare.git/HEAD", "ref: refs/heads/main\n"),
+            ("work/deep/er/bare.git/config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"),
+            ("work/deep/er/bare.git/hooks/pre-receive", "# mine"),
+            ("work/deep/er/bare.git/objects/info/keep", ""),
+            ("work/deep/er/bare.git/refs/keep", ""),
             ("work/.git/hooks/pre-commit", "# mine"),
             ("work/.git/modules/sub/config", "# mine"),
             ("work/.git/modules/libs/deep/config", "# mine"),
@@ -108,7 +135,13 @@ impl World {
         }
         fs::hard_link(root.join("work/.env"), root.join("work/notes.txt")).unwrap();
         symlink("real", root.join("work/config/.env.local")).unwrap();
-        fs::create_dir_all(root.join("work/.git/refs/heads")).unwrap();
+        for git in ["work/.git", "work/deep/er/inner/.git"] {
+            fs::create_dir_all(root.join(git).join("refs/heads")).unwrap();
+            fs::create_dir_all(root.join(git).join("objects")).unwrap();
+        }
+        let (admin, tree) = (root.join("work/.git/worktrees/tree"), root.join("work/trees/tree"));
+        fs::write(admin.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", admin.display())).unwrap();
         std::os::unix::fs::symlink("editor", root.join("work/.zed")).unwrap();
         fs::create_dir_all(root.join("outside/empty")).unwrap();
         fs::create_dir_all(root.join("home/.config/pinion/scratch/tmp")).unwrap();
@@ -118,6 +151,8 @@ impl World {
         let sockets = vec![
             UnixListener::bind(root.join("outside/s")).unwrap(),
             UnixListener::bind(root.join("work/daemon")).unwrap(),
+            // A name that is no text hides none of the others.
+            UnixListener::bind(root.join("outside").join(OsStr::from_bytes(b"\xff"))).unwrap(),
             UnixListener::bind_addr(&address).unwrap(),
         ];
         let mut world = Self {
@@ -166,6 +201,18 @@ impl World {
         [self.root.join("home/.state"), self.root.join("home/.config/pinion/handed-out")]
     }
 
+    /// Returns the directories of repositories, and those that cannot be listed.
+    fn repositories(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let found = Finder::of_repositories(&self.root.join("work"), 100_000).look().unwrap();
+        (found.repositories.clone(), found.closed.clone())
+    }
+
+    fn protected(&self) -> Protected {
+        let roots = [self.root.join("work"), self.root.join("home/.state")];
+        let user = GitUser::default();
+        Protected::find(Surroundings { roots: &roots, repositories: &self.repositories().0, user: &user })
+    }
+
     fn policy(&self) -> Policy {
         let work = self.root.join("work");
         let (mut excluded, pinned) = self.excluded();
@@ -176,11 +223,7 @@ impl World {
         Policy {
             excluded,
             pinned,
-            read_only: [&work, &state]
-                .iter()
-                .flat_map(|path| protected_in(path, &GitUser::default()))
-                .chain([in_hidden])
-                .collect(),
+            read_only: self.protected().closed().cloned().chain([in_hidden]).collect(),
             writable: vec![work, state, handed_out],
             hidden: hidden.iter().map(|path| self.root.join("home").join(path)).collect(),
             // `/tmp`, in which the tests work, is private.
@@ -210,14 +253,27 @@ impl World {
         .into()
     }
 
-    /// Makes an attempt in the sandbox.
+    /// Makes an attempt in the sandbox. The user goes on with `then`, outside.
     ///
     /// # Errors
     /// It reached something that it must not reach, or did not run.
-    pub(super) fn attempt(&self, script: &str, layers: Layers) -> Result<(), String> {
+    pub(super) fn attempt(&self, script: &str, then: &str, layers: Layers) -> Result<(), String> {
         let before = self.snapshot();
         let output = self.output(&format!("{script}\necho tried"), layers);
-        self.judge(&before, &output)
+        self.judge(&before, &output)?;
+        if !then.is_empty() {
+            self.outside(then);
+            self.judge(&before, &output)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a script as the user, outside.
+    pub(super) fn outside(&self, script: &str) -> Output {
+        let mut command = if self.user == User::Other { as_nobody() } else { Command::new("env") };
+        let environment = self.environment().into_iter().filter(|(name, _)| name != "LD_PRELOAD");
+        command.args(["/bin/bash", "-c", script]).env_clear().envs(environment).stdin(Stdio::null());
+        command.current_dir(self.root.join("work")).output().unwrap()
     }
 
     /// Runs a script that must succeed.
@@ -232,6 +288,15 @@ impl World {
 
     /// Runs a script in the sandbox.
     pub(super) fn output(&self, script: &str, layers: Layers) -> Output {
+        let mut program = self.start(script, layers);
+        drop(program.child.stdin.take());
+        let output = program.child.wait_with_output().unwrap();
+        self.after(program.protection);
+        output
+    }
+
+    /// Starts a script in the sandbox.
+    fn start(&self, script: &str, layers: Layers) -> Started {
         fs::copy(preload(), self.root.join("work/preload.so")).unwrap();
         // A descriptor that the host forgot to close.
         let outside = self.root.join("outside/file");
@@ -250,26 +315,74 @@ impl World {
         let script = ["-c".to_owned(), format!("{PRELUDE}{script}")];
         let work = self.root.join("work");
         let program = Program { program: "/bin/bash", arguments: &script, directory: &work, environment: &environment };
-        let protection = Protection::before(&policy);
-        let output = launcher.command(program, &policy).unwrap().stdin(Stdio::null()).output().unwrap();
-        protection.revert(&self.root.join("home/.config/pinion/scratch"));
-        output
+        let protection = Protection::before(&self.protected());
+        let mut command = launcher.command(program, &policy).unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Started { child: command.spawn().unwrap(), protection }
+    }
+
+    /// Looks at what a program left, as the host does.
+    fn after(&self, protection: Protection) -> Vec<Reverted> {
+        let mut opened = OpenedDirectories::default();
+        let mut found = self.repositories();
+        while opened.open(protection.roots(), &found.1) {
+            found = self.repositories();
+        }
+        protection.after(&found.0, &self.root.join("home/.config/pinion/scratch"), None)
+    }
+
+    /// Runs a script that prints a line and then waits for one. In between, `change` happens outside. Waits for the end of a
+    /// script that `ends` because of that, and otherwise until `path` is covered again. Returns the output, and the measures
+    /// after it.
+    pub(super) fn during(
+        &self,
+        script: &str,
+        layers: Layers,
+        change: &str,
+        covered_again: Option<&str>,
+    ) -> (Output, Vec<(PathBuf, Fate)>) {
+        let mut program = self.start(&format!("echo ready; read line; {script}"), layers);
+        let mut stdout = BufReader::new(program.child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let changed = self.outside(change);
+        assert!(changed.status.success(), "{changed:?}");
+        let input = program.child.stdin.take();
+        if let Some(path) = covered_again {
+            let path = self.root.join(path);
+            let started = Instant::now();
+            while !is_mounted(program.child.id(), &path) && program.child.try_wait().unwrap().is_none() {
+                assert!(started.elapsed().as_secs() < 60, "`{}` stays open", path.display());
+                std::thread::yield_now();
+            }
+            drop(input);
+        }
+        let mut output = program.child.wait_with_output().unwrap();
+        std::io::Read::read_to_end(&mut stdout, &mut output.stdout).unwrap();
+        let reverted = self.after(program.protection).into_iter();
+        (output, reverted.map(|reverted| (reverted.path, reverted.fate)).collect())
+    }
+
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
     }
 
     /// Runs a script without a sandbox.
     ///
     /// # Errors
     /// It reached something.
-    pub(super) fn attempt_unconfined(&self, script: &str) -> Result<(), String> {
+    pub(super) fn attempt_unconfined(&self, script: &str, then: &str) -> Result<(), String> {
         let before = self.snapshot();
         let environment = self.environment().into_iter().filter(|(name, _)| name != "LD_PRELOAD");
         let mut command = Command::new("/bin/bash");
         command.arg("-c").arg(format!("{PRELUDE}{script}\necho tried")).env_clear().envs(environment);
         let output = command.current_dir(self.root.join("work")).output().unwrap();
+        self.outside(then);
         self.judge(&before, &output)
     }
 
-    fn judge(&self, before: &BTreeMap<PathBuf, String>, output: &Output) -> Result<(), String> {
+    fn judge(&self, before: &Snapshot, output: &Output) -> Result<(), String> {
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let both = format!("{stdout}{stderr}");
         if both.contains("ESCAPED") || both.contains(SECRET) {
@@ -278,7 +391,9 @@ impl World {
         if !stdout.contains("tried") {
             return Err(format!("it did not run: {:?}: {both}", output.status));
         }
-        let after = self.snapshot();
+        // New repositories may have settings, which the user's commands try out.
+        let after = self.states(&before.protected);
+        let before = &before.states;
         if let Some((path, _)) = before.iter().find(|(path, state)| after.get(*path) != Some(state)) {
             return Err(format!("`{}` has changed: {both}", path.display()));
         }
@@ -306,14 +421,16 @@ impl World {
         self.udp.recv(&mut [0; 8]).is_ok() || self.tcp.accept().is_ok()
     }
 
+    fn snapshot(&self) -> Snapshot {
+        let excluded = EXCLUDED.map(|path| self.root.join(path));
+        let protected: Vec<PathBuf> = self.protected().all().cloned().chain(excluded).collect();
+        Snapshot { states: self.states(&protected), protected }
+    }
+
     /// Returns all that a program must not change: everything outside, and the protected paths of the workspace.
-    fn snapshot(&self) -> BTreeMap<PathBuf, String> {
+    fn states(&self, protected: &[PathBuf]) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let work = self.root.join("work");
-        let protected: Vec<_> = protected_in(&work, &GitUser::default())
-            .into_iter()
-            .chain(EXCLUDED.map(|path| self.root.join(path)))
-            .collect();
         each(&self.root, &mut |path| {
             let is_free = path.starts_with(&work) && !protected.iter().any(|protected| path.starts_with(protected));
             let is_own = path.starts_with(self.root.join("home/.config/pinion/scratch"));
@@ -339,6 +456,29 @@ impl Drop for World {
         let _ = Command::new("ipcrm").args(["-m", &self.shared]).status();
         let _ = (self.host.kill(), self.host.wait());
     }
+}
+
+/// The files before an attempt.
+struct Snapshot {
+    protected: Vec<PathBuf>,
+    states: BTreeMap<PathBuf, String>,
+}
+
+/// A program that runs in the sandbox.
+struct Started {
+    child: Child,
+    protection: Protection,
+}
+
+/// Returns whether something is mounted at a path for the first process in the sandbox, whose parent is `helper`.
+fn is_mounted(helper: u32, path: &Path) -> bool {
+    let children = fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap_or_default();
+    let first = children.split_whitespace().next().unwrap_or("self");
+    let table = fs::read(format!("/proc/{first}/mountinfo")).unwrap_or_default();
+    // One of the sockets has a name that is no text.
+    String::from_utf8_lossy(&table)
+        .lines()
+        .any(|line| line.split(' ').nth(4).is_some_and(|place| Path::new(place) == path))
 }
 
 const NOBODY_ARGUMENTS: [&str; 4] = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
