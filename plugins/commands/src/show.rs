@@ -161,10 +161,7 @@ mod tests {
             effects: Effects::READS,
         };
         let text = tools(&[tool]);
-        assert!(
-            text.lines().last().unwrap().starts_with("| read | fs | reads files | Reads a file. Reads"),
-            "{text}"
-        );
+        assert!(text.lines().last().unwrap().starts_with("| read | fs | reads files | Reads a file. Reads"), "{text}");
         assert_eq!(tools(&[]), "No tools are loaded.");
     }
 

@@ -24,7 +24,10 @@ mod tests {
     #[test]
     fn cells_are_lines_without_bars() {
         let rows = [["a".into(), "x|y".into()], ["long name".into(), "two\nlines".into()]];
-        assert_eq!(table(["name", "what"], &rows), "| name | what |\n|---|---|\n| a | x\\|y |\n| long name | two lines |");
+        assert_eq!(
+            table(["name", "what"], &rows),
+            "| name | what |\n|---|---|\n| a | x\\|y |\n| long name | two lines |"
+        );
     }
 
     proptest! {

@@ -61,7 +61,13 @@ mod tests {
             bytes_read: 512,
             ..Ledger::default()
         };
-        let record = CallLedger { loop_id: "s.c.1".into(), call_id: "c1".into(), tool: "read".into(), ledger, display: Display::Plain };
+        let record = CallLedger {
+            loop_id: "s.c.1".into(),
+            call_id: "c1".into(),
+            tool: "read".into(),
+            ledger,
+            display: Display::Plain,
+        };
         let expected = "fs #2 · 1.20 ms · 61.3 k fuel · 1.1 MiB memory · 1 host call · 2 files · 512 B read";
         assert_eq!(record.describe(), format!("Call c1 of read used {expected}"));
     }

@@ -61,7 +61,8 @@ fn protocol_error_job(_: Nothing, call: &Call) -> Result<String> {
 
 fn confirm_delete(File { filename }: File, call: &Call) -> Result<String> {
     call.progress("looking at the file");
-    let schema = json!({ "type": "object", "properties": { "confirm": { "type": "boolean" } }, "required": ["confirm"] });
+    let schema =
+        json!({ "type": "object", "properties": { "confirm": { "type": "boolean" } }, "required": ["confirm"] });
     let form = Form { question: format!("Delete {filename}?"), schema: schema.to_string() };
     match &asked(vec![("confirm", Question::Form(form))])?[..] {
         [Answer::Form(answer)] if answer.contains("true") => Ok(format!("deleted {filename}")),
