@@ -41,7 +41,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("uploadpack", &["packobjectshook"]),
 ];
 
-/// Where git finds the settings of its user.
+/// Files with the settings of git's user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitUser {
     /// The directory that `~` stands for.

@@ -113,7 +113,7 @@ pub trait Person: Send + Sync {
     fn elicit_form<'a>(&'a self, server: &'a str, message: &'a str, form: &'a FormSchema) -> BoxFuture<'a, Elicited>;
     /// Asks to visit an address, such as one to pay at, and opens it if possible. The address may be hostile.
     fn elicit_url<'a>(&'a self, server: &'a str, message: &'a str, url: &'a Url) -> BoxFuture<'a, Elicited>;
-    /// Asks whether the user has done what an address was visited for, without which a request makes no sense.
+    /// Asks whether the user has finished on a page that the request needs.
     fn is_done<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, bool>;
     /// Asks whether a server may send a request to the model.
     fn consent_to_sampling<'a>(&'a self, server: &'a str, summary: &'a str) -> BoxFuture<'a, bool>;

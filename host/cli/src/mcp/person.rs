@@ -107,7 +107,7 @@ impl pinion_mcp::Person for ServersUser {
 
     fn is_done<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, bool> {
         async move {
-            let question = format!("Are you done there, so that the server can go on with its work?\n{url}");
+            let question = format!("Are you done there, so that the server can continue?\n{url}");
             matches!(self.confirm(server, question).await, Elicited::Accept(_))
         }
         .boxed()

@@ -298,7 +298,7 @@ impl Reading {
     }
 }
 
-/// Returns the settings of a config that only take away: the rules that deny or ask, and the exclusions.
+/// Returns the restrictions in a config: its exclusions, and the rules that deny or ask.
 fn narrowing(config: &str) -> Option<String> {
     let config: toml::Table = config.parse().ok()?;
     let mut kept = toml::Table::new();

@@ -3,9 +3,8 @@
 //! A project may bring a config and plugins of its own in `.pinion`. They have no effect until the user trusts the
 //! directory, with `pinion trust add` or an entry of `trusted` in the user's config. Trust is in content: `trust.toml`
 //! in the data directory records the digest of every file that could take effect. If anything differs from the record,
-//! none of it has an effect until the user trusts the new content; only what the trusted config took away still holds, rules
-//! that deny or ask and exclusions. An entry of `trusted` is bound to the content at its
-//! first use.
+//! none of it has an effect until the user trusts the new content. Only the restrictions of the trusted config still hold: its
+//! exclusions, and rules that deny or ask. An entry of `trusted` is bound to the content at its first use.
 //!
 //! - A record applies to one directory, by its canonical path. Directories above and below it are other projects, so a
 //!   repository cloned inside a trusted directory gains nothing.
@@ -37,7 +36,7 @@ pub(crate) struct Project {
     is_wished: bool,
     standing: Standing,
     content: Content,
-    /// What the config of the content that the user trusts takes away, if it has changed since.
+    /// The restrictions of the config that the user trusts, which outlive a change of it.
     narrowing: Option<String>,
 }
 
@@ -107,7 +106,7 @@ impl Project {
         matches!(self.standing, Standing::Changed(_))
     }
 
-    /// Returns the config of a trusted project; if its content has changed or cannot be used, what the trusted one took away.
+    /// Returns the config of a trusted project; if its content has changed or cannot be used, the restrictions of the trusted one.
     pub(crate) fn config(&self) -> Option<&str> {
         if self.is_trusted() { self.text(CONFIG) } else { self.narrowing.as_deref() }
     }
@@ -150,7 +149,7 @@ impl Project {
                 vec![format!("{what} of this project is not used, because the directory is not trusted ({hint})")]
             }
             Standing::Changed(changes) => vec![format!(
-                "`.pinion` of this project is not used, except for rules that deny or ask, because it changed since it was trusted: \
+                "`.pinion` of this project is not used, except for its exclusions and denials, because it changed since it was trusted: \
                  {} ({hint})",
                 named(changes)
             )],

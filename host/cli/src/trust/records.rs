@@ -31,7 +31,7 @@ pub(crate) struct Record {
     /// Digests by path relative to the project.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
-    /// What the config takes away, as TOML. It holds also after the content has changed.
+    /// The restrictions of the config, as TOML. They hold also after the content has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) narrowing: Option<String>,
 }

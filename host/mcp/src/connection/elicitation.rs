@@ -47,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// Has the user visit pages.
+    /// Asks the user to visit pages.
     pub(super) async fn visit(&self, pages: Vec<ElicitRequestParams>, questions: &Questions) -> Result<(), McpError> {
         match questions.visit_all(pages).await {
             Ok(true) => Ok(()),

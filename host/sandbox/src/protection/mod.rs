@@ -104,7 +104,7 @@ impl Protection {
         judge::judge(self, repositories, removed, until)
     }
 
-    /// Does nothing: no program was confined.
+    /// No effect: no program was confined.
     #[cfg(not(unix))]
     pub fn after(&self, _repositories: &[PathBuf], _removed: &Path, _until: Option<SystemTime>) -> Vec<Reverted> {
         Vec::new()
@@ -134,7 +134,7 @@ impl OpenedDirectories {
         self.opened.count() > before
     }
 
-    /// Does nothing: no program was confined.
+    /// No effect: no program was confined.
     #[cfg(not(unix))]
     pub fn open(&mut self, _roots: &[PathBuf], _closed: &[PathBuf]) -> bool {
         false

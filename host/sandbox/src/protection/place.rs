@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Entries of a directory that are told apart, each of which has an open handle.
+/// Maximum number of entries of a directory that are examined one by one, each with an open handle.
 const MAX_ENTRIES: usize = 100;
 /// Attempts at a new name.
 const ATTEMPTS: usize = 100;

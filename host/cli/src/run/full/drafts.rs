@@ -21,7 +21,7 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const DRAFT: &str = "json";
 const LOCK: &str = "lock";
 
-/// What was not sent.
+/// Text that was not sent yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Draft {
     session: String,

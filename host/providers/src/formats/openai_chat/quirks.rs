@@ -43,7 +43,7 @@ pub enum ThinkingBack {
     No,
     /// Text in this field of the message. While the model thinks, every message has the field, if only with no text.
     Field(&'static str),
-    /// Where it came: in a field, or else in this one, or in the content.
+    /// Place of the thinking in the reply: a field of its own, this field, or the content.
     AsItCame(&'static str),
     /// A part of the message's content, with its signature.
     Chunk,

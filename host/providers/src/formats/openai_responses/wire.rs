@@ -59,7 +59,7 @@ pub(super) struct OutputItem<'a> {
     pub(super) name: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) arguments: Cow<'a, str>,
-    /// What a message is for: `commentary`, `final_answer`.
+    /// Purpose of a message: `commentary` or `final_answer`.
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) phase: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::objects")]
