@@ -26,7 +26,7 @@ pub(crate) fn pieces(text: &str, base: Style, theme: &Theme) -> Vec<Piece> {
     pieces
 }
 
-/// Returns a text without the sequences that [`pieces`] obeys.
+/// Returns a text without the sequences that `pieces` obeys.
 pub fn without_colours(text: &str) -> Cow<'_, str> {
     if !text.contains("\x1b[") {
         return text.into();
