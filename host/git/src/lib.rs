@@ -2,7 +2,7 @@
 //!
 //! Git runs programs that settings name, hooks, and whatever these start. This crate reads settings as git does
 //! ([`config`]), knows those that run nothing ([`harmless`]), finds the files that others name ([`Settings`],
-//! [`files_of_command`]), and knows where a repository keeps all of this ([`Repository`], [`Tree`]). It decides nothing,
+//! [`files_of_arguments`]), and knows where a repository keeps all of this ([`Repository`], [`Tree`]). It decides nothing,
 //! writes nothing, and starts no git.
 
 mod command;

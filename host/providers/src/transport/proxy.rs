@@ -129,7 +129,7 @@ impl ProxySettings {
     /// Returns the proxy for requests to `url`; `None` when they are sent directly.
     ///
     /// # Errors
-    /// The same as for [`Self::check`].
+    /// The proxy is not a URL, or has an unknown scheme.
     pub fn choose(&self, url: &Url) -> Result<Option<ChosenProxy>, ProxyError> {
         let host = host(url);
         if (!self.for_loopback && is_loopback(&host)) || self.excepts(&host, url.port_or_known_default()) {
