@@ -26,14 +26,27 @@ pub(crate) mod weight;
 pub(crate) mod wording;
 
 use crate::errors::load::LoadError;
+use std::future::pending;
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 /// Runs a step of loading on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
-    spawn_blocking(step).await.unwrap_or_else(|error| Err(LoadError::link("a step of loading did not end", error)))
+    match outcome(spawn_blocking(step).await) {
+        Some(outcome) => outcome,
+        None => pending().await,
+    }
+}
+
+/// Returns the outcome of a step; none if the runtime ended before the step began, and with it whoever waits for the step.
+fn outcome<T>(joined: Result<Result<T, LoadError>, JoinError>) -> Option<Result<T, LoadError>> {
+    match joined {
+        Ok(outcome) => Some(outcome),
+        Err(error) if error.is_cancelled() => None,
+        Err(error) => Some(Err(LoadError::link("a step of loading did not end", error))),
+    }
 }
 
 /// Runs a step that takes long on a thread of its own, for which the end of the program does not wait.
@@ -53,6 +66,15 @@ pub(crate) async fn alone<T: Send + 'static>(
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn step_that_the_end_of_the_runtime_cancels_is_no_failure() {
+        let cancelled = tokio::spawn(pending::<Result<(), LoadError>>());
+        cancelled.abort();
+        assert!(outcome(cancelled.await).is_none());
+        let panicked = tokio::spawn(async { panic!("a bug") });
+        assert!(outcome::<()>(panicked.await).is_some_and(|outcome| outcome.is_err()));
+    }
 
     #[test]
     fn end_of_the_runtime_does_not_wait_for_a_long_step() {
