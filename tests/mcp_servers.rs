@@ -149,9 +149,9 @@ fn tools_of_a_server_are_listed_with_the_tokens_of_the_context() {
     terminal.keys("/context\r");
     terminal.wait_for_then("results of ", "› ");
     for (typed, hint) in [
-        ("/mcp tools ow", "did you mean `own`?"),
-        ("/mcp tools", "`/mcp` lists the servers"),
-        ("/mcp disable own eco", "did you mean `echo`?"),
+        ("/mcp tools ow", "did you mean \x1b[0;35mown\x1b[m?"),
+        ("/mcp tools", "lists the servers"),
+        ("/mcp disable own eco", "did you mean \x1b[0;35mecho\x1b[m?"),
         ("/mcp logout own", "needs no login"),
         ("/mcp nothing", "[tools|reload"),
     ] {
@@ -163,7 +163,7 @@ fn tools_of_a_server_are_listed_with_the_tokens_of_the_context() {
     let after = |text: &str| seen.split_once(text).unwrap_or_else(|| panic!("no `{text}`: {seen}")).1.to_owned();
     let tokens = after("3 tools in the prompt, ");
     let tokens = tokens.split_once(" tokens").unwrap().0;
-    assert!(after("tools of MCP server `own`").trim_start().starts_with(&format!("3 tools {tokens} ")), "{seen}");
+    assert!(after("tools of MCP server own").trim_start().starts_with(&format!("3 tools {tokens} ")), "{seen}");
     assert!(seen.contains("fail disabled") && seen.contains("Repeats a message."), "{seen}");
 }
 

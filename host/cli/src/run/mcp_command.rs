@@ -34,7 +34,7 @@ pub(crate) async fn run(
         ("" | "list", _) => Ok(list(base, &ready.agent)),
         (verb, name) => with_server(base, &ready.agent, verb, name, token).await,
     };
-    done.unwrap_or_else(|Problem { text, hint }| format!("{text}\nhint: {hint}"))
+    done.unwrap_or_else(|Problem { text, hint }| format!("{text}\n\nhint: {hint}"))
 }
 
 /// The reason why a command did nothing, and what the user can do.

@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &str, base: &Base) -> String {
             }
         }
         _ => {
-            return "unknown argument\nhint: `/net on`, `/net off`, `/net allow` or `/net allow HOST[:PORT]`"
+            return "unknown argument\n\nhint: `/net on`, `/net off`, `/net allow` or `/net allow HOST[:PORT]`"
                 .to_owned();
         }
     }
