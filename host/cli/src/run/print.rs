@@ -124,12 +124,20 @@ impl<'a> Headless<'a> {
         global: &'a GlobalArgs,
         approver: Arc<dyn Person>,
     ) -> Result<Self> {
-        let ready = base.ready(args, Purpose::Run, approver, report_problem).await?;
+        let is_over = CancellationToken::new();
+        let is_late = is_over.clone();
+        // The end of the program cancels what still loads, which is no problem of the run.
+        let report = move |notice| {
+            if !is_late.is_cancelled() {
+                report_problem(notice)
+            }
+        };
+        let ready = base.ready(args, Purpose::Run, approver, report).await?;
         if !global.quiet {
             let notices = ready.notices(base).into_iter();
             notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }
-        let (format, is_over) = (args.output_format, CancellationToken::new());
+        let format = args.output_format;
         let events = ready.agent.subscribe(CHANNEL);
         let writing = tokio::spawn(write(events, format, global.clone(), is_over.clone()));
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
