@@ -206,11 +206,14 @@ fn model_does_not_write_what_decides_on_other_programs() {
     std::fs::create_dir_all(pinion.workspace().join("tools")).unwrap();
     std::fs::write(pinion.workspace().join("tools/clean.sh"), "cat\n").unwrap();
     std::os::unix::fs::symlink(".", pinion.workspace().join("link")).unwrap();
+    std::fs::create_dir_all(pinion.workspace().join("far/away")).unwrap();
+    std::os::unix::fs::symlink("far/away", pinion.workspace().join("astray")).unwrap();
     let paths = [
         ".vscode/tasks.json",
         "./.husky/pre-commit",
         "sub/../.claude/settings.json",
         "link/.envrc",
+        "astray/../.envrc",
         ".BASHRC",
         ".devcontainer/devcontainer.json",
         ".pre-commit-config.yaml",

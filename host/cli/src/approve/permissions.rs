@@ -8,6 +8,7 @@ use crate::approve::stored::{Effect, StoredRule, StoredRules};
 use crate::config::Config;
 use crate::config::permissions::FilePermissions;
 use crate::files::paths::{self, Paths};
+use crate::files::repository::normal;
 use crate::trust::CONFIG;
 use pinion_agent::ToolDefinition;
 use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
@@ -293,9 +294,13 @@ impl CallPermissions {
     /// question: they decide what runs outside of the sandbox.
     fn protected(&self, path: &str) -> Option<PathBuf> {
         let directory = self.workspace.as_path();
-        let file = self.scene(directory).resolved(directory, path)?;
+        // The tools take `..` for the parent that the spelling suggests, and others for that of the link before it.
+        let spelled = normal(&directory.join(path));
+        let scene = self.scene(directory);
+        let followed = [scene.resolved(directory, path), scene.resolved(&spelled, ".")];
+        let files: Vec<PathBuf> = followed.into_iter().flatten().chain([spelled]).collect();
         let protected = protected_in(directory, &paths::git_user());
-        protected.into_iter().find(|protected| is_at_or_in(&file, protected))
+        protected.into_iter().find(|protected| files.iter().any(|file| is_at_or_in(file, protected)))
     }
 }
 
