@@ -253,7 +253,7 @@ impl World {
         .into()
     }
 
-    /// Makes an attempt in the sandbox. The user goes on with `then`, outside.
+    /// Makes an attempt in the sandbox. The user continues with `then`, outside.
     ///
     /// # Errors
     /// It reached something that it must not reach, or did not run.

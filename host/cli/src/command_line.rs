@@ -42,7 +42,7 @@ pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
 }
 
 /// Returns the command line that these words were probably meant to be. With more than the name of a command, they must
-/// parse, or go on with the name of one of its subcommands.
+/// parse, or continue with the name of one of its subcommands.
 fn nearest_line(words: &[String]) -> Option<Vec<String>> {
     let (word, rest) = words.split_first()?;
     let cli = Cli::command();

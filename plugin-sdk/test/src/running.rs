@@ -108,7 +108,7 @@ impl Running {
     /// Changes the plugin's section of the config, which reloads it: an instance of lifetime `session` hands over its state.
     ///
     /// # Errors
-    /// The plugin does not load with the new section. The test then goes on with the old one.
+    /// The plugin does not load with the new section. The test then continues with the old one.
     pub async fn reload_with(&self, settings: Value) -> Result<(), TestError> {
         self.settings
             .change(settings)

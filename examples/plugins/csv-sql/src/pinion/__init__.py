@@ -117,7 +117,7 @@ def _schema(annotation) -> dict:
 
 
 def _default(field):
-    """Returns the default of a dataclass's field as that of a parameter. One that is made anew each time is not shown."""
+    """Returns the default of a dataclass's field as that of a parameter. One that is created for each object is not shown."""
     if field.default_factory is not dataclasses.MISSING:
         return None
     return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
