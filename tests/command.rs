@@ -260,7 +260,7 @@ fn invalid_json_arguments_are_returned_to_the_model() {
 
 #[test]
 fn damaged_cache_key_is_replaced_and_reported() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     assert_eq!(scripted(&pinion, &[say("one")], &[]).stderr, "");
     let key = pinion.home().join("cache.key");
     std::fs::write(&key, "short").unwrap();
@@ -277,7 +277,7 @@ fn damaged_cache_key_is_replaced_and_reported() {
 
 #[test]
 fn tampered_cache_entry_is_recompiled() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     assert_eq!(scripted(&pinion, &[say("one")], &[]).code, Some(0));
     let entries: Vec<PathBuf> =
         std::fs::read_dir(pinion.home().join("cache/components")).unwrap().map(|e| e.unwrap().path()).collect();

@@ -54,7 +54,7 @@ fn working(pinion: &Pinion, temporary: &Path) -> Command {
 }
 
 fn prepared() -> (Pinion, PathBuf) {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     pinion.script(&[
         call("read", json!({ "path": "none" })),
         call("bash", json!({ "command": "echo ran" })),

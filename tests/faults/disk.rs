@@ -127,7 +127,7 @@ fn leftovers(directory: &Path) -> Vec<String> {
 
 #[test]
 fn full_disk_at_the_first_start_leaves_nothing_behind() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     let ended = run(wrapped(&[LIMIT, "--fsize=0"], &without_plugins(&pinion, &[say("x")], &[])));
     assert_failed(&ended, 1, &["could not append to", "--no-session"]);
     let mut files = Vec::new();

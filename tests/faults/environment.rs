@@ -114,7 +114,7 @@ fn umask_that_forbids_everything_leaves_usable_directories() {
 
 #[test]
 fn missing_built_in_plugins_end_a_run() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     let limited = |more: &[&str]| run(wrapped(&["prlimit", "--as=2000000000"], &scripted(&pinion, &[say("hi")], more)));
     let ended = limited(&[]);
     assert_failed(&ended, 1, &["Cannot allocate memory", "hint: raise the limit on address space (ulimit -v)"]);

@@ -2,10 +2,12 @@
 
 use crate::guests::guests_directory;
 use crate::sandbox::CACHE_KEY;
-use serde_json::Value;
+use crate::script::say;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// The command, a home and a workspace.
@@ -27,9 +29,46 @@ pub struct Ended {
 }
 
 impl Default for Pinion {
+    /// Has the compiled code of the plugins that most runs call.
     fn default() -> Self {
-        Self::new(None)
+        let pinion = Self::new(None);
+        let compiled = COMPILED.get_or_init(compile);
+        put_cache_key(&pinion.home());
+        let to = pinion.home().join("cache/components");
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(compiled).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+        pinion
     }
+}
+
+/// The cache of a home in which the command compiled built-in plugins.
+static COMPILED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Compiles the plugins that most runs call, unless an earlier run of the tests did.
+fn compile() -> PathBuf {
+    let home = guests_directory().join("home");
+    std::fs::create_dir_all(&home).unwrap();
+    put_cache_key(&home);
+    let pinion = Pinion::cold();
+    let reply = json!({ "calls": [
+        { "tool": "read", "arguments": { "path": "." } },
+        { "tool": "bash", "arguments": { "command": "true" } },
+    ] });
+    let script = pinion.script(&[reply, say("done")]);
+    let arguments = ["--approve", "all", "--no-session", "--replay", script.to_str().unwrap()];
+    let ended = feed(pinion.command(arguments).env("PINION_HOME", &home), b"go\n/help\n");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    home.join("cache/components")
+}
+
+fn put_cache_key(home: &Path) {
+    let key = home.join("cache.key");
+    std::fs::write(&key, CACHE_KEY).unwrap();
+    #[cfg(unix)]
+    std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
 }
 
 impl Pinion {
@@ -40,15 +79,17 @@ impl Pinion {
         pinion
     }
 
+    /// Has compiled nothing.
+    pub fn cold() -> Self {
+        Self::new(None)
+    }
+
     /// Shares compiled code with other tests and with later runs: components that contain the runtime of a language differ in a
     /// few functions, and the others take long to compile.
     pub fn sharing_code() -> Self {
         let pinion = Self::new(Some(guests_directory()));
         // Code is sealed with the key of the home.
-        let key = pinion.home().join("cache.key");
-        std::fs::write(&key, CACHE_KEY).unwrap();
-        #[cfg(unix)]
-        std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        put_cache_key(&pinion.home());
         pinion
     }
 
@@ -130,10 +171,7 @@ impl Pinion {
 
     /// Runs the command with this stdin.
     pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &[u8]) -> Ended {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
-        // A command that does not read its stdin is not a test failure.
-        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), stdin);
-        ended(child.wait_with_output().unwrap())
+        feed(&mut self.command(arguments), stdin)
     }
 
     /// Starts the command.
@@ -145,6 +183,13 @@ impl Pinion {
 /// Returns whether this machine lets the user create namespaces.
 pub fn has_namespaces() -> bool {
     Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
+}
+
+fn feed(command: &mut Command, stdin: &[u8]) -> Ended {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    // A command that does not read its stdin is not a test failure.
+    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), stdin);
+    ended(child.wait_with_output().unwrap())
 }
 
 fn pass(command: &mut Command, name: &str) {

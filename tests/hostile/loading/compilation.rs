@@ -48,7 +48,7 @@ fn with_module(module: &[u8]) -> Vec<u8> {
 
 #[test]
 fn expensive_component_is_rejected() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     let file = pinion.write("bomb.wasm", with_module(&compile_bomb(20_000, 2_000)));
     pinion.config("[engine.limits]\ncompile-seconds = 5\n");
     let ended = Command::new("timeout")
@@ -97,7 +97,7 @@ async fn hanging_compile_is_announced_and_delays_nothing_else() {
 
 #[test]
 fn component_compiled_in_another_process_works() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     let file = pinion.write("fine.wasm", with_module(&compile_bomb(3, 3)));
     let ended = pinion.run(["plugin", "check", file.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -112,7 +112,7 @@ fn code_in(cache: &Path) -> Vec<PathBuf> {
 /// Checks components of more than 4 MiB, which differ in one function.
 #[test]
 fn large_components_share_functions_whose_seal_holds() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     let padding = section(0, &[&[1, b'x'][..], &vec![0; 5 << 20]].concat());
     let check = |variables: usize| {
         let bytes = [with_module(&compile_bomb(3, variables)), padding.clone()].concat();
@@ -138,7 +138,7 @@ fn large_components_share_functions_whose_seal_holds() {
 
 #[test]
 fn signal_ends_a_compilation_and_its_process() {
-    let pinion = Pinion::default();
+    let pinion = Pinion::cold();
     let file = pinion.write("bomb.wasm", with_module(&compile_bomb(20_000, 2_000)));
     let status = interrupted_when(&pinion, &["plugin", "check", file.to_str().unwrap()], Signal::INT, has_child);
     assert_eq!(status.code(), Some(130));
