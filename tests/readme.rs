@@ -13,7 +13,7 @@ enum By {
 use By::{File, Nothing};
 
 const COMMANDS: &[(&str, By)] = &[
-    ("git clone ", File("tests/run.sh", "git clone ")),
+    ("git clone ", File("tests/checkout.sh", "git clone ")),
     ("cargo install --path host/cli", File("tests/run.sh", "cargo install --path host/cli")),
     ("tests/run.sh", Nothing("it runs the tests")),
     ("export ", Nothing("it sets a variable")),

@@ -79,10 +79,10 @@ step 'tests of the plugins'
 step 'the demo, from a clean clone with an empty home'
 clean=$(mktemp -d)
 trap 'rm -rf "$clean"' EXIT
-git clone --quiet . "$clean/pinion"
 mkdir "$clean/home"
+clone=$(tests/checkout.sh "$CARGO_TARGET_DIR/clone")
 (
-  cd "$clean/pinion"
+  cd "$clone"
   export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} HOME=$clean/home
   unset PINION_DIST
   cargo run --release --locked --quiet -- demo
