@@ -2,6 +2,7 @@
 
 mod alive;
 mod elicitation;
+mod event_stream;
 mod fault;
 mod handler;
 mod open;

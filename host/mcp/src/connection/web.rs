@@ -10,13 +10,14 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use reqwest::Client;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
 use sse_stream::Sse;
 
+use super::event_stream::EventStream;
 use super::pipe::answers;
 use crate::error::causes;
 
@@ -28,11 +29,14 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The client of one connection.
 #[derive(Clone)]
-pub(super) struct Web(Client);
+pub(super) struct Web {
+    client: Client,
+    stream: EventStream,
+}
 
 impl Web {
     pub(super) fn new(client: Client) -> Self {
-        Self(client)
+        Self { client, stream: EventStream::default() }
     }
 }
 
@@ -65,7 +69,14 @@ impl StreamableHttpClient for Web {
             _ => None,
         };
         let has_session = session.is_some();
-        let posted = self.0.post_message_with_response_limits(uri, message, session, token, headers, limits).await;
+        let begins_session = has_session && is_initialized(&message);
+        if request.is_some() {
+            self.stream.settled().await;
+        }
+        let posted = self.client.post_message_with_response_limits(uri, message, session, token, headers, limits).await;
+        if begins_session && posted.is_ok() {
+            self.stream.begin();
+        }
         match request {
             Some(request) => read(posted, request, has_session),
             None => posted,
@@ -79,7 +90,7 @@ impl StreamableHttpClient for Web {
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), WebError> {
-        self.0.delete_session(uri, session, token, headers).await
+        self.client.delete_session(uri, session, token, headers).await
     }
 
     async fn get_stream(
@@ -90,7 +101,9 @@ impl StreamableHttpClient for Web {
         token: Option<String>,
         headers: Headers,
     ) -> Result<Events, WebError> {
-        self.0.get_stream(uri, session, last_event, token, headers).await
+        let stream = self.client.get_stream(uri, session, last_event, token, headers).await;
+        self.stream.settle();
+        stream
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -102,8 +115,17 @@ impl StreamableHttpClient for Web {
         headers: Headers,
         limit: usize,
     ) -> Result<Events, WebError> {
-        self.0.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit).await
+        let limited = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit);
+        let stream = limited.await;
+        self.stream.settle();
+        stream
     }
+}
+
+/// Returns whether a message is the one after which rmcp opens the stream of events.
+fn is_initialized(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Notification(message)
+        if matches!(message.notification, ClientNotification::InitializedNotification(_)))
 }
 
 /// Reads the answer to a request.

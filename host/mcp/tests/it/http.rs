@@ -79,7 +79,9 @@ impl Web {
         .await
     }
 
-    async fn serve(answer: impl Fn(Url, Got, TcpStream) -> BoxFuture<'static, ()> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn serve(
+        answer: impl Fn(Url, Got, TcpStream) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("http://{}/mcp", listener.local_addr().unwrap())).unwrap();
         let log = Log::default();

@@ -1,13 +1,14 @@
 //! Sessions and connections of servers over HTTP: their loss, their reuse, and what errors say.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use futures_util::future::FutureExt as _;
 use pinion_mcp::{CallContext, McpError, Request};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use url::Url;
 
 use crate::fake::{NAME, tool};
@@ -71,6 +72,40 @@ async fn session_that_is_lost_with_each_request_is_an_error() {
     assert_eq!(error, McpError::Failed { message: lost(), request_sent: false });
     let calls = web.requests("/mcp").iter().filter(|got| got["body"].as_str().unwrap().contains("tools/call")).count();
     assert_eq!(calls, 2);
+}
+
+#[tokio::test]
+async fn requests_wait_for_the_stream_of_events_of_their_session() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = order.clone();
+    let web = Web::serve(move |_, got, mut stream| {
+        let noted = noted.clone();
+        async move {
+            let mut give = proper(&got);
+            give.headers.push(("Mcp-Session-Id", "1".to_owned()));
+            let mut text = response(&give);
+            let mut what = got.json()["method"].as_str().unwrap_or_default().to_owned();
+            if got.method == "GET" {
+                // Anything that does not wait comes first.
+                for _ in 0..10_000 {
+                    yield_now().await;
+                }
+                what = "stream".to_owned();
+                text = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned();
+            }
+            noted.lock().unwrap().push(what);
+            stream.write_all(text.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+            if got.method == "GET" {
+                std::future::pending().await
+            }
+        }
+        .boxed()
+    })
+    .await;
+    let (servers, _cache) = servers(config(&web.url, &[]));
+    assert!(ask(&servers).await.unwrap().contains("fine"));
+    let order = order.lock().unwrap().clone();
+    assert_eq!(order[order.len() - 4..], ["notifications/initialized", "stream", "tools/list", "tools/call"]);
 }
 
 fn lost() -> String {
