@@ -259,6 +259,10 @@ impl Log {
         self.0.lock().unwrap().push(message.clone());
     }
 
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
     pub(crate) fn count(&self, method: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|message| message["method"] == method).count()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::fake::{Fakes, Log, NAME, call, initialized, ports, text, tools};
+use crate::fake::{Fakes, Log, NAME, call, initialized, ports, text, tools, until};
 
 /// A request that a scripted web server got.
 #[derive(Clone, Debug)]
@@ -45,6 +45,19 @@ pub(crate) struct Give {
     pub(crate) body: String,
 }
 
+impl Give {
+    /// Sends the response as the last one of its connection.
+    pub(crate) async fn send(self, stream: &mut TcpStream) {
+        let mut head = format!("HTTP/1.1 {}\r\nConnection: close\r\n", self.status);
+        head += &format!("Content-Length: {}\r\n", self.body.len());
+        for (name, value) in self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let _ = stream.write_all(format!("{head}\r\n{}", self.body).as_bytes()).await;
+        let _ = stream.shutdown().await;
+    }
+}
+
 pub(crate) fn status(status: &'static str) -> Give {
     Give { status, headers: vec![], body: String::new() }
 }
@@ -65,16 +78,7 @@ impl Web {
         let answer = Arc::new(answer);
         Self::serve(move |url, got, mut stream| {
             let give = answer(&url, got);
-            async move {
-                let mut head = format!("HTTP/1.1 {}\r\nConnection: close\r\n", give.status);
-                head += &format!("Content-Length: {}\r\n", give.body.len());
-                for (name, value) in give.headers {
-                    head += &format!("{name}: {value}\r\n");
-                }
-                let _ = stream.write_all(format!("{head}\r\n{}", give.body).as_bytes()).await;
-                let _ = stream.shutdown().await;
-            }
-            .boxed()
+            async move { give.send(&mut stream).await }.boxed()
         })
         .await
     }
@@ -93,6 +97,8 @@ impl Web {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (answer, own, noted) = (answer.clone(), own.clone(), noted.clone());
+                // A set keeps what ended until it is asked.
+                while connections.try_join_next().is_some() {}
                 connections.spawn(async move {
                     if let Some((got, stream)) = receive(stream).await {
                         noted.add(&got.note());
@@ -251,6 +257,42 @@ async fn unreachable_server_fails_before_sending() {
     let message = error.to_string();
     assert!(message.starts_with("MCP server `fake` is not reachable: ") && !error.request_sent(), "{message}");
     assert!(message.contains("refused") && !message.contains("::") && !message.contains('['), "{message}");
+}
+
+#[tokio::test]
+async fn stream_of_events_that_never_ends_is_given_up_and_closed() {
+    let (calls, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, noticed) = (calls.clone(), closed.clone());
+    let web = Web::serve(move |_, got, mut stream| {
+        let message = got.json();
+        let is_endless = message["method"] == "tools/call" && counted.fetch_add(1, Ordering::SeqCst) == 0;
+        let give = match message["method"] == "ping" {
+            true => json_body(&json!({"jsonrpc": "2.0", "id": message["id"], "result": {}})),
+            false => proper(&got),
+        };
+        let noticed = noticed.clone();
+        async move {
+            if !is_endless {
+                return give.send(&mut stream).await;
+            }
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(head.as_bytes()).await;
+            let event = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}});
+            while stream.write_all(format!(": still here\n\ndata: {event}\n\n").as_bytes()).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            noticed.fetch_add(1, Ordering::SeqCst);
+        }
+        .boxed()
+    })
+    .await;
+    let mut config = config(&web.url, &[]);
+    config.call_timeout = Duration::from_millis(300);
+    let (servers, _cache) = servers(config);
+    let error = ask(&servers).await.unwrap_err();
+    assert_eq!(error.to_string(), "MCP server `fake` did not answer `tools/call` in time");
+    until(|| closed.load(Ordering::SeqCst) == 1).await;
+    assert!(ask(&servers).await.unwrap().contains("fine"));
 }
 
 /// Serves the transport of 2024-11-05, whose address for events refuses messages with this status.

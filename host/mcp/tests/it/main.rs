@@ -8,6 +8,8 @@ mod hostile;
 mod http;
 mod keeping;
 mod lifecycle;
+#[cfg(target_os = "linux")]
+mod memory;
 mod oauth;
 #[cfg(target_os = "linux")]
 mod processes;

@@ -83,21 +83,18 @@ async fn requests_wait_for_the_stream_of_events_of_their_session() {
         async move {
             let mut give = proper(&got);
             give.headers.push(("Mcp-Session-Id", "1".to_owned()));
-            let mut text = response(&give);
-            let mut what = got.json()["method"].as_str().unwrap_or_default().to_owned();
-            if got.method == "GET" {
-                // Anything that does not wait comes first.
-                for _ in 0..10_000 {
-                    yield_now().await;
-                }
-                what = "stream".to_owned();
-                text = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned();
+            if got.method != "GET" {
+                noted.lock().unwrap().push(got.json()["method"].as_str().unwrap_or_default().to_owned());
+                return give.send(&mut stream).await;
             }
-            noted.lock().unwrap().push(what);
-            stream.write_all(text.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
-            if got.method == "GET" {
-                std::future::pending().await
+            // Anything that does not wait comes first.
+            for _ in 0..10_000 {
+                yield_now().await;
             }
+            noted.lock().unwrap().push("stream".to_owned());
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            std::future::pending().await
         }
         .boxed()
     })
