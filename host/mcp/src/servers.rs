@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue::cache;
 use crate::catalogue::contact::Contact;
 use crate::config::{ServerConfig, ToolFilter};
 use crate::error::McpError;
@@ -98,10 +99,12 @@ impl Servers {
     }
 
     /// Returns a text that changes when the servers would offer something else, also from one process to the next. Reads no
-    /// catalogue: looks once at the file of each.
+    /// catalogue: one look shows whether any of them changed, in this configuration or another one.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        self.all().iter().map(|server| server.fingerprint()).collect()
+        let servers = self.all();
+        let servers = servers.iter().map(|server| server.fingerprint());
+        std::iter::once(cache::state(&self.ports.cache)).chain(servers).collect()
     }
 
     /// Returns the configuration of a server, as it was read last.

@@ -1,7 +1,8 @@
 //! Catalogues on disk, so that tools are known before their server runs.
 //!
 //! One file per identity, of mode 0600, replaced atomically. A file that is damaged, of another version or of another
-//! server counts as none: the next connection writes a new one.
+//! server counts as none: the next connection writes a new one. A further file is replaced after each of them, so that one
+//! look shows whether any has changed.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,6 +16,8 @@ use crate::limits::MAX_CATALOGUE;
 
 /// Version of the format.
 const VERSION: u32 = 1;
+/// Name of the file that is replaced after each catalogue.
+const REVISION: &str = "revision";
 /// Maximum bytes of a file: definitions, escaped, and the rest.
 const MAX_FILE: u64 = 2 * MAX_CATALOGUE as u64 + (256 << 10);
 
@@ -49,10 +52,9 @@ pub(super) fn file(directory: &Path, identity: &str, extension: &str) -> Option<
     is_digest.then(|| directory.join(format!("{identity}.{extension}")))
 }
 
-/// Returns a text that changes when the file of a server's catalogue is replaced, for one `stat`.
-pub(crate) fn state(directory: &Path, identity: &str) -> String {
-    let metadata = path(directory, identity).and_then(|path| path.symlink_metadata().ok());
-    let Some(metadata) = metadata else { return String::new() };
+/// Returns a text that changes when a catalogue is replaced, for one `stat`.
+pub(crate) fn state(directory: &Path) -> String {
+    let Ok(metadata) = directory.join(REVISION).symlink_metadata() else { return String::new() };
     #[cfg(unix)]
     let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
     #[cfg(not(unix))]
@@ -142,7 +144,8 @@ pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> 
         tools: entries(&catalogue.tools)?,
         prompts: entries(&catalogue.prompts)?,
     };
-    replace(directory, &path, &serde_json::to_vec(&stored)?)
+    replace(directory, &path, &serde_json::to_vec(&stored)?)?;
+    replace(directory, &directory.join(REVISION), &[])
 }
 
 /// Replaces a file of the directory, which is created if it is missing.

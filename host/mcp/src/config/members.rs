@@ -50,8 +50,14 @@ impl<'a> Located<'a> {
     pub(super) fn members(self) -> Result<Members<'a>, Mistake> {
         let raw: RawMembers<'a> = serde_json::from_str(self.raw).map_err(|error| Mistake::of(self.line, &error))?;
         let mut members = Members::with_capacity(raw.0.len());
+        let (mut offset, mut line) = (0, self.line);
         for (name, value) in raw.0 {
-            let located = self.at(value.get());
+            // The value is borrowed from the text, behind the one before.
+            let begin = (value.get().as_ptr() as usize).saturating_sub(self.raw.as_ptr() as usize);
+            let between = self.raw.as_bytes().get(offset..begin).unwrap_or_default();
+            line += between.iter().filter(|byte| **byte == b'\n').count();
+            offset = begin;
+            let located = Self { raw: value.get(), line };
             if members.iter().any(|(other, _)| *other == name) {
                 return Err(Mistake::new(located.line, format!("`{name}` is there twice")));
             }
@@ -66,13 +72,6 @@ impl<'a> Located<'a> {
     /// The value has another type.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Mistake> {
         serde_json::from_str(self.raw).map_err(|error| Mistake::of(self.line, &error))
-    }
-
-    /// Locates a part of this value, which must be borrowed from it.
-    fn at(self, part: &'a str) -> Self {
-        let offset = (part.as_ptr() as usize).saturating_sub(self.raw.as_ptr() as usize);
-        let before = self.raw.as_bytes().get(..offset).unwrap_or_default();
-        Self { raw: part, line: self.line + before.iter().filter(|byte| **byte == b'\n').count() }
     }
 }
 

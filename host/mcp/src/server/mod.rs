@@ -162,12 +162,11 @@ impl Server {
         }
     }
 
-    /// Returns a text that changes when the server would offer something else. Reads no catalogue.
+    /// Returns a text that changes when the server would offer something else, apart from its catalogue.
     pub(crate) fn fingerprint(&self) -> String {
-        let file = cache::state(self.cache(), &self.identity);
         let tasks = self.tasks.unattended(&self.identity);
         let inner = self.lock();
-        format!("{:?} {} {} {:?} {file} {tasks:?}\n", self.config.name, self.identity, inner.enabled, inner.tools)
+        format!("{:?} {} {} {:?} {tasks:?}\n", self.config.name, self.identity, inner.enabled, inner.tools)
     }
 
     pub(crate) fn info(&self) -> ServerInfo {

@@ -58,6 +58,28 @@ async fn other_configuration_of_the_same_name_has_another_catalogue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn fingerprint_changes_with_a_catalogue_and_not_with_a_connection() {
+    let bench = Bench::new(|number, mut io| async move {
+        let tools = json!([tool(if number < 2 { "one" } else { "two" })]);
+        while let Some(request) = io.connect(&tools).await {
+            io.reply(&request, text("ok")).await;
+        }
+    });
+    // Another process with the same cache.
+    let other = Servers::new(vec![stdio()], ports(bench.fakes.clone(), bench.cache.path(), Arc::new(NoPerson)));
+    let connect = async || {
+        bench.servers.reconnect(NAME, CallContext::within(Duration::from_secs(9))).await.unwrap();
+        other.fingerprint()
+    };
+    let unknown = other.fingerprint();
+    let known = connect().await;
+    assert_ne!(known, unknown);
+    assert_eq!(connect().await, known);
+    assert_ne!(connect().await, known);
+    assert_eq!(other.list()[0].tools[0].name, "two");
+}
+
+#[tokio::test(start_paused = true)]
 async fn idle_server_is_closed_and_started_again() {
     let mut config = stdio();
     config.idle_timeout = Some(Duration::from_secs(60));
