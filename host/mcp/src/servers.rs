@@ -1,7 +1,7 @@
 //! All configured servers.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
@@ -78,8 +78,12 @@ impl Servers {
         changed
     }
 
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<Server>>> {
+        self.servers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn all(&self) -> Vec<Arc<Server>> {
-        self.servers.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.read().clone()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Vec<Arc<Server>>> {
@@ -187,7 +191,7 @@ impl Servers {
     }
 
     fn find(&self, name: &str) -> Result<Arc<Server>, McpError> {
-        let found = self.all().into_iter().find(|server| server.config.name == name);
+        let found = self.read().iter().find(|server| server.config.name == name).cloned();
         found.ok_or_else(|| McpError::NotFound(pinion_protocol::text::one_line(name, 64)))
     }
 }

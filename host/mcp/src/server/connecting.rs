@@ -16,18 +16,18 @@ use crate::error::{McpError, without_query};
 use crate::limits::BACKOFF_SAT_OUT;
 use crate::request::CallContext;
 
+/// The connection that a request can have.
+enum Access {
+    Open(Arc<Connection>),
+    Connecting(Attempt),
+}
+
 impl Server {
     /// Returns a connection on which the server still answers.
     pub(super) async fn live_connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
         loop {
             let connection = self.connection(call).await?;
-            let is_alive = tokio::select! {
-                biased;
-                () = call.cancel.cancelled() => return Err(McpError::Cancelled { request_sent: false }),
-                () = sleep_until(call.deadline) => return Err(self.late()),
-                is_alive = connection.is_alive() => is_alive,
-            };
-            if is_alive {
+            if self.within(call, connection.is_alive()).await? {
                 return Ok(connection);
             }
             connection.stop.cancel();
@@ -37,12 +37,19 @@ impl Server {
 
     /// Returns the open connection, or opens one.
     async fn connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
-        let attempt = self.attempt()?;
+        match self.attempt()? {
+            Access::Open(connection) => Ok(connection),
+            Access::Connecting(attempt) => self.within(call, attempt).await?,
+        }
+    }
+
+    /// Waits for something, unless the call ends before. What is ready costs no timer.
+    async fn within<T>(&self, call: &CallContext, wanted: impl Future<Output = T>) -> Result<T, McpError> {
         tokio::select! {
             biased;
+            wanted = wanted => Ok(wanted),
             () = call.cancel.cancelled() => Err(McpError::Cancelled { request_sent: false }),
             () = sleep_until(call.deadline) => Err(self.late()),
-            result = attempt => result,
         }
     }
 
@@ -51,8 +58,9 @@ impl Server {
         McpError::TimedOut { message, request_sent: false }
     }
 
-    /// Joins or starts an attempt to connect. All requests that wait share it, and it outlives them.
-    fn attempt(self: &Arc<Self>) -> Result<Attempt, McpError> {
+    /// Returns the open connection, or joins or starts an attempt to connect. All requests that wait share it, and it outlives
+    /// them.
+    fn attempt(self: &Arc<Self>) -> Result<Access, McpError> {
         let mut inner = self.lock();
         let name = &self.config.name;
         if inner.is_shut_down {
@@ -62,10 +70,8 @@ impl Server {
             return Err(McpError::Disabled { server: name.clone() });
         }
         match &inner.slot {
-            Slot::Open(connection) if !connection.is_closed() => {
-                return Ok(std::future::ready(Ok(connection.clone())).boxed().shared());
-            }
-            Slot::Connecting(attempt, _) => return Ok(attempt.clone()),
+            Slot::Open(connection) if !connection.is_closed() => return Ok(Access::Open(connection.clone())),
+            Slot::Connecting(attempt, _) => return Ok(Access::Connecting(attempt.clone())),
             _ => {}
         }
         let now = Instant::now();
@@ -90,7 +96,7 @@ impl Server {
         inner.state = ServerState::Starting;
         drop(inner);
         self.notify();
-        Ok(attempt)
+        Ok(Access::Connecting(attempt))
     }
 
     /// Connects, fetches the catalogue, and leaves the connection in the slot.
