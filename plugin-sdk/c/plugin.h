@@ -741,7 +741,7 @@ typedef struct {
   pinion_plugin_mcp_json_t val;
 } pinion_plugin_mcp_option_json_t;
 
-// A configured server. What it offers is what it said last, here or in an earlier process.
+// A configured server, with the offer that it made last, here or in an earlier process.
 typedef struct pinion_plugin_mcp_server_t {
   // The name in the user's config.
   plugin_string_t   name;
@@ -750,7 +750,7 @@ typedef struct pinion_plugin_mcp_server_t {
   pinion_plugin_mcp_server_state_t   state;
   // For people: why it does not work, and what to do.
   plugin_option_string_t   problem;
-  // What the server says about its use; at most 64 KiB.
+  // The server's own text about its use; at most 64 KiB.
   plugin_option_string_t   instructions;
   // The version of the protocol, once it is known.
   plugin_option_string_t   protocol;

@@ -739,7 +739,7 @@ declare module 'pinion:plugin/mcp@0.1.0' {
     definition: Json,
   }
   /**
-   * A configured server. What it offers is what it said last, here or in an earlier process.
+   * A configured server, with the offer that it made last, here or in an earlier process.
    */
   export interface Server {
     /**
@@ -756,7 +756,7 @@ declare module 'pinion:plugin/mcp@0.1.0' {
      */
     problem?: string,
     /**
-     * What the server says about its use; at most 64 KiB.
+     * The server's own text about its use; at most 64 KiB.
      */
     instructions?: string,
     /**

@@ -159,6 +159,33 @@ async fn resources_are_listed_and_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn variables_of_templates_are_completed() {
+    let with = McpServer { has_resources: true, ..server("files", Vec::new()) };
+    let servers = Servers::new(vec![with], |request| match request {
+        McpRequest::Complete { reference, argument } => {
+            let echoed = json!([format!("{reference} {argument}"), "two\nlines"]);
+            Ok(json!({ "completion": { "values": echoed } }).to_string())
+        }
+        other => panic!("{other:?}"),
+    });
+    let sandbox = bridge(&servers).await;
+    let ask = |more: Value| {
+        let mut input = json!({ "server": "files", "action": "complete", "uri": "a://{owner}/{name}" });
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        input
+    };
+    let found = sandbox.text("mcp_resources", ask(json!({ "variable": "owner" }))).await;
+    let reference = r#"{"type":"ref/resource","uri":"a://{owner}/{name}"}"#;
+    let more = "[there are more: continue with a longer beginning]\n";
+    assert_eq!(found, format!("{reference} {}\n{more}", r#"{"name":"owner","value":""}"#));
+    let others = json!({ "variable": "name", "value": "ma", "others": { "owner": "x" } });
+    let found = sandbox.text("mcp_resources", ask(others)).await;
+    assert!(found.contains(r#""context":{"arguments":{"owner":"x"}}"#) && found.contains(r#""value":"ma""#), "{found}");
+    let error = sandbox.error("mcp_resources", ask(json!({}))).await;
+    assert!(error.ends_with("`complete` requires the template as `uri`, and `variable`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tasks_of_earlier_calls_are_fetched_and_cancelled() {
     let task = McpTask { id: "t\n1".into(), tool: "build".into(), created: 0 };
     let with = McpServer { tasks: vec![task], ..server("ci", Vec::new()) };
@@ -206,4 +233,19 @@ async fn prompts_are_commands() {
     assert!(run("docs__review", "").await.unwrap_err().to_string().contains("`file` is missing"));
     let [Action::Print(list)] = &run("mcp_prompts", "").await.unwrap()[..] else { panic!() };
     assert!(list.contains("`/docs__review <file>`"), "{list}");
+}
+
+/// Most of what a call costs beyond the server is what the bridge computes.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_with_a_kilobyte_takes_few_instructions() {
+    let servers = Servers::echoing(vec![server("a", vec![tool("one")])]);
+    let sandbox = bridge(&servers).await;
+    let fuel = async |bytes: usize| {
+        let call = sandbox.invocation("a__one", json!({ "city": "x".repeat(bytes) }), CancellationToken::new());
+        sandbox.runtime.call(call, &Progress::default()).await.ledger.unwrap().fuel
+    };
+    fuel(0).await;
+    let (short, long) = (fuel(1_000).await, fuel(2_000).await);
+    assert!(short < 32_000, "{short} instructions for 1 KB");
+    assert!(long - short < 14_000, "{} instructions for another kilobyte", long - short);
 }

@@ -4,6 +4,9 @@ use super::*;
 use pinion_tests::{Progress, until};
 use tokio_util::sync::CancellationToken;
 
+/// The tools that are listed instead of many.
+const SEARCH_MODE: [&str; 3] = ["mcp_search", "mcp_call", "mcp_call_destructive"];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn change_of_the_servers_changes_the_tools_and_keeps_equal_ones() {
     let servers = Servers::echoing(vec![server("a", vec![tool("one"), tool("two")])]);
@@ -76,7 +79,7 @@ async fn many_tools_are_found_by_a_search() {
     tools.push(tool("get_forecast"));
     let servers = Servers::echoing(vec![server("big", tools)]);
     let sandbox = bridge(&servers).await;
-    assert_eq!(names(&sandbox), ["mcp_search", "mcp_call"]);
+    assert_eq!(names(&sandbox), SEARCH_MODE);
     let found = sandbox.text("mcp_search", json!({ "query": "weather forecast", "limit": 1 })).await;
     assert!(
         found.starts_with("{\"server\":\"big\",\"tool\":\"get_forecast\"}\n> [MCP server `big`] Does get_forecast.\n"),
@@ -95,7 +98,35 @@ async fn many_tools_are_found_by_a_search() {
         .await;
     assert_eq!(sandbox.tool("mcp_call").description, before.description, "the prompt is the same");
     let few = configured(&servers, json!({ "search-above": 2_500, "search-above-bytes": 1_000_000 })).await;
-    assert_eq!(names(&few), ["mcp_search", "mcp_call"], "more than the host takes");
+    assert_eq!(names(&few), SEARCH_MODE, "more than the host takes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_of_a_found_tool_has_the_effects_of_a_listed_one() {
+    let hinted = |name: &str, hint: bool| {
+        let hints = json!({ "destructiveHint": hint });
+        let about = format!("Drops a {name}.");
+        defined(name, json!({ "name": name, "description": about, "inputSchema": {}, "annotations": hints }))
+    };
+    let servers = Servers::echoing(vec![server("db", vec![hinted("table", true), hinted("hint", false)])]);
+    let listed = bridge(&servers).await;
+    let found = configured(&servers, json!({ "search-above": 1 })).await;
+    assert_eq!(names(&found), SEARCH_MODE);
+    let effects = |sandbox: &Sandbox, name: &str| sandbox.tool(name).authority;
+    assert_eq!(effects(&found, "mcp_call_destructive"), effects(&listed, "db__table"));
+    assert!(effects(&listed, "db__table").destructive);
+    assert_eq!(effects(&found, "mcp_call"), effects(&listed, "db__hint"));
+    let said = found.text("mcp_search", json!({ "query": "drops" })).await;
+    let table = "{\"server\":\"db\",\"tool\":\"table\"}\n> [MCP server `db`] Drops a table.\n";
+    assert!(said.contains(&format!("{table}call it with `mcp_call_destructive`\n")), "{said}");
+    assert_eq!(said.matches("mcp_call_destructive").count(), 1, "{said}");
+    let call = |tool: &str| json!({ "server": "db", "tool": tool, "arguments": {} });
+    let error = found.error("mcp_call", call("table")).await;
+    assert!(error.ends_with("`table` may destroy something; call it with `mcp_call_destructive`"), "{error}");
+    assert_eq!(servers.received(), [], "no call reached the server");
+    assert_eq!(found.text("mcp_call_destructive", call("table")).await, "table {}");
+    assert_eq!(found.text("mcp_call_destructive", call("hint")).await, "hint {}");
+    assert_eq!(found.text("mcp_call", call("hint")).await, "hint {}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3860,7 +3860,7 @@ pub mod pinion {
           f.debug_struct("ServerPrompt").field("name", &self.name).field("definition", &self.definition).finish()
         }
       }
-      /// A configured server. What it offers is what it said last, here or in an earlier process.
+      /// A configured server, with the offer that it made last, here or in an earlier process.
       #[derive(Clone)]
       pub struct Server {
         /// The name in the user's config.
@@ -3870,7 +3870,7 @@ pub mod pinion {
         pub state: ServerState,
         /// For people: why it does not work, and what to do.
         pub problem: Option<_rt::String>,
-        /// What the server says about its use; at most 64 KiB.
+        /// The server's own text about its use; at most 64 KiB.
         pub instructions: Option<_rt::String>,
         /// The version of the protocol, once it is known.
         pub protocol: Option<_rt::String>,

@@ -10,6 +10,7 @@ use pinion_plugin_sdk::serde_json;
 /// Names of tools that do not belong to one server.
 pub(crate) const SEARCH: &str = "mcp_search";
 pub(crate) const CALL: &str = "mcp_call";
+pub(crate) const CALL_DESTRUCTIVE: &str = "mcp_call_destructive";
 pub(crate) const CONNECT: &str = "mcp_connect";
 pub(crate) const RESOURCES: &str = "mcp_resources";
 pub(crate) const TASKS: &str = "mcp_tasks";
@@ -96,7 +97,7 @@ pub(crate) fn about(server: &Server, tool: &ServerTool) -> Option<About> {
 /// The names that the tools of servers must not take.
 pub(crate) fn tool_names() -> Names {
     let mut names = Names::default();
-    for name in [SEARCH, CALL, CONNECT, RESOURCES, TASKS] {
+    for name in [SEARCH, CALL, CALL_DESTRUCTIVE, CONNECT, RESOURCES, TASKS] {
         names.reserve(name);
     }
     names

@@ -3,6 +3,8 @@
 //! A list with an invisible character is refused as a whole by the host, so these functions let less through than the host
 //! does. They never fail: what is removed leaves `U+FFFD`, so that a reader sees that something was there.
 
+use std::borrow::Cow;
+
 /// Combining marks in a row that are kept.
 const MAX_MARKS: usize = 2;
 
@@ -47,7 +49,7 @@ pub(crate) fn quoted(text: &str, bytes: usize) -> String {
 }
 
 /// Returns a result for the model: only what draws on terminals, or turns text around, is replaced.
-pub(crate) fn result(text: &str) -> String {
+pub(crate) fn result(text: &str) -> Cow<'_, str> {
     let is_hidden = |c: char| match c {
         '\n' | '\t' | '\r' => false,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => true,
@@ -55,11 +57,25 @@ pub(crate) fn result(text: &str) -> String {
         c => c.is_control(),
     };
     // Texts of ASCII need no look at each character.
-    let is_plain = |byte: u8| matches!(byte, b'\n' | b'\t' | b'\r' | b' '..=b'~');
-    if text.bytes().all(is_plain) || !text.contains(is_hidden) {
-        return text.to_owned();
+    if is_plain_ascii(text) || !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
     }
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Returns whether a text is nothing but printable ASCII, blanks and line breaks. Looks at eight bytes at once: most results
+/// are such texts, and their length decides what a call costs.
+fn is_plain_ascii(text: &str) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let is_plain = |byte: &u8| matches!(byte, b'\n' | b'\t' | b'\r' | b' '..=b'~');
+    let (chunks, rest) = text.as_bytes().as_chunks::<8>();
+    let is_plain_chunk = |chunk: &[u8; 8]| {
+        let bytes = u64::from_le_bytes(*chunk);
+        // The high bit of a byte is set if it is no ASCII, below the space, or 0x7f; and of some others after such a one.
+        let odd = bytes | bytes.wrapping_sub(ONES * 0x20) | (bytes ^ (ONES * 0x7f)).wrapping_sub(ONES);
+        odd & (ONES * 0x80) == 0 || chunk.iter().all(is_plain)
+    };
+    chunks.iter().all(is_plain_chunk) && rest.iter().all(is_plain)
 }
 
 /// Returns the first `bytes` of a text, cut at the end of a character.
@@ -97,6 +113,17 @@ mod tests {
         assert_eq!(line("  a\n b\t\u{7}c ", 100), "a b �c");
         assert_eq!(text(&format!("a{}", "\u{301}".repeat(9)), 100), "a\u{301}\u{301}�");
         assert_eq!(result("a\u{1b}[2Jé👨\u{200d}👩\u{2066}"), "a�[2Jé👨\u{200d}👩�");
+    }
+
+    #[test]
+    fn plain_ascii_is_recognized_in_every_place() {
+        for (byte, place) in (0..0x80_u8).flat_map(|byte| (0..19).map(move |place| (byte, place))) {
+            let mut text = [b'a'; 19];
+            text[place] = byte;
+            let is_plain = matches!(byte, b'\n' | b'\t' | b'\r' | b' '..=b'~');
+            assert_eq!(is_plain_ascii(std::str::from_utf8(&text).unwrap()), is_plain, "{byte:#x} at {place}");
+        }
+        assert!(is_plain_ascii("") && !is_plain_ascii("abcdefgé") && !is_plain_ascii("abcdefghé"));
     }
 
     #[test]

@@ -54,7 +54,10 @@ pub(crate) fn offer(servers: &[Server], settings: Settings) -> Offer {
     }
     let is_searched = count > settings.search_above || bytes > settings.search_above_bytes;
     if is_searched {
-        tools = vec![search::search_tool(), search::call_tool().bound_to(everything(servers))];
+        let bound_to = everything(servers);
+        let calls = [search::call_tool(), search::destructive_call_tool()];
+        tools = vec![search::search_tool()];
+        tools.extend(calls.map(|tool| tool.bound_to(bound_to.clone())));
     }
     let unknown: Vec<&Server> = catalog::usable(servers).filter(|server| !server.is_known).collect();
     match unknown.len() {
@@ -137,7 +140,8 @@ fn instructions(servers: &[Server], is_searched: bool) -> Option<String> {
 
 /// Returns the tools that the plugin lists when it is loaded. They declare the effects of all tools that it may offer later.
 pub(crate) fn loaded() -> Vec<Tool> {
-    vec![search::search_tool(), search::call_tool(), search::connect_tool(), resources::tool()]
+    let calls = [search::call_tool(), search::destructive_call_tool()];
+    [search::search_tool()].into_iter().chain(calls).chain([search::connect_tool(), resources::tool()]).collect()
 }
 
 /// Returns the line about a server's state, if it does not work.

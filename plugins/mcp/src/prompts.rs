@@ -184,7 +184,7 @@ fn message(server: &str, name: &str, result: &Value) -> Result<Message, String> 
         let content = message.get("content");
         let text = content.and_then(|content| content.get("text")).or_else(|| content?.get("resource")?.get("text"));
         let text = match (text.and_then(Value::as_str), content.and_then(picture)) {
-            (Some(text), _) => clean::result(text),
+            (Some(text), _) => clean::result(text).into_owned(),
             (None, Some(picture)) if has_room(&pictures, &picture) => {
                 pictures.push(picture);
                 format!("[picture {}]", pictures.len())

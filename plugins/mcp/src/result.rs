@@ -59,7 +59,7 @@ pub(crate) fn of_texts(result: &str, keep: Keep<'_>) -> Option<Output> {
     if content.is_empty() || content.len() > MAX_PARTS || content.iter().any(|part| part.kind != "text") {
         return None;
     }
-    let texts = content.iter().map(|part| clean::result(&part.text)).collect();
+    let texts = content.iter().map(|part| clean::result(&part.text).into_owned()).collect();
     let output = Parts { texts, ..Parts::default() }.output(keep);
     Some(if is_error == Some(true) { output.failed() } else { output })
 }
@@ -75,7 +75,7 @@ pub(crate) fn of_tool(result: &Value, keep: Keep<'_>) -> Output {
     let structured = result.get("structuredContent").filter(|value| !value.is_null());
     if parts.texts.is_empty() && parts.pictures.is_empty() {
         parts.texts.push(match structured {
-            Some(value) => clean::result(&pretty(value)),
+            Some(value) => clean::result(&pretty(value)).into_owned(),
             None => "(the server returned nothing)".to_owned(),
         });
     }
@@ -128,7 +128,7 @@ impl Parts {
     fn add(&mut self, part: &Value) {
         let text = |name: &str| part.get(name).and_then(Value::as_str);
         match text("type") {
-            Some("text") => self.texts.push(clean::result(text("text").unwrap_or_default())),
+            Some("text") => self.texts.push(clean::result(text("text").unwrap_or_default()).into_owned()),
             Some("image") => self.add_picture(text("data").unwrap_or_default(), text("mimeType")),
             Some("audio") => self.texts.push(binary("audio", text("mimeType"), text("data"))),
             Some("resource") => self.add_resource(part.get("resource").unwrap_or(&Value::Null)),
@@ -170,8 +170,11 @@ impl Parts {
     }
 
     fn output(self, keep: Keep<'_>) -> Output {
-        let Self { texts, pictures, .. } = self;
-        let text = texts.join("\n\n");
+        let Self { mut texts, pictures, .. } = self;
+        let text = match texts.len() {
+            1 => texts.remove(0),
+            _ => texts.join("\n\n"),
+        };
         let mut output = match (text.is_empty(), pictures.is_empty()) {
             (true, false) => None,
             _ => Some(Output::text(paged(text, keep))),

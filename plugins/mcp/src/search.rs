@@ -1,6 +1,6 @@
 //! Tools that find, call and start what is not listed.
 
-use crate::catalog::{self, CALL, CONNECT, Listed, RESOURCES, SEARCH, TASKS};
+use crate::catalog::{self, CALL, CALL_DESTRUCTIVE, CONNECT, Listed, RESOURCES, SEARCH, TASKS};
 use crate::clean;
 use crate::offer::trouble;
 use crate::schema::Fitted;
@@ -58,7 +58,18 @@ pub(crate) fn search_tool() -> Tool {
 /// The tool that calls a tool that is not listed.
 pub(crate) fn call_tool() -> Tool {
     let about = format!("Calls a tool of an MCP server that `{SEARCH}` found.");
-    Tool::new(CALL, about, call).label("call an MCP tool").executes().network().approved_by(&["server", "tool"])
+    caller(Tool::new(CALL, about, |arguments, _: &Call| call(arguments, false))).label("call an MCP tool")
+}
+
+/// The same for tools that may destroy something: the effects of a call are those of its tool.
+pub(crate) fn destructive_call_tool() -> Tool {
+    let about = format!("Calls a tool that may destroy something, where `{SEARCH}` says so.");
+    let tool = Tool::new(CALL_DESTRUCTIVE, about, |arguments, _: &Call| call(arguments, true));
+    caller(tool).label("call a destructive MCP tool").destructive()
+}
+
+fn caller(tool: Tool) -> Tool {
+    tool.executes().network().approved_by(&["server", "tool"])
 }
 
 /// The tool that starts a server.
@@ -112,7 +123,9 @@ fn shown(listed: &Listed<'_>) -> String {
     let about = &listed.about;
     let name = json!({ "server": listed.server.name, "tool": listed.tool.name });
     let description = clean::quoted(&about.description, MAX_DESCRIPTION);
-    format!("{}\n{description}schema of `arguments`: {}\n\n", clean::line(&name.to_string(), 2_048), about.input.schema)
+    let caller = if about.is_destructive { format!("call it with `{CALL_DESTRUCTIVE}`\n") } else { String::new() };
+    let name = clean::line(&name.to_string(), 2_048);
+    format!("{name}\n{description}{caller}schema of `arguments`: {}\n\n", about.input.schema)
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -163,7 +176,7 @@ fn score(query: &[String], listed: &Listed<'_>) -> u32 {
     query.iter().map(of_word).sum()
 }
 
-fn call(arguments: CallArguments, _call: &Call) -> Result<Output> {
+fn call(arguments: CallArguments, may_destroy: bool) -> Result<Output> {
     let servers = mcp::servers();
     let Some(server) = servers.iter().find(|server| server.name == arguments.server) else {
         return Err(Error::NotFound(format!(
@@ -183,6 +196,10 @@ fn call(arguments: CallArguments, _call: &Call) -> Result<Output> {
     };
     let about =
         catalog::about(server, tool).ok_or_else(|| Error::failed("the definition of the tool cannot be read"))?;
+    if about.is_destructive && !may_destroy {
+        let name = clean::line(&tool.name, 80);
+        return Err(Error::invalid_input(format!("`{name}` may destroy something; call it with `{CALL_DESTRUCTIVE}`")));
+    }
     let input = Fitted::arguments(&about.input.renamed, Value::Object(arguments.arguments));
     call_server(&server.name, &tool.name, &input.to_string())
 }
@@ -192,6 +209,7 @@ pub(crate) fn own(name: &str) -> Option<Tool> {
     match name {
         SEARCH => Some(search_tool()),
         CALL => Some(call_tool()),
+        CALL_DESTRUCTIVE => Some(destructive_call_tool()),
         CONNECT => Some(connect_tool()),
         RESOURCES => Some(crate::resources::tool()),
         TASKS => Some(crate::tasks::tool(&[])),

@@ -11,7 +11,7 @@ use pinion_plugin_sdk::serde_json;
 struct Arguments {
     /// The server.
     server: String,
-    /// What to do.
+    /// The action on the task.
     action: Action,
     /// The task.
     task: String,

@@ -47,7 +47,7 @@ type ServerPrompt struct {
 Definition string
 }
 
-// A configured server. What it offers is what it said last, here or in an earlier process.
+// A configured server, with the offer that it made last, here or in an earlier process.
 type Server struct {
         // The name in the user's config.
 Name string
@@ -56,7 +56,7 @@ Identity string
 State ServerState
 // For people: why it does not work, and what to do.
 Problem witTypes.Option[string]
-// What the server says about its use; at most 64 KiB.
+// The server's own text about its use; at most 64 KiB.
 Instructions witTypes.Option[string]
 // The version of the protocol, once it is known.
 Protocol witTypes.Option[string]
