@@ -2,12 +2,17 @@
 
 use crate::files::paths;
 use pinion_mcp::config::Transport;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Looks at files for the words of one server.
 const LOOKS: usize = 2_000;
+/// First bytes of a database of SQLite.
+const DATABASE: &[u8] = b"SQLite format 3\0";
 
-/// Returns the files that the program of a server is, or gets as arguments, without links; they need not exist.
+/// Returns the files that the program of a server is, or gets as arguments, without links; they need not exist. Databases are
+/// left out: nothing runs them, and a server has to write its own.
 pub(crate) fn programs(transport: &Transport, workspace: &Path) -> Vec<PathBuf> {
     let Transport::Stdio { command, args, cwd, .. } = transport else { return Vec::new() };
     let directory = workspace.join(cwd.as_deref().unwrap_or(Path::new("")));
@@ -17,7 +22,18 @@ pub(crate) fn programs(transport: &Transport, workspace: &Path) -> Vec<PathBuf> 
     let words: Vec<Vec<u8>> = args.iter().map(|word| without_variables(word)).collect();
     let (program, words) = (without_variables(command), words.iter().map(Vec::as_slice));
     let files = pinion_sandbox::files_of_arguments(&program, words, place, &mut look).unwrap_or_default();
-    files.iter().filter_map(|file| look.resolve(file).ok()).flatten().collect()
+    let files = files.iter().filter_map(|file| look.resolve(file).ok()).flatten();
+    files.filter(|file| !is_database(file)).collect()
+}
+
+fn is_database(path: &Path) -> bool {
+    // Another kind of file could keep its reader waiting.
+    if !path.is_file() {
+        return false;
+    }
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(DATABASE.len() as u64).read_to_end(&mut begin));
+    read.is_ok() && begin == DATABASE
 }
 
 /// Returns a word in which what nobody knows stands for each variable.
@@ -29,4 +45,27 @@ fn without_variables(word: &str) -> Vec<u8> {
         text.extend(part.split_once('}').map_or(part, |(_, rest)| rest).as_bytes());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn scripts_and_texts_are_programs_and_databases_are_not() {
+        let workspace = tempfile::tempdir().unwrap();
+        let workspace = workspace.path().canonicalize().unwrap();
+        let file = |name: &str, content: &[u8]| {
+            let path = workspace.join(name);
+            fs::write(&path, content).unwrap();
+            path
+        };
+        let database = file("store.db", &[DATABASE, &[4; 100]].concat());
+        let (script, text) = (file("serve.py", b"print(1)"), file("settings", b"run: x"));
+        let args = [&script, &database, &text].map(|path| path.to_string_lossy().into_owned());
+        let transport =
+            Transport::Stdio { command: "python3".into(), args: args.to_vec(), env: Default::default(), cwd: None };
+        assert_eq!(programs(&transport, &workspace), [script, text]);
+    }
 }
