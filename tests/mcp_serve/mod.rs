@@ -76,9 +76,20 @@ impl Client {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments }))["result"].clone()
     }
 
+    /// Returns the next question of the server. Notices may come before it, such as that a slow plugin has joined.
+    fn question(&mut self) -> Value {
+        loop {
+            let message = self.read();
+            if message.get("id").is_some() {
+                return message;
+            }
+            self.other.push(message);
+        }
+    }
+
     /// Answers the next question of the server and returns it.
     fn answer_question(&mut self, answer: Value) -> Value {
-        let question = self.read();
+        let question = self.question();
         self.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
         question
     }

@@ -12,7 +12,7 @@ fn dialog_of_a_plugin_is_an_elicitation() {
     let arguments = ["--plugin", guest.to_str().unwrap(), "--no-builtin-plugins"];
     let mut client = Client::initialized(&pinion, &arguments, json!({ "elicitation": {} }));
     let id = client.begin("tools/call", json!({ "name": "test_elicitation", "arguments": {} }));
-    let question = client.read();
+    let question = client.question();
     assert_eq!(question["method"], "elicitation/create", "{question}");
     assert!(question["params"]["message"].as_str().unwrap().starts_with("The plugin conformant asks: Who are you?"));
     let result = json!({ "action": "accept", "content": { "value": "Ada" } });
@@ -60,7 +60,7 @@ fn form_with_several_fields_is_one_elicitation() {
     let mut client = Client::initialized(&pinion, &arguments, json!({ "elicitation": {} }));
     let id = client.begin("tools/call", json!({ "name": "test_elicitation_sep1034_defaults", "arguments": {} }));
     let mut ask = |answer: Value| {
-        let question = client.read();
+        let question = client.question();
         assert_eq!(question["method"], "elicitation/create", "{question}");
         client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
         question["params"].clone()
@@ -82,7 +82,7 @@ fn form_has_titled_options_and_several_of_them() {
     let arguments = ["--plugin", guest.to_str().unwrap(), "--no-builtin-plugins"];
     let mut client = Client::initialized(&pinion, &arguments, json!({ "elicitation": {} }));
     let id = client.begin("tools/call", json!({ "name": "test_elicitation_sep1330_enums", "arguments": {} }));
-    let question = client.read();
+    let question = client.question();
     let properties = &question["params"]["requestedSchema"]["properties"];
     assert_eq!(properties["titledSingle"]["oneOf"][1], json!({ "const": "value2", "title": "Second Option" }));
     assert_eq!(properties["legacyEnum"]["enumNames"][0], "Option One", "{question}");
