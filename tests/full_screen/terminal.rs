@@ -2,6 +2,8 @@
 
 use crate::faults::{by_nobody, can_be_nobody};
 use crate::full_screen::{LEAVE, SIZE, bash, conversation, main_screen, process, running};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pinion_tests::{Pinion, Terminal, say};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,19 +43,43 @@ fn escape_sequences_of_models_and_programs_stay_text() {
 
 #[test]
 fn mouse_is_reported_only_if_the_user_wants_it_and_until_the_end() {
-    const ON: &str = "\x1b[?1000h\x1b[?1006h";
+    const ON: &str = "\x1b[?1002h\x1b[?1006h";
+    const OFF: &str = "\x1b[?1006l\x1b[?1002l";
     let pinion = Pinion::default();
     let script = pinion.script(&[say("done")]);
     let command = pinion.default_command(["--replay", script.to_str().unwrap(), "--no-session", "go"]);
     let terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("done");
-    assert!(!terminal.exit().1.contains("[?1000h"));
+    assert!(!terminal.exit().1.contains("[?1002h"));
     pinion.config("[tui]\nmouse = true\n");
-    let terminal = Terminal::start(&command, SIZE, "");
+    let mut terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("done");
+    terminal.keys("\x1bw");
+    terminal.wait_for("the mouse is the terminal's");
+    terminal.keys("\x1bw");
+    terminal.wait_for("a drag copies");
     let (status, seen) = terminal.exit();
     assert_eq!(status, Some(0));
-    assert!(seen.contains(ON) && seen.rfind("\x1b[?1000l") > seen.rfind(ON), "{seen}");
+    let found = |sequence: &str| seen.match_indices(sequence).map(|(at, _)| at).collect::<Vec<_>>();
+    assert!(
+        matches!((&found(ON)[..], &found(OFF)[..]), ([a, b], [off, end]) if a < off && off < b && b < end),
+        "{seen}"
+    );
+}
+
+#[test]
+fn drag_copies_what_was_marked() {
+    let pinion = Pinion::default();
+    pinion.config("[tui]\nmouse = true\n");
+    let mut terminal = conversation(&pinion, &[say("the words to copy")], "");
+    terminal.wait_for("the words to copy");
+    // Over all rows of the conversation; columns and rows begin with 1.
+    terminal.keys("\x1b[<0;1;1M\x1b[<32;40;12M\x1b[<32;80;18M\x1b[<0;80;18m");
+    terminal.wait_for("of the marked text");
+    let (status, seen) = terminal.exit();
+    let copied = seen.split("\x1b]52;c;").nth(1).and_then(|rest| rest.split('\x07').next()).expect("nothing copied");
+    let copied = String::from_utf8(STANDARD.decode(copied).unwrap()).unwrap();
+    assert!(status == Some(0) && copied.contains("\ngo\n\nthe words to copy"), "{copied}");
 }
 
 #[test]

@@ -235,6 +235,8 @@ pub enum Request {
     Remember(String),
     /// Notify the user, who may look elsewhere.
     Notify(String),
+    /// Let the terminal report the mouse, or stop that.
+    Mouse(bool),
     /// Suspend the program.
     Suspend,
     /// Draw everything again.

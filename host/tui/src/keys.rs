@@ -86,6 +86,8 @@ actions! {
     CopyCode "copy-code" ["alt+x"];
     /// Redraw the screen
     Redraw "redraw" ["ctrl+l"];
+    /// Give the mouse to pinion, which copies what you drag over, or back to the terminal
+    Mouse "mouse" ["alt+w"];
     /// Suspend the program
     Suspend "suspend" ["ctrl+z"];
     /// Show the keys

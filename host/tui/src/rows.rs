@@ -82,6 +82,10 @@ pub(crate) struct Row {
     pub(crate) begins_prompt: bool,
     /// It is the last one.
     pub(crate) ends_prompt: bool,
+    /// Columns of the marks, blanks and bars before the text.
+    pub(crate) lead: usize,
+    /// The blanks between the text of the row above and this one, which continues it; `None` for a line of its own.
+    pub(crate) continues: Option<usize>,
 }
 
 impl Row {
@@ -106,6 +110,18 @@ impl Row {
     /// Returns the text without its styles.
     pub(crate) fn plain(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
+    }
+
+    /// Returns the text in a range of columns.
+    pub(crate) fn text_in(&self, columns: &Range<usize>) -> String {
+        let mut at = 0;
+        let clusters = self.pieces.iter().flat_map(|piece| piece.text.graphemes(true));
+        let inside = clusters.filter(|cluster| {
+            let from = at;
+            at += cluster_width(cluster);
+            from < columns.end && at > columns.start
+        });
+        inside.collect()
     }
 
     /// Returns the columns of each place with this text, which is in small letters.
@@ -136,14 +152,19 @@ impl Row {
         }
     }
 
-    fn trim_end(&mut self) {
+    /// Removes the blanks at the end and returns their number.
+    fn trim_end(&mut self) -> usize {
+        let mut removed = 0;
         while let Some(last) = self.pieces.last_mut() {
+            let length = last.text.len();
             last.text.truncate(last.text.trim_end_matches(' ').len());
+            removed += length - last.text.len();
             if !last.text.is_empty() {
-                return;
+                break;
             }
             self.pieces.pop();
         }
+        removed
     }
 }
 
@@ -179,11 +200,19 @@ fn fit(line: &str, columns: usize) -> String {
 pub(crate) struct Lead {
     first: Vec<Piece>,
     rest: Vec<Piece>,
+    /// Pieces of both that are no part of the text. Rows that continue a line have none of the others either.
+    aside: usize,
 }
 
 impl Lead {
     pub(crate) fn new(first: Vec<Piece>, rest: Vec<Piece>) -> Self {
-        Self { first, rest }
+        let aside = first.len().max(rest.len());
+        Self { first, rest, aside }
+    }
+
+    /// Makes the pieces from this one on a part of the text, such as the marker of an item.
+    pub(crate) fn with_text_from(self, piece: usize) -> Self {
+        Self { aside: self.aside.min(piece), ..self }
     }
 
     /// Returns what all rows but the first begin with.
@@ -199,20 +228,35 @@ impl Lead {
         let indent =
             before.chars().chain(blanks).fold(used, |at, c| if c == '\t' { at + TAB - at % TAB } else { at + 1 });
         let blank = Piece::new(&" ".repeat(indent.min(columns / 2).saturating_sub(used)), Style::new());
-        Self { first: self.first.clone(), rest: self.rest.iter().cloned().chain([blank]).collect() }
+        Self::new(self.first.clone(), self.rest.iter().cloned().chain([blank]).collect())
+    }
+
+    /// Sets the first row apart by further blanks.
+    pub(crate) fn indented(mut self, blanks: &str) -> Self {
+        self.first.push(Piece::new(blanks, Style::new()));
+        Self::new(self.first, self.rest)
     }
 
     /// Creates a lead that is the same for all rows.
     pub(crate) fn same(pieces: Vec<Piece>) -> Self {
-        Self { first: pieces.clone(), rest: pieces }
+        Self::new(pieces.clone(), pieces)
     }
 }
 
 /// Wraps pieces at blanks into rows of at most `columns`, and appends the rows. Words that are longer are split.
 pub(crate) fn wrap(pieces: &[Piece], columns: usize, lead: &Lead, rows: &mut Vec<Row>) {
-    let mut wrapper =
-        Wrapper { columns, lead, rows, row: Row::default(), used: 0, is_fresh: true, word: Vec::new(), word_width: 0 };
-    wrapper.begin(&lead.first);
+    let mut wrapper = Wrapper {
+        columns,
+        lead,
+        rows,
+        row: Row::default(),
+        used: 0,
+        is_fresh: true,
+        word: Vec::new(),
+        word_width: 0,
+        dropped: 0,
+    };
+    wrapper.begin(&lead.first, None);
     for piece in pieces {
         for cluster in piece.text.graphemes(true) {
             wrapper.cluster(cluster, piece);
@@ -231,20 +275,24 @@ struct Wrapper<'a> {
     is_fresh: bool,
     word: Vec<(&'a str, &'a Piece)>,
     word_width: usize,
+    /// Blanks for which the row had no room.
+    dropped: usize,
 }
 
 impl<'a> Wrapper<'a> {
-    fn begin(&mut self, lead: &[Piece]) {
-        self.row = Row::of(lead.to_vec());
+    fn begin(&mut self, lead: &[Piece], continues: Option<usize>) {
+        let aside = if continues.is_some() { lead.len() } else { self.lead.aside.min(lead.len()) };
+        let aside = lead[..aside].iter().map(|piece| width(&piece.text)).sum();
+        self.row = Row { lead: aside, continues, ..Row::of(lead.to_vec()) };
         self.used = self.row.width();
-        self.is_fresh = true;
+        (self.is_fresh, self.dropped) = (true, 0);
     }
 
     fn cluster(&mut self, cluster: &'a str, of: &'a Piece) {
         match cluster {
             "\n" | "\r\n" => {
                 self.end_line();
-                self.begin(&self.lead.rest);
+                self.begin(&self.lead.rest, None);
             }
             "\t" => {
                 self.flush();
@@ -271,8 +319,9 @@ impl<'a> Wrapper<'a> {
 
     fn blank(&mut self, of: &Piece) {
         // A full row separates words as well.
-        if self.used < self.columns {
-            self.put(" ", 1, of);
+        match self.used < self.columns {
+            true => self.put(" ", 1, of),
+            false => self.dropped += 1,
         }
     }
 
@@ -287,7 +336,7 @@ impl<'a> Wrapper<'a> {
             }
             if self.used + wide > self.columns {
                 // Not even the beginning of a row has room for it.
-                self.row = Row::default();
+                self.row = Row { continues: self.row.continues, ..Row::default() };
                 self.used = 0;
             }
             let (cluster, wide) = if wide > self.columns { (TOO_WIDE, 1) } else { (cluster, wide) };
@@ -303,8 +352,8 @@ impl<'a> Wrapper<'a> {
     }
 
     fn break_row(&mut self) {
-        self.push_row();
-        self.begin(&self.lead.rest);
+        let blanks = self.push_row();
+        self.begin(&self.lead.rest, Some(blanks));
     }
 
     fn end_line(&mut self) {
@@ -312,10 +361,13 @@ impl<'a> Wrapper<'a> {
         self.push_row();
     }
 
-    fn push_row(&mut self) {
+    /// Returns the number of blanks of the text that stood at its end.
+    fn push_row(&mut self) -> usize {
         let mut row = std::mem::take(&mut self.row);
-        row.trim_end();
+        let of_text = self.used.saturating_sub(row.lead);
+        let blanks = row.trim_end().min(of_text) + self.dropped;
         self.rows.push(row);
+        blanks
     }
 }
 
@@ -346,6 +398,20 @@ mod tests {
         assert_eq!(wrapped("abcdefghij", 6, "  "), ["  abcd", "  efgh", "  ij"]);
         assert_eq!(wrapped("a\n\n  b", 6, ""), ["a", "", "  b"]);
         assert_eq!(wrapped("a\tb", 9, ""), ["a   b"]);
+    }
+
+    #[test]
+    fn rows_know_their_text_and_what_it_continues() {
+        let pieces = |texts: &[&str]| texts.iter().map(|text| Piece::new(text, Style::new())).collect::<Vec<_>>();
+        let lead = Lead::new(pieces(&["  ", "• "]), pieces(&["  ", "  "])).with_text_from(1);
+        let mut rows = Vec::new();
+        wrap(&pieces(&["one two  three\nfour"]), 9, &lead, &mut rows);
+        let known: Vec<_> = rows.iter().map(|row| (row.plain(), row.lead, row.continues)).collect();
+        let expected =
+            [("  • one", 2, None), ("    two", 4, Some(1)), ("    three", 4, Some(2)), ("    four", 2, None)];
+        assert_eq!(known, expected.map(|(text, lead, continues)| (text.to_owned(), lead, continues)));
+        let row = Row::of(pieces(&["a世", "界b"]));
+        assert_eq!([0..1, 1..2, 2..4, 5..9].map(|columns| row.text_in(&columns)), ["a", "世", "世界", "b"]);
     }
 
     #[test]

@@ -14,13 +14,16 @@ use std::io;
 /// wrapping of what a terminal takes for wider than it is.
 pub const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007l\x1b[?7l\x1b[>1u\x1b[2J";
 
-/// Lets the terminal report clicks and the wheel, by rows and columns of any size (SGR), until [`LEAVE`]. Its own selection then
-/// needs Shift.
-pub const MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
+/// Lets the terminal report clicks, drags and the wheel, by rows and columns of any size (SGR), until [`NO_MOUSE`] or [`LEAVE`].
+/// Its own selection then needs Shift.
+pub const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
+
+/// Undoes [`MOUSE`].
+pub const NO_MOUSE: &str = "\x1b[?1006l\x1b[?1002l";
 
 /// Undoes [`ENTER`] and [`MOUSE`]. Harmless on a terminal that is not prepared.
 pub const LEAVE: &str =
-    "\x1b[?2026l\x1b[?1006l\x1b[?1000l\x1b[<u\x1b[?7h\x1b[?1007h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h";
+    "\x1b[?2026l\x1b[?1006l\x1b[?1002l\x1b[<u\x1b[?7h\x1b[?1007h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h";
 
 /// Prepares the main screen for the inline form like [`ENTER`].
 pub const ENTER_INLINE: &str = "\x1b[?2004h\x1b[?1004h\x1b[?7l\x1b[>1u";

@@ -106,15 +106,18 @@ impl App {
         let selected = self.transcript.selected();
         let (mark, matched) = (self.settings.theme.selected, self.settings.theme.matched);
         let query = self.search.as_ref().map(|search| search.text().to_lowercase()).unwrap_or_default();
-        for (at, (item, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
+        let region = self.transcript.region();
+        for (at, (place, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
             draw_row(buffer, at, &row, area, &mut self.links);
             let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
-            for place in if query.is_empty() { Vec::new() } else { row.places(&query) } {
+            let marked = region.map(|region| (region.columns(place, &row), mark));
+            let found = if query.is_empty() { Vec::new() } else { row.places(&query) };
+            for (columns, style) in found.into_iter().map(|columns| (columns, matched)).chain(marked) {
                 let column = |at: usize| u16::try_from(at).unwrap_or(u16::MAX).min(area.width);
-                let (x, end) = (column(place.start), column(place.end));
-                buffer.set_style(Rect { x: area.x + x, y, width: end - x, height: 1 }, matched);
+                let (x, end) = (column(columns.start), column(columns.end));
+                buffer.set_style(Rect { x: area.x + x, y, width: end.saturating_sub(x), height: 1 }, style);
             }
-            if selected == Some(item) && row.width() > 0 {
+            if selected == Some(place.item) && row.width() > 0 {
                 buffer.set_style(Rect { x: area.x, y, width: 1.min(area.width), height: 1 }, mark);
             }
         }

@@ -18,7 +18,7 @@ pub(crate) struct FileTui {
     pub(crate) status: Option<Vec<String>>,
     /// The editor has the keys of vi.
     pub(crate) vi: bool,
-    /// The wheel scrolls, and a click folds or unfolds.
+    /// The terminal reports the mouse: a drag copies, a click folds or unfolds, and the wheel scrolls.
     pub(crate) mouse: bool,
     /// Draws no moving marks.
     pub(crate) reduced_motion: bool,

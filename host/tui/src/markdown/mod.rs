@@ -175,8 +175,9 @@ impl<'a> Page<'a> {
                 let info = if let CodeBlockKind::Fenced(info) = &kind { info.trim() } else { "" };
                 let is_continued = std::mem::take(&mut self.paper.is_continued);
                 if !info.is_empty() && !is_continued {
-                    self.push(&format!("{CODE_INDENT}{info}"), self.theme.dim);
-                    self.flush();
+                    self.push(info, self.theme.dim);
+                    let lead = self.leads().indented(CODE_INDENT);
+                    self.flush_with(&lead);
                 }
                 self.code = Some(Code { language: language(info).to_owned(), text: String::new() });
             }
@@ -263,12 +264,11 @@ impl<'a> Page<'a> {
         let is_complete = !self.paper.is_growing || code.text.ends_with('\n');
         let parts = self.paper.highlights.parts(&code.language, &lines, is_complete);
         for (at, line) in lines.iter().enumerate() {
-            self.pieces.push(Piece::new(CODE_INDENT, self.theme.text));
             match parts.get(at) {
                 Some(parts) => self.highlighted(line, parts),
                 None => self.pieces.push(Piece::new(line, self.theme.code)),
             }
-            let lead = self.leads().of_code(CODE_INDENT, line, self.columns);
+            let lead = self.leads().of_code(CODE_INDENT, line, self.columns).indented(CODE_INDENT);
             self.flush_with(&lead);
         }
     }
@@ -356,6 +356,8 @@ impl<'a> Page<'a> {
     /// Returns what the rows of the current block begin with.
     fn leads(&self) -> Lead {
         let (mut first, mut rest) = (self.lead.to_vec(), self.lead.to_vec());
+        let is_item = |block: &Block| matches!(block, Block::Item { .. });
+        let outside = self.blocks.iter().position(is_item).map(|at| self.lead.len() + at);
         for block in self.blocks.iter().take(MAX_DEPTH) {
             match block {
                 Block::Quote => {
@@ -370,7 +372,11 @@ impl<'a> Page<'a> {
                 }
             }
         }
-        Lead::new(first, rest)
+        let lead = Lead::new(first, rest);
+        match outside {
+            Some(outside) => lead.with_text_from(outside),
+            None => lead,
+        }
     }
 }
 

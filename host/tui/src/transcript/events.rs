@@ -200,6 +200,7 @@ impl Transcript {
         self.calls.values_mut().filter(|call| **call > at).for_each(|call| *call -= 1);
         self.runs.others.values_mut().filter(|other| **other > at).for_each(|other| *other -= 1);
         self.selected = self.selected.filter(|selected| *selected < at);
+        self.region = None;
     }
 
     fn message(&mut self, message: &Message) {

@@ -8,6 +8,7 @@ mod copy;
 mod drawing;
 mod events;
 mod items;
+mod region;
 mod render;
 mod search;
 mod segments;
@@ -18,12 +19,14 @@ pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item};
 pub(crate) use self::render::{FRAME, spinner};
 pub(crate) use self::segments::Segment;
+pub(crate) use self::window::Place;
 
 use crate::ansi::without_colours;
 use crate::highlight::{Highlighted, Highlights, Job};
 use crate::rows::Row;
 use crate::theme::Theme;
 use crate::transcript::events::Runs;
+use crate::transcript::region::Region;
 use crate::transcript::settled::Settled;
 use crate::transcript::window::Position;
 use pinion_protocol::arguments::summary;
@@ -97,6 +100,8 @@ pub(crate) struct Transcript {
     shortened: usize,
     /// Item and row of the match that the search shows.
     found: Option<(usize, usize)>,
+    /// What the mouse has marked.
+    region: Option<Region>,
 }
 
 impl Transcript {
@@ -123,6 +128,7 @@ impl Transcript {
             results: 0,
             shortened: 0,
             found: None,
+            region: None,
         }
     }
 
@@ -135,6 +141,7 @@ impl Transcript {
         let before = self.look.clone();
         change(&mut self.look);
         if !self.look.is_same(&before) {
+            self.region = None;
             for at in std::mem::take(&mut self.cached) {
                 self.entries.get_mut(at).into_iter().for_each(|entry| entry.rows = None);
             }
@@ -180,7 +187,9 @@ impl Transcript {
             let is_own = matches!(&entry.item, Item::Call(call) if call.is_own && call.is_over());
             let is_unfolded = entry.is_unfolded.unwrap_or(self.look.is_unfolded || is_own);
             let missed = self.look.highlights.missed();
-            entry.rows = Some(render::rows(&entry.item, is_unfolded, &self.look, now));
+            let mut rows = render::rows(&entry.item, is_unfolded, &self.look, now);
+            rows.iter_mut().for_each(|row| row.lead = row.lead.max(render::MARKS));
+            entry.rows = Some(rows);
             entry.is_unlit = self.look.highlights.missed() > missed;
             self.trim();
         }
@@ -264,7 +273,7 @@ impl Transcript {
         if let Some(entry) = self.entries.get_mut(at) {
             let default = self.look.is_unfolded || matches!(&entry.item, Item::Call(call) if call.is_own);
             entry.is_unfolded = Some(!entry.is_unfolded.unwrap_or(default));
-            entry.rows = None;
+            (entry.rows, self.region) = (None, None);
         }
     }
 

@@ -14,6 +14,8 @@ use pinion_protocol::arguments::summary;
 use ratatui_core::style::Style;
 use std::time::Duration;
 
+/// Columns of the marks.
+pub(super) const MARKS: usize = 2;
 /// Rows of a result that is folded: of a failure, of a difference, and of one that is still growing.
 const FAILURE_ROWS: usize = 6;
 const CHANGED_ROWS: usize = 12;

@@ -4,6 +4,13 @@ use crate::rows::Row;
 use crate::transcript::Transcript;
 use std::time::Duration;
 
+/// A row of an item, counted with the empty ones above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) item: usize,
+    pub(crate) row: usize,
+}
+
 /// The place of the window in the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
@@ -24,8 +31,8 @@ impl Position {
 }
 
 impl Transcript {
-    /// Returns the rows of the window with their items, at most `height`.
-    pub(crate) fn visible(&mut self, height: usize, now: Duration) -> Vec<(usize, Row)> {
+    /// Returns the rows of the window with their places, at most `height`.
+    pub(crate) fn visible(&mut self, height: usize, now: Duration) -> Vec<(Place, Row)> {
         let (item, row) = match self.position {
             Position::End => self.last_page(height, now),
             Position::Top { item, row } => {
@@ -43,11 +50,11 @@ impl Transcript {
         };
         let mut shown = Vec::with_capacity(height);
         let mut skip = row;
-        for at in item..self.len() {
-            let gap = self.gap(at);
-            shown.extend((skip.min(gap)..gap).map(|_| (at, Row::default())));
-            let rows = self.rows(at, now);
-            shown.extend(rows.iter().skip(skip.saturating_sub(gap)).map(|row| (at, row.clone())).take(height));
+        for item in item..self.len() {
+            let gap = self.gap(item);
+            shown.extend((skip..gap).map(|row| (Place { item, row }, Row::default())));
+            let rows = self.rows(item, now).iter().enumerate().skip(skip.saturating_sub(gap)).take(height);
+            shown.extend(rows.map(|(at, row)| (Place { item, row: gap + at }, row.clone())));
             skip = 0;
             if shown.len() >= height {
                 break;
@@ -95,7 +102,7 @@ impl Transcript {
 
     /// Moves the window so that an item is in it.
     pub(crate) fn reveal(&mut self, item: usize, height: usize, now: Duration) {
-        let shown: Vec<usize> = self.visible(height, now).into_iter().map(|(at, _)| at).collect();
+        let shown: Vec<usize> = self.visible(height, now).into_iter().map(|(at, _)| at.item).collect();
         if !shown.contains(&item) {
             self.show(item);
         }
@@ -134,7 +141,7 @@ impl Transcript {
     }
 
     /// Returns the rows of an item with the empty ones above it.
-    fn length(&mut self, item: usize, now: Duration) -> usize {
+    pub(super) fn length(&mut self, item: usize, now: Duration) -> usize {
         if item >= self.len() {
             return 0;
         }

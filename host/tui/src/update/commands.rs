@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    fn copy_text(&mut self, text: String, what: &str, now: Duration) {
+    pub(super) fn copy_text(&mut self, text: String, what: &str, now: Duration) {
         self.hint(format!("copied {} of {what}", count(text.chars().count() as u64, "character")), now);
         self.requests.push(Request::Copy(text));
     }

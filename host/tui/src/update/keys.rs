@@ -28,6 +28,7 @@ impl App {
         if self.quitting.is_some() {
             return self.leave();
         }
+        self.transcript.unmark();
         // A remark matters until something else is done.
         if is_over || action.is_some() || !is_plain(key) {
             self.hint = None;
@@ -133,6 +134,7 @@ impl App {
             Action::Thinking => self.change_look(|look| look.has_thinking = !look.has_thinking),
             Action::Ledgers => self.change_look(|look| look.has_ledgers = !look.has_ledgers),
             Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
+            Action::Mouse => self.toggle_mouse(now),
             Action::Search => {
                 self.search = Some(Composer::default());
                 self.transcript.begin_search();

@@ -65,6 +65,8 @@ pub struct Settings {
     pub has_vi_keys: bool,
     /// Draws no moving marks.
     pub has_reduced_motion: bool,
+    /// The terminal reports the mouse.
+    pub has_mouse: bool,
     /// The conversation is in the terminal's scrollback (see [`App::draw_inline`]).
     pub is_inline: bool,
 }
@@ -83,6 +85,7 @@ impl Default for Settings {
             status: Segment::DEFAULT.to_vec(),
             has_vi_keys: false,
             has_reduced_motion: false,
+            has_mouse: false,
             is_inline: false,
         }
     }

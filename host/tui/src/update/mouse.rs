@@ -1,7 +1,11 @@
-//! The effects of the mouse, where the user wants one: the wheel scrolls or moves in a list, and a click folds or unfolds.
+//! The effects of the mouse, where the user wants one: the wheel scrolls or moves in a list, a click folds or unfolds, and
+//! a drag marks text, which is copied.
 //!
 //! No click answers a question, because it may be meant for what was there before.
 
+use crate::input::Request;
+use crate::keys::Action;
+use crate::transcript::Place;
 use crate::update::App;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use std::time::Duration;
@@ -11,12 +15,31 @@ const STEP: isize = 3;
 
 impl App {
     pub(super) fn mouse(&mut self, mouse: MouseEvent, now: Duration) {
+        let (row, column) = (usize::from(mouse.row), usize::from(mouse.column));
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(false, now),
             MouseEventKind::ScrollDown => self.wheel(true, now),
-            MouseEventKind::Down(MouseButton::Left) => self.click(mouse.row.into(), now),
+            MouseEventKind::Down(MouseButton::Left) => self.press(row, column, now),
+            MouseEventKind::Drag(MouseButton::Left) => self.drag(row, column, now),
+            MouseEventKind::Up(MouseButton::Left) => self.release(row, now),
             _ => {}
         }
+    }
+
+    /// Gives the mouse to the UI, or back to the terminal.
+    pub(super) fn toggle_mouse(&mut self, now: Duration) {
+        if self.settings.is_inline {
+            return self.hint("in the inline form, the mouse is the terminal's", now);
+        }
+        self.settings.has_mouse = !self.settings.has_mouse;
+        self.transcript.unmark();
+        self.requests.push(Request::Mouse(self.settings.has_mouse));
+        let hint = match self.settings.has_mouse {
+            true => "a drag copies, a click folds, the wheel scrolls",
+            false => "the mouse is the terminal's",
+        };
+        let back = self.settings.keys.says(Action::Mouse, "; ", "changes that");
+        self.hint(format!("{hint}{back}"), now);
     }
 
     fn wheel(&mut self, is_down: bool, now: Duration) {
@@ -29,24 +52,61 @@ impl App {
         if !is_asking && self.select_completion(is_down) {
             return;
         }
-        // As with the keys that scroll.
+        self.scroll_by(if is_down { STEP } else { -STEP }, now);
+    }
+
+    /// Scrolls like the keys that do.
+    fn scroll_by(&mut self, rows: isize, now: Duration) {
         let below = self.height + usize::from(!self.transcript.is_at_end());
-        match is_down {
-            true => self.transcript.scroll(STEP, below, now),
-            false => self.transcript.scroll(-STEP, self.height, now),
+        self.transcript.scroll(rows, if rows > 0 { below } else { self.height }, now);
+    }
+
+    /// Begins to mark text.
+    fn press(&mut self, row: usize, column: usize, now: Duration) {
+        self.transcript.unmark();
+        if let Some(place) = self.place(row, now) {
+            self.transcript.mark(place, column);
         }
     }
 
-    /// Folds or unfolds the item in a row of the screen.
-    fn click(&mut self, row: usize, now: Duration) {
-        // Completions cover the end of the transcript.
-        if self.popup.is_some() || row >= self.height {
+    /// Marks text up to a cell. Beyond the rows of the conversation, it scrolls.
+    fn drag(&mut self, row: usize, column: usize, now: Duration) {
+        if self.transcript.region().is_none() {
             return;
         }
-        let item = self.transcript.visible(self.height, now).get(row).map(|(item, _)| *item);
+        match row {
+            0 => self.scroll_by(-1, now),
+            _ if row >= self.height => self.scroll_by(1, now),
+            _ => {}
+        }
+        let shown = self.transcript.visible(self.height, now);
+        let last = shown.last().map(|(place, _)| (*place, usize::MAX - 1));
+        let at = shown.get(row).map(|(place, _)| (*place, column)).or(last);
+        at.into_iter().for_each(|(place, column)| self.transcript.mark_to(place, column));
+    }
+
+    /// Copies what was marked. Without any, folds or unfolds the item in the row.
+    fn release(&mut self, row: usize, now: Duration) {
+        match self.transcript.marked(now) {
+            Some(text) if text.trim().is_empty() => self.transcript.unmark(),
+            Some(text) => self.copy_text(text, "the marked text", now),
+            None => self.click(row, now),
+        }
+    }
+
+    fn click(&mut self, row: usize, now: Duration) {
+        let item = self.place(row, now).map(|place| place.item);
         if let Some(item) = item.filter(|item| self.transcript.is_foldable(*item)) {
             self.transcript.toggle_at(item);
             self.transcript.reveal(item, self.height, now);
         }
+    }
+
+    /// Returns the place in the conversation that a row of the screen shows.
+    fn place(&mut self, row: usize, now: Duration) -> Option<Place> {
+        // Completions cover the end of the transcript.
+        let is_free = self.popup.is_none() && row < self.height;
+        let shown = is_free.then(|| self.transcript.visible(self.height, now))?;
+        shown.get(row).map(|(place, _)| *place)
     }
 }

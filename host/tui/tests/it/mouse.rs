@@ -1,4 +1,4 @@
-//! The wheel and clicks, where the terminal reports them.
+//! The wheel, clicks and drags, where the terminal reports them.
 
 use crate::ui::{Ui, assistant, end_of};
 use crossterm::event::{Event as TerminalEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -7,14 +7,40 @@ use pinion_tui::{Choice, Input, Pick, Request};
 use serde_json::json;
 
 fn mouse(ui: &mut Ui, kind: MouseEventKind, row: u16) -> Vec<Request> {
-    ui.input(Input::Terminal(TerminalEvent::Mouse(MouseEvent { kind, column: 3, row, modifiers: KeyModifiers::NONE })))
+    mouse_at(ui, kind, (3, row))
+}
+
+fn mouse_at(ui: &mut Ui, kind: MouseEventKind, (column, row): (u16, u16)) -> Vec<Request> {
+    ui.input(Input::Terminal(TerminalEvent::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })))
+}
+
+/// Returns the place of a text on the screen, with columns of one character each.
+fn place(ui: &mut Ui, text: &str) -> (u16, u16) {
+    let screen = ui.screen();
+    let found =
+        screen.lines().enumerate().find_map(|(row, line)| Some((line[..line.find(text)?].chars().count(), row)));
+    let (column, row) = found.unwrap_or_else(|| panic!("no {text:?} in {screen}"));
+    (u16::try_from(column).unwrap(), u16::try_from(row).unwrap())
+}
+
+/// Drags from one cell to another and returns what is copied.
+fn drag(ui: &mut Ui, from: (u16, u16), to: (u16, u16)) -> Option<String> {
+    mouse_at(ui, MouseEventKind::Down(MouseButton::Left), from);
+    mouse_at(ui, MouseEventKind::Drag(MouseButton::Left), to);
+    copied(mouse_at(ui, MouseEventKind::Up(MouseButton::Left), to))
+}
+
+fn copied(requests: Vec<Request>) -> Option<String> {
+    requests.into_iter().find_map(|request| if let Request::Copy(text) = request { Some(text) } else { None })
 }
 
 /// Clicks into the row with this text.
 fn click(ui: &mut Ui, text: &str) -> Vec<Request> {
     let screen = ui.screen();
     let row = screen.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no {text:?} in {screen}"));
-    mouse(ui, MouseEventKind::Down(MouseButton::Left), u16::try_from(row).unwrap())
+    let row = u16::try_from(row).unwrap();
+    mouse(ui, MouseEventKind::Down(MouseButton::Left), row);
+    mouse(ui, MouseEventKind::Up(MouseButton::Left), row)
 }
 
 fn with_call() -> Ui {
@@ -81,4 +107,88 @@ fn wheel_moves_in_lists() {
     ui.input(Input::Choices(Pick::Model, vec![choice("one"), choice("two"), choice("three")]));
     mouse(&mut ui, MouseEventKind::ScrollDown, 2);
     assert_eq!(ui.key(crossterm::event::KeyCode::Enter), [Request::Submit("/model two".into())]);
+}
+
+#[test]
+fn copied_text_has_no_indent_and_no_wrap() {
+    let mut ui = Ui::new(30, 40);
+    ui.start("go");
+    let answer = "A paragraph that is longer than one row of this screen.\n\n- an item that also needs more than a row\n  - nested\n\n\
+                  > a quotation that needs more than one row\n\n```rust\nfn main() {\n    let total = first + second;\n}\n```\n\nEnd.";
+    ui.event(end_of(assistant(vec![Content::text(answer)])));
+    let (from, to) = (place(&mut ui, "A paragraph"), place(&mut ui, "End."));
+    let expected = "A paragraph that is longer than one row of this screen.\n\n• an item that also needs more than a row\n  • nested\n\n\
+                  a quotation that needs more than one row\n\nrust\nfn main() {\n    let total = first + second;\n}\n\nEnd.";
+    assert_eq!(drag(&mut ui, (0, from.1), (29, to.1)).as_deref(), Some(expected));
+    assert!(ui.screen().contains("copied"), "{}", ui.screen());
+    // Upwards, within words, and behind the end of a row.
+    let (paragraph, longer) = (place(&mut ui, "paragraph"), place(&mut ui, "longer"));
+    assert_eq!(drag(&mut ui, longer, paragraph).as_deref(), Some("paragraph that is l"));
+}
+
+#[test]
+fn copied_output_of_a_program_has_no_indent() {
+    let mut ui = with_call();
+    click(&mut ui, "seq 3");
+    let (head, result) = (place(&mut ui, "bash seq"), place(&mut ui, "the result"));
+    assert_eq!(drag(&mut ui, (0, head.1), (59, result.1)).as_deref(), Some("bash seq 3\nthe result"));
+    // The drag has folded nothing.
+    assert!(ui.screen().contains("the result"));
+}
+
+#[test]
+fn marked_text_stays_while_the_conversation_grows() {
+    let mut ui = Ui::new(60, 12);
+    ui.start("go");
+    ui.text("first line\n\nsecond line\n\n");
+    let (from, to) = (place(&mut ui, "first"), place(&mut ui, "second"));
+    mouse_at(&mut ui, MouseEventKind::Down(MouseButton::Left), from);
+    mouse_at(&mut ui, MouseEventKind::Drag(MouseButton::Left), (to.0 + 5, to.1));
+    (0..6).for_each(|n| ui.text(&format!("later {n}\n\n")));
+    assert!(!ui.screen().contains("first line"), "{}", ui.screen());
+    assert_eq!(
+        copied(mouse(&mut ui, MouseEventKind::Up(MouseButton::Left), 0)).as_deref(),
+        Some("first line\n\nsecond")
+    );
+}
+
+#[test]
+fn drag_beyond_the_rows_of_the_conversation_scrolls() {
+    let mut ui = Ui::new(60, 12);
+    let text: String = (0..40).map(|n| format!("line {n}\n\n")).collect();
+    ui.event(end_of(assistant(vec![Content::text(text)])));
+    let last = place(&mut ui, "line 39");
+    mouse_at(&mut ui, MouseEventKind::Down(MouseButton::Left), (20, last.1));
+    (0..40).for_each(|n| drop(mouse_at(&mut ui, MouseEventKind::Drag(MouseButton::Left), (2 + n % 2, 0))));
+    let copied = copied(mouse(&mut ui, MouseEventKind::Up(MouseButton::Left), 0)).unwrap();
+    assert!(copied.ends_with("\n\nline 39") && copied.lines().count() > 40, "{copied}");
+}
+
+#[test]
+fn marked_text_is_shown_until_a_key_is_pressed() {
+    let mut ui = Ui::new(60, 12);
+    ui.event(end_of(assistant(vec![Content::text("some words")])));
+    let (x, y) = place(&mut ui, "words");
+    let is_marked = |ui: &mut Ui, x: u16| {
+        let (buffer, _) = ui.buffer();
+        buffer[(x, y)].modifier.contains(ratatui_core::style::Modifier::REVERSED)
+    };
+    drag(&mut ui, (x, y), (50, y));
+    assert_eq!([x - 1, x, x + 4, x + 5].map(|x| is_marked(&mut ui, x)), [false, true, true, false]);
+    ui.types("a");
+    assert!(!is_marked(&mut ui, x));
+}
+
+#[test]
+fn key_gives_the_mouse_to_the_ui_and_back() {
+    let mut ui = Ui::new(100, 12);
+    let alt_w = |ui: &mut Ui| ui.press(crossterm::event::KeyCode::Char('w'), KeyModifiers::ALT);
+    assert_eq!(alt_w(&mut ui), [Request::Mouse(true)]);
+    assert!(
+        ui.screen().contains("a drag copies, a click folds, the wheel scrolls; alt+w changes that"),
+        "{}",
+        ui.screen()
+    );
+    assert_eq!(alt_w(&mut ui), [Request::Mouse(false)]);
+    assert!(alt_w(&mut Ui::inline(100, 12)).is_empty());
 }

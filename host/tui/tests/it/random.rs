@@ -9,7 +9,7 @@ use pinion_protocol::{
     Authority, Block, CompactionReason, Content, Delta, Display, DrawnPart, EventKind, Message, RunEnd, Severity, Span,
     SpanStyle, Spend, Thinking, ToolCall, TurnTrigger,
 };
-use pinion_tui::{Choice, Facts, Inline, Input, Pick, Screen, SlashCommand, Tone};
+use pinion_tui::{Choice, Facts, Inline, Input, Pick, Request, Screen, SlashCommand, Tone};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -59,6 +59,9 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         MouseEventKind::ScrollUp,
         MouseEventKind::ScrollDown,
         MouseEventKind::Down(MouseButton::Left),
+        MouseEventKind::Drag(MouseButton::Left),
+        MouseEventKind::Drag(MouseButton::Left),
+        MouseEventKind::Up(MouseButton::Left),
         MouseEventKind::Moved,
     ]);
     let step = prop_oneof![
@@ -133,7 +136,10 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
         Step::Paste(text) => drop(ui.paste(&text)),
         Step::Mouse(kind, row) => {
             let event = MouseEvent { kind, column: row, row, modifiers: KeyModifiers::NONE };
-            drop(ui.input(Input::Terminal(TerminalEvent::Mouse(event))))
+            for request in ui.input(Input::Terminal(TerminalEvent::Mouse(event))) {
+                let is_sound = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control());
+                assert!(!matches!(&request, Request::Copy(text) if !is_sound(text)), "{request:?}");
+            }
         }
         Step::Event(run, number, text) => drop(ui.event_of(run, kind(number, &text))),
         Step::Input(0, text) => drop(ui.input(Input::Note(Tone::Warning, text))),

@@ -5,7 +5,9 @@ use crate::failure::{Failure, Result};
 use crate::output::Attention;
 use crate::process::signals::{self, Ending, Shown};
 use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
-use pinion_tui::terminal::{self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, RawMode};
+use pinion_tui::terminal::{
+    self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, NO_MOUSE, RawMode,
+};
 use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, Surroundings};
 use std::io;
 use std::time::Duration;
@@ -84,6 +86,12 @@ impl Canvas {
         };
         let mouse = if self.has_mouse && self.inline.is_none() { MOUSE } else { "" };
         self.terminal.frame([enter, mouse].concat().as_bytes()).map_err(unusable)
+    }
+
+    /// Lets the terminal report the mouse, or stops that.
+    pub(super) fn report_mouse(&mut self, is_reported: bool) {
+        self.has_mouse = is_reported;
+        self.write(if is_reported { MOUSE } else { NO_MOUSE });
     }
 
     /// Returns the terminal as it was.

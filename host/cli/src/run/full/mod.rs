@@ -108,6 +108,7 @@ fn greet(said: &Said, facts: &[String], settings: &Settings) {
 
 /// Works on messages and commands one after another until the user quits.
 async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()> {
+        says(Action::Mouse, ", ", "mouse"),
     let _signals = signals::waiting(|| {});
     if !first.trim().is_empty() {
         ui.submit(first);

@@ -85,6 +85,7 @@ impl Ui {
             Request::Notify(text) => {
                 self.canvas.write(&terminal::notification(notification(&self.to.base), &text, multiplexer()));
             }
+            Request::Mouse(is_reported) => self.canvas.report_mouse(is_reported),
             Request::Suspend => {
                 self.canvas.leave();
                 signals::suspend();

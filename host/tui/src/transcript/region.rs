@@ -1,0 +1,83 @@
+//! The part of the conversation that the mouse marks.
+//!
+//! A region is between two places in the transcript and not on the screen, so that it stays while the conversation grows or
+//! scrolls. Its text has neither marks nor indentation, and lines that were wrapped are whole.
+
+use crate::rows::Row;
+use crate::transcript::{Place, Transcript};
+use std::ops::Range;
+use std::time::Duration;
+
+/// A column of a row.
+type Cell = (Place, usize);
+
+/// Text from where a button was pressed to where the mouse was moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Region {
+    from: Cell,
+    /// `None` until the mouse has moved.
+    to: Option<Cell>,
+}
+
+impl Region {
+    /// Returns the first and the last cell.
+    fn ends(&self) -> Option<(Cell, Cell)> {
+        let to = self.to?;
+        Some((self.from.min(to), self.from.max(to)))
+    }
+
+    /// Returns the columns of the text of a row that are marked.
+    pub(crate) fn columns(&self, place: Place, row: &Row) -> Range<usize> {
+        let Some((first, last)) = self.ends().filter(|(first, last)| (first.0..=last.0).contains(&place)) else {
+            return 0..0;
+        };
+        let from = if place == first.0 { first.1 } else { 0 };
+        let to = if place == last.0 { last.1 + 1 } else { usize::MAX };
+        from.max(row.lead)..to.min(row.width())
+    }
+}
+
+impl Transcript {
+    pub(crate) fn region(&self) -> Option<Region> {
+        self.region
+    }
+
+    /// Begins a region.
+    pub(crate) fn mark(&mut self, place: Place, column: usize) {
+        self.region = Some(Region { from: (place, column), to: None });
+    }
+
+    /// Moves the end of the region.
+    pub(crate) fn mark_to(&mut self, place: Place, column: usize) {
+        self.region.iter_mut().for_each(|region| region.to = Some((place, column)));
+    }
+
+    /// Removes the marks.
+    pub(crate) fn unmark(&mut self) {
+        self.region = None;
+    }
+
+    /// Returns the text of the region; `None` if there is none, or the mouse has not moved since its beginning.
+    pub(crate) fn marked(&mut self, now: Duration) -> Option<String> {
+        let region = self.region?;
+        let (first, last) = region.ends()?;
+        let mut text = String::new();
+        for item in first.0.item..=last.0.item.min(self.len().saturating_sub(1)) {
+            let gap = self.gap(item);
+            let empty = vec![Row::default(); gap];
+            for (row, drawn) in empty.iter().chain(self.rows(item, now)).enumerate() {
+                let place = Place { item, row };
+                if place < first.0 || place > last.0 {
+                    continue;
+                }
+                match drawn.continues {
+                    _ if place == first.0 => {}
+                    Some(blanks) => text.push_str(&" ".repeat(blanks)),
+                    None => text.push('\n'),
+                }
+                text.push_str(drawn.text_in(&region.columns(place, drawn)).trim_end());
+            }
+        }
+        Some(text)
+    }
+}
