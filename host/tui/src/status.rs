@@ -15,6 +15,8 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// Shares of the context window from which the gauge is yellow and red, in percent.
 const YELLOW: u64 = 60;
 const RED: u64 = 85;
+/// Time after which vendors may forget a prompt that they keep by default.
+const CACHE_TIME: Duration = Duration::from_secs(5 * 60);
 /// Least time of a message whose speed is shown.
 const LONG_MESSAGE: Duration = Duration::from_millis(500);
 /// Segments of plugins in the status line, and the columns of each.
@@ -54,6 +56,8 @@ pub(crate) struct Status {
     writing_since: Option<Duration>,
     /// Output tokens a second of the model's last message.
     speed: Option<u64>,
+    /// Time of the last request that used the vendor's cache of prompts.
+    pub(crate) cached_at: Option<Duration>,
     /// Turns and tokens of the runs of this work that ended.
     pub(crate) account: Option<(u32, u64)>,
     /// Segments of plugins, by name.
@@ -62,8 +66,8 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn begin(&mut self, now: Duration) {
-        let Self { facts, speed, of_plugins, .. } = std::mem::take(self);
-        *self = Self { facts, speed, of_plugins, since: Some(now), ..Self::default() };
+        let Self { facts, speed, cached_at, of_plugins, .. } = std::mem::take(self);
+        *self = Self { facts, speed, cached_at, of_plugins, since: Some(now), ..Self::default() };
     }
 
     /// Names the slash command that has begun, until a turn of the agent or a tool does.
@@ -112,6 +116,9 @@ impl Status {
             EventKind::MessageEnd { message } => {
                 if let Message::Assistant(reply) = &**message {
                     self.speed = self.speed_of(reply, now).or(self.speed);
+                    if reply.usage.cache_read + reply.usage.cache_write > 0 {
+                        self.cached_at = Some(now);
+                    }
                 }
             }
             EventKind::ToolExecutionStart { call_id, tool, .. } => match &mut self.activity {
@@ -192,11 +199,34 @@ impl Status {
             let text = Piece::line(text, SEGMENT_COLUMNS, theme.dim);
             (Segment::ALL.len(), format!("{plugin}: {}", text.text()), theme.dim)
         });
-        fitting(own.chain(of_plugins).filter(|(_, text, _)| !text.is_empty()).collect(), columns, theme)
+        let vi = now.is_normal.then(|| (0, "normal".to_owned(), theme.user));
+        fitting(
+            vi.into_iter().chain(own).chain(of_plugins).filter(|(_, text, _)| !text.is_empty()).collect(),
+            columns,
+            theme,
+        )
+    }
+
+    /// Returns how long ago the vendor's cache of prompts was used, and whether it has probably forgotten them.
+    fn cache_age(&self, now: Duration) -> Option<(String, bool)> {
+        let age = now.saturating_sub(self.cached_at?);
+        let text = match age.as_secs() / 60 {
+            0 => "cached just now".to_owned(),
+            minutes @ 1..60 => format!("cached {minutes} min ago"),
+            _ => "cached over 1 h ago".to_owned(),
+        };
+        Some((text, age >= CACHE_TIME))
+    }
+
+    /// Returns the time at which the age of the vendor's cache reads differently.
+    pub(crate) fn cache_deadline(&self, now: Duration) -> Option<Duration> {
+        let since = self.cached_at?;
+        let minutes = now.saturating_sub(since).as_secs() / 60;
+        (minutes < 60).then(|| since + Duration::from_secs((minutes + 1) * 60))
     }
 
     fn segment(&self, segment: Segment, now: Now, theme: &Theme) -> Option<(String, Style)> {
-        let Now { agents, is_planning } = now;
+        let Now { agents, is_planning, time, .. } = now;
         let facts = &self.facts;
         let text = match segment {
             Segment::Model => return Some((facts.model.clone(), theme.text)),
@@ -209,6 +239,10 @@ impl Status {
             Segment::Cache => {
                 let share = facts.cached.saturating_mul(100).checked_div(facts.input).filter(|_| facts.cached > 0)?;
                 format!("{share} % cached")
+            }
+            Segment::CacheAge => {
+                let (text, is_old) = self.cache_age(time)?;
+                return Some((text, if is_old { theme.warning } else { theme.dim }));
             }
             Segment::Cost => format!("${:.2}", facts.cost.filter(|cost| *cost > 0.0)?),
             Segment::Speed => format!("{} tokens/s", short(self.speed?)),
@@ -245,6 +279,9 @@ pub(crate) struct Now {
     /// Number of sub-agents at work.
     pub(crate) agents: usize,
     pub(crate) is_planning: bool,
+    /// Keys are commands of vi.
+    pub(crate) is_normal: bool,
+    pub(crate) time: Duration,
 }
 
 /// A part of the status line.
@@ -262,6 +299,8 @@ pub enum Segment {
     Tokens,
     /// The share of input that the vendor's cache supplied.
     Cache,
+    /// The time since the vendor's cache was used.
+    CacheAge,
     /// The cost of the session so far.
     Cost,
     /// The output tokens a second of the last message.
@@ -299,7 +338,8 @@ impl Segment {
     fn rank(self) -> usize {
         use Segment::*;
         let important = [
-            Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, Directory, Speed, Session,
+            Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, CacheAge, Directory,
+            Speed, Session,
         ];
         important.iter().position(|segment| *segment == self).unwrap_or(important.len())
     }
@@ -312,6 +352,7 @@ impl Segment {
         ("context", Self::Context),
         ("tokens", Self::Tokens),
         ("cache", Self::Cache),
+        ("cache-age", Self::CacheAge),
         ("cost", Self::Cost),
         ("speed", Self::Speed),
         ("agents", Self::Agents),

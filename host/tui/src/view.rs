@@ -186,7 +186,7 @@ impl App {
         bottom.rows.push(if is_inline { Row::default() } else { above });
         self.editor(columns, height, &mut bottom);
         bottom.rows.extend(is_inline.then(|| rule(columns)));
-        bottom.rows.push(self.last_row(columns));
+        bottom.rows.push(self.last_row(columns, now));
         bottom
     }
 
@@ -250,10 +250,11 @@ impl App {
         bottom.cursor = Some((first + drawn.cursor.0, 2 + drawn.cursor.1));
     }
 
-    fn last_row(&self, columns: usize) -> Row {
+    fn last_row(&self, columns: usize, time: Duration) -> Row {
         let theme = &self.settings.theme;
         let (agents, is_planning) = (self.transcript.agents_at_work(), self.planning.is_on);
-        let mut status = self.status.line(&self.settings.status, Now { agents, is_planning }, columns, theme);
+        let now = Now { agents, is_planning, is_normal: self.vi.is_normal, time };
+        let mut status = self.status.line(&self.settings.status, now, columns, theme);
         let Some((hint, _)) = &self.hint else { return status };
         let hint = Piece::line(hint, columns, theme.warning);
         // Beside the status where there is room for both.

@@ -191,6 +191,7 @@ impl App {
             }
             Input::Session(events) => {
                 self.transcript.clear();
+                self.status.cached_at = None;
                 self.transcript.history(&events);
                 if self.settings.is_inline {
                     self.transcript.settle_history();
@@ -267,7 +268,9 @@ impl App {
         let approval = self.approval.as_ref().and_then(Approval::deadline);
         let dialog = self.dialog.as_ref().and_then(PluginDialog::deadline);
         let picker = self.picker.as_ref().and_then(Picker::deadline);
-        [frame, hint, approval, dialog, picker, self.draft.1].into_iter().flatten().min()
+        let has_age = self.settings.status.contains(&Segment::CacheAge);
+        let cache = self.status.cache_deadline(now).filter(|_| has_age);
+        [frame, hint, approval, dialog, picker, cache, self.draft.1].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Duration) {

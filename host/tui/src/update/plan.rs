@@ -63,6 +63,8 @@ impl App {
     /// Takes over what is true of the conversation.
     pub(super) fn take_facts(&mut self, facts: Facts) {
         self.has_mode_all |= facts.approval == ALL;
+        // Each model has a cache of its own.
+        self.status.cached_at.take_if(|_| facts.model != self.status.facts.model);
         self.status.facts = facts;
     }
 

@@ -188,3 +188,29 @@ fn colours_of_programs_are_shown_and_their_other_sequences_are_text() {
     let y = u16::try_from(at).unwrap();
     assert_eq!((buffer[(4, y)].fg, buffer[(11, y)].fg), (Color::Red, Color::Reset));
 }
+
+#[test]
+fn age_of_the_cache_is_shown_by_the_minute() {
+    let mut ui = Ui::new(80, 24);
+    ui.app = App::new(Settings { theme: Theme::colours(), status: vec![Segment::CacheAge], ..Settings::default() });
+    let last = |ui: &mut Ui| ui.screen().split('\n').next_back().unwrap_or_default().to_owned();
+    assert_eq!(last(&mut ui), "");
+    ui.start("go");
+    let Message::Assistant(mut reply) = assistant(vec![Content::text("done")]) else { unreachable!() };
+    reply.usage.cache_read = 1_000;
+    ui.event(end_of(Message::Assistant(reply)));
+    ui.end(done());
+    assert_eq!(last(&mut ui), "cached just now");
+    ui.wait(70_000);
+    assert_eq!(last(&mut ui), "cached 1 min ago");
+    assert_eq!(ui.app.deadline(ui.now).map(|at| (at - ui.now).as_secs()), Some(50));
+    let colour = |ui: &mut Ui| ui.buffer().0[(0, 23)].fg;
+    assert_ne!(colour(&mut ui), Color::Yellow);
+    ui.wait(4 * 60_000);
+    assert_eq!((last(&mut ui).as_str(), colour(&mut ui)), ("cached 5 min ago", Color::Yellow));
+    ui.wait(60 * 60_000);
+    assert_eq!((last(&mut ui).as_str(), ui.app.deadline(ui.now)), ("cached over 1 h ago", None));
+    // Another model has a cache of its own.
+    ui.input(Input::Facts(Facts { model: "other/model".into(), ..Facts::default() }));
+    assert_eq!(last(&mut ui), "");
+}

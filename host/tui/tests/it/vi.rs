@@ -42,8 +42,8 @@ fn mode_is_shown_and_escape_interrupts_in_it() {
     ui.start("go");
     ui.types("text");
     assert_eq!(ui.key(KeyCode::Esc), []);
-    assert!(ui.screen().contains("\n‹ text"), "{}", ui.screen());
+    assert!(ui.screen().contains("\n‹ text") && ui.screen().contains("\nnormal"), "{}", ui.screen());
     assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
     ui.types("i");
-    assert!(ui.screen().contains("\n› text"), "{}", ui.screen());
+    assert!(ui.screen().contains("\n› text") && !ui.screen().contains("normal"), "{}", ui.screen());
 }
