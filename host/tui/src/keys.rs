@@ -52,6 +52,8 @@ actions! {
     Queue "queue" ["alt+q"];
     /// Fold or unfold all results
     Unfold "unfold" ["ctrl+o"];
+    /// Fold or unfold the selected block, or the last one
+    Toggle "toggle" ["f2"];
     /// Show or hide reasoning
     Thinking "thinking" ["ctrl+t"];
     /// Show or hide what calls used
@@ -84,10 +86,10 @@ actions! {
     Copy "copy" ["alt+c"];
     /// Copy the last code block of the answers
     CopyCode "copy-code" ["alt+x"];
-    /// Redraw the screen
-    Redraw "redraw" ["ctrl+l"];
     /// Give the mouse to pinion, which copies what you drag over, or back to the terminal
     Mouse "mouse" ["alt+w"];
+    /// Redraw the screen
+    Redraw "redraw" ["ctrl+l"];
     /// Suspend the program
     Suspend "suspend" ["ctrl+z"];
     /// Show the keys

@@ -131,10 +131,11 @@ impl App {
                 self.transcript.forget_folds();
                 self.change_look(|look| look.is_unfolded = !look.is_unfolded);
             }
+            Action::Toggle => self.toggle(now),
             Action::Thinking => self.change_look(|look| look.has_thinking = !look.has_thinking),
             Action::Ledgers => self.change_look(|look| look.has_ledgers = !look.has_ledgers),
-            Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
             Action::Mouse => self.toggle_mouse(now),
+            Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
             Action::Search => {
                 self.search = Some(Composer::default());
                 self.transcript.begin_search();
@@ -181,6 +182,15 @@ impl App {
         let is_elsewhere = !self.transcript.is_at_end() || self.transcript.selected().is_some();
         self.is_viewing |= self.settings.is_inline && is_elsewhere;
         true
+    }
+
+    /// Folds or unfolds the selected block, or selects the last one for that.
+    fn toggle(&mut self, now: Duration) {
+        if self.transcript.selected().is_none() {
+            self.transcript.select(false, self.height, now);
+            self.is_viewing |= self.settings.is_inline && self.transcript.selected().is_some();
+        }
+        self.transcript.toggle();
     }
 
     /// Changes the way the conversation is shown; what the terminal's scrollback has got stays as it is there.

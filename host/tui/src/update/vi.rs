@@ -74,6 +74,7 @@ impl App {
         if let Some(motion) = motion(c) {
             return (0..count).for_each(|_| self.composer.go(motion));
         }
+        let is_empty = self.composer.is_empty();
         let composer = &mut self.composer;
         let mut inserts = true;
         match c {
@@ -92,6 +93,8 @@ impl App {
             }
             's' => (0..count).for_each(|_| composer.kill(Motion::Right)),
             'C' => composer.kill(Motion::LineEnd),
+            // Commands of the conversation begin with a slash.
+            ':' if is_empty => composer.insert("/"),
             _ => inserts = false,
         }
         if inserts {

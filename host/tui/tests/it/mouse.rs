@@ -87,6 +87,15 @@ fn click_unfolds_and_folds_a_result() {
 }
 
 #[test]
+fn key_folds_the_last_block_that_folds() {
+    let mut ui = with_call();
+    for is_unfolded in [true, false] {
+        ui.key(crossterm::event::KeyCode::F(2));
+        assert_eq!(ui.screen().contains("the result"), is_unfolded, "{}", ui.screen());
+    }
+}
+
+#[test]
 fn mouse_answers_no_question() {
     let mut ui = with_call();
     ui.ask("bash", json!({ "command": "rm -r /" }));

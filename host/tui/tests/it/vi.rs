@@ -47,3 +47,11 @@ fn mode_is_shown_and_escape_interrupts_in_it() {
     ui.types("i");
     assert!(ui.screen().contains("\n› text") && !ui.screen().contains("normal"), "{}", ui.screen());
 }
+
+#[test]
+fn colon_begins_a_command_on_the_empty_editor() {
+    let mut ui = vi();
+    ui.key(KeyCode::Esc);
+    assert_eq!(ui.send(":keys"), [Request::Remember("/keys".into())]);
+    assert_eq!(edited("text", ":"), "text");
+}
