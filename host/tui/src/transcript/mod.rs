@@ -18,7 +18,7 @@ mod window;
 pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item};
 pub(crate) use self::render::{FRAME, spinner};
-pub(crate) use self::segments::Segment;
+pub(crate) use self::segments::{Segment, item_of};
 pub(crate) use self::window::Place;
 
 use crate::ansi::without_colours;

@@ -4,6 +4,9 @@
 //! answer. A segment ends where a block of the top level begins after an empty line, and every [`FENCE_LINES`] lines
 //! within a code block.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 /// Lines of code in one segment.
 const FENCE_LINES: usize = 100;
 
@@ -33,10 +36,16 @@ impl Segment {
     }
 
     /// Returns the segment as Markdown that stands for itself.
-    pub(crate) fn markdown(&self) -> std::borrow::Cow<'_, str> {
-        match &self.fence {
-            Some(fence) => format!("{fence}\n{}", self.text).into(),
-            None => self.text.as_str().into(),
+    pub(crate) fn markdown(&self) -> Cow<'_, str> {
+        self.part(0..self.text.len())
+    }
+
+    /// Returns a part of the segment, from one item to another, as Markdown that stands for itself.
+    pub(crate) fn part(&self, range: Range<usize>) -> Cow<'_, str> {
+        let text = &self.text[range.clone()];
+        match self.fence.as_ref().filter(|_| range.start == 0) {
+            Some(fence) => format!("{fence}\n{text}").into(),
+            None => text.into(),
         }
     }
 
@@ -53,6 +62,30 @@ impl Segment {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the offset of the next item of a list of the top level that begins behind this one, at which another part begins.
+    pub(crate) fn next_item(&self, from: usize) -> Option<usize> {
+        let (mut at, mut fence) = (from, self.fence.as_deref());
+        let (mut is_in_list, mut is_after_blank) = (false, true);
+        for line in self.text[from..].split_inclusive('\n') {
+            match fence {
+                Some(open) if closes(line, open) => fence = None,
+                Some(_) => {}
+                None if fence_of(line).is_some() => fence = Some(line),
+                None => {
+                    // Within a paragraph, only 1 begins a list with numbers.
+                    let item = item_of(line).filter(|first| is_in_list || is_after_blank || *first);
+                    if item.is_some() && at > from {
+                        return Some(at);
+                    }
+                    is_in_list |= item.is_some();
+                }
+            }
+            is_after_blank = line.trim().is_empty();
+            at += line.len();
+        }
+        None
     }
 
     /// Appends a piece and returns the segments that follow this one now.
@@ -112,6 +145,17 @@ fn begins_block(line: &str) -> bool {
     first.is_some_and(|c| !c.is_whitespace() && !c.is_ascii_digit() && !matches!(c, '-' | '*' | '+' | '>' | '|'))
 }
 
+/// Returns whether an item may be the first of its list; `None` if a line begins no item without indentation.
+pub(crate) fn item_of(line: &str) -> Option<bool> {
+    let (marker, _) = line.split_once([' ', '\n'])?;
+    let number = marker.strip_suffix(['.', ')']).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    match (marker, number) {
+        ("-" | "*" | "+", _) => Some(true),
+        (_, Some(number)) if (1..=9).contains(&number.len()) => Some(number == "1"),
+        _ => None,
+    }
+}
+
 /// Returns the marks that open a code block.
 fn fence_of(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(' ');
@@ -151,6 +195,19 @@ mod tests {
         assert_eq!(split.len(), 3);
         assert!(split[1].continues() && split[2].markdown().starts_with("```rust\nline\n"), "{split:?}");
         assert!(split[2].text().ends_with("```\nend\n"));
+    }
+
+    #[test]
+    fn items_of_the_top_level_are_found_one_after_another() {
+        let items = |text: &str| {
+            let segment = Segment::new(text);
+            let starts = std::iter::successors(segment.next_item(0), |from| segment.next_item(*from));
+            starts.map(|at| text[at..].lines().next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(items("Two:\n- a\n  - b\n- c\n\n- d"), ["- a", "- c", "- d"]);
+        assert_eq!(items("1. a\n2. b\n\n   more\n3) c"), ["2. b", "3) c"]);
+        assert_eq!(items("born in\n1986. A year\n-x\n*y*\n"), [""; 0]);
+        assert_eq!(items("- a\n```\n- b\n```\n- c"), ["- c"]);
     }
 
     proptest! {
