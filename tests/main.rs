@@ -21,6 +21,7 @@ mod first_contact;
 #[cfg(target_os = "linux")]
 mod full_screen;
 mod generated;
+mod gnu_screen;
 mod guide;
 mod hostile;
 mod http;

@@ -44,12 +44,14 @@ else
   echo 'note: plugins in other languages than Rust are not built: needs npm and python3' >&2
 fi
 
-step tmux
-# The test of the inline form in tmux passes without one.
-if ! command -v tmux > /dev/null && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
-  { apt-get install -y -qq tmux || { apt-get update -qq && apt-get install -y -qq tmux; }; } > /dev/null 2>&1 || true
-fi
-if command -v tmux > /dev/null; then export PINION_TMUX_REQUIRED=1; else echo 'note: tmux is missing' >&2; fi
+step 'terminal multiplexers'
+# The tests in them pass without.
+for program in tmux screen; do
+  if ! command -v $program > /dev/null && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+    { apt-get install -y -qq $program || { apt-get update -qq && apt-get install -y -qq $program; }; } > /dev/null 2>&1 || true
+  fi
+  if command -v $program > /dev/null; then export "PINION_${program^^}_REQUIRED=1"; else echo "note: $program is missing" >&2; fi
+done
 
 step formatting
 cargo fmt --all --check

@@ -4,12 +4,12 @@ use pinion_tests::{Pinion, Tmux, say, wait_until};
 use serde_json::{Value, json};
 use std::process::Command;
 
-const SIZE: (u16, u16) = (80, 24);
+pub(crate) const SIZE: (u16, u16) = (80, 24);
 /// Words of the status line.
-const STATUS: &str = "replay/script";
-const WORDS: &str = "some words that take more than one row on most terminals, or two";
+pub(crate) const STATUS: &str = "replay/script";
+pub(crate) const WORDS: &str = "some words that take more than one row on most terminals, or two";
 
-fn conversation(pinion: &Pinion, form: &str, replies: &[Value], prompt: &[&str]) -> Command {
+pub(crate) fn conversation(pinion: &Pinion, form: &str, replies: &[Value], prompt: &[&str]) -> Command {
     let script = pinion.script(replies);
     let options = ["--ui", form, "--approve", "ask", "--replay", script.to_str().unwrap()];
     pinion.default_command(options.iter().chain(prompt))
@@ -23,7 +23,7 @@ fn wait_for_width(tmux: &Tmux, columns: u16) {
     });
 }
 
-fn change_sizes(tmux: &Tmux) {
+pub(crate) fn change_sizes(tmux: &Tmux) {
     for (columns, rows) in [(50, 24), (110, 30), (33, 20), (80, 12), (60, 40), (80, 24)] {
         tmux.resize((columns, rows));
         wait_for_width(tmux, columns);
@@ -35,7 +35,7 @@ fn change_sizes(tmux: &Tmux) {
     wait_for_width(tmux, 90);
 }
 
-fn paragraphs() -> Value {
+pub(crate) fn paragraphs() -> Value {
     say(&(0..12).map(|n| format!("Paragraph {n}: {WORDS}, end of {n}.\n\n")).collect::<String>())
 }
 
@@ -101,7 +101,9 @@ const EDITING: &[(&str, &str)] = &[
     ("C-w C-a C-y X", "threeXone two"),
     ("C-w X C-w C-y M-y X", "one two threeX"),
     ("C-w C-_ X", "one two threeX"),
+    ("C-w C-/ X", "one two threeX"),
     ("C-w C-_ M-_ X", "one two X"),
+    ("C-w C-_ M-/ X", "one two X"),
 ];
 
 /// Keys that open or scroll something, with what the screen shows then, and the keys that close it again.
@@ -116,18 +118,20 @@ const OPENING: &[(&str, &str, &str)] = &[
     ("C-Up", "scrolled up", "C-Down"),
     ("M-Up", "scrolled up", "M-Down"),
     ("S-Up Enter", "    2", "Enter Escape"),
+    ("S-Up S-Up S-Down Enter", "    2", "Enter Escape"),
+    ("F2", "    2", "F2 Escape"),
     ("C-o", "    2", "C-o"),
+    ("M-t", "thinking: ", "Left"),
+    ("M-q", "nothing waits", "Left"),
+    ("M-w", "a drag copies", "M-w Left"),
     ("M-c", "copied 13 characters", "Left"),
     ("M-x", "no such code block", "Left"),
     ("M-l", " fuel · ", "M-l"),
     ("BTab", "smart ·", "BTab BTab BTab"),
 ];
 
-#[test]
-fn every_key_of_the_editor_arrives() {
-    let pinion = Pinion::default();
-    let Some(tmux) = Tmux::start(&conversation(&pinion, "full", &[say("finished")], &["go"]), SIZE) else { return };
-    tmux.wait_for_text("finished");
+/// Edits a message with each of the keys.
+pub(crate) fn edit_with_every_key(tmux: &Tmux) {
     let editor = |rows: &[String]| rows.iter().rev().find(|row| row.starts_with('›')).cloned();
     for (keys, message) in EDITING {
         tmux.types("one two three");
@@ -139,6 +143,14 @@ fn every_key_of_the_editor_arrives() {
         tmux.press("C-c");
         tmux.wait_for("the editor is empty", |rows| editor(rows).is_some_and(|row| row == "›"));
     }
+}
+
+#[test]
+fn every_key_of_the_editor_arrives() {
+    let pinion = Pinion::default();
+    let Some(tmux) = Tmux::start(&conversation(&pinion, "full", &[say("finished")], &["go"]), SIZE) else { return };
+    tmux.wait_for_text("finished");
+    edit_with_every_key(&tmux);
 }
 
 #[test]

@@ -1,9 +1,14 @@
-//! A terminal that interprets what it gets, resizes, pastes and suspends: tmux.
+//! A terminal that interprets what it gets, resizes, pastes and suspends: tmux, alone or with GNU screen in it.
 
 use crate::wait::wait_until;
 use std::cell::RefCell;
-use std::path::Path;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Name of the session of GNU screen.
+const SCREEN: &str = "pinion";
 
 /// A command in a tmux of its own.
 pub struct Tmux {
@@ -15,11 +20,33 @@ impl Tmux {
     ///
     /// # Panics
     /// There is no tmux, and `PINION_TMUX_REQUIRED` is set.
-    pub fn start(command: &Command, (columns, rows): (u16, u16)) -> Option<Self> {
+    pub fn start(command: &Command, size: (u16, u16)) -> Option<Self> {
         let tmux = Self { directory: tempfile::tempdir().unwrap() };
-        let is_there = Command::new("tmux").arg("-V").output().is_ok();
-        assert!(is_there || std::env::var_os("PINION_TMUX_REQUIRED").is_none(), "tmux is missing");
-        if !is_there {
+        tmux.begin(command, size)
+    }
+
+    /// Starts a command in GNU screen on a terminal of this many columns and rows; `None` without screen or tmux.
+    ///
+    /// # Panics
+    /// One of them is missing, and `PINION_SCREEN_REQUIRED` or `PINION_TMUX_REQUIRED` is set.
+    pub fn start_in_screen(command: &Command, size: (u16, u16)) -> Option<Self> {
+        if !is_there("screen", "-v", "PINION_SCREEN_REQUIRED") {
+            return None;
+        }
+        let tmux = Self { directory: tempfile::tempdir().unwrap() };
+        let config = tmux.directory.path().join("screenrc");
+        // Its own key must be none that the tests press.
+        std::fs::write(&config, "startup_message off\naltscreen on\ndefscrollback 5000\nescape ^]]\n").unwrap();
+        let mut screen = Command::new("env");
+        screen.args(["-u", "TMUX", "-u", "STY", "LANG=C.UTF-8", "screen", "-S", SCREEN, "-U", "-c"]).arg(config);
+        screen.arg(command.get_program()).args(command.get_args()).current_dir(command.get_current_dir().unwrap());
+        screen.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        screen.env("SCREENDIR", tmux.screen_directory());
+        tmux.begin(&screen, size)
+    }
+
+    fn begin(self, command: &Command, (columns, rows): (u16, u16)) -> Option<Self> {
+        if !is_there("tmux", "-V", "PINION_TMUX_REQUIRED") {
             return None;
         }
         let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
@@ -27,11 +54,33 @@ impl Tmux {
         let (columns, rows) = (columns.to_string(), rows.to_string());
         // The screen stays when the command ends.
         let options = ["-f", "/dev/null", "start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";"];
-        let mut started = tmux.tmux(&options);
+        let mut started = self.tmux(&options);
         started.args(["new-session", "-d", "-x", &columns, "-y", &rows, "-c"]);
         started.arg(command.get_current_dir().unwrap()).args(["env", "-u", "XTERM_VERSION"]).args(variables);
         assert!(started.arg(command.get_program()).args(command.get_args()).status().unwrap().success());
-        Some(tmux)
+        Some(self)
+    }
+
+    /// Returns the directory of the sockets of GNU screen, which nobody else may enter.
+    fn screen_directory(&self) -> PathBuf {
+        let directory = self.directory.path().join("screen");
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map(|()| directory).unwrap()
+    }
+
+    fn screen_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("screen");
+        command.env("SCREENDIR", self.screen_directory()).env_remove("STY").args(["-S", SCREEN, "-X"]).args(arguments);
+        command
+    }
+
+    /// Returns the rows of GNU screen's scrollback and of the screen. Characters beyond ASCII are not kept.
+    pub fn scrollback_of_screen(&self) -> Vec<String> {
+        let file = self.directory.path().join("hardcopy");
+        assert!(self.screen_command(&["hardcopy", "-h", file.to_str().unwrap()]).status().unwrap().success());
+        wait_until("screen has written its scrollback", || file.metadata().is_ok_and(|found| found.len() > 0));
+        let text = std::fs::read(file).unwrap();
+        String::from_utf8_lossy(&text).lines().map(|row| row.trim_end().to_owned()).collect()
     }
 
     fn tmux(&self, arguments: &[&str]) -> Command {
@@ -108,8 +157,18 @@ impl Tmux {
     }
 }
 
+/// Returns whether a program is installed.
+fn is_there(program: &str, version: &str, required: &str) -> bool {
+    let is_there = Command::new(program).arg(version).output().is_ok();
+    assert!(is_there || std::env::var_os(required).is_none(), "{program} is missing");
+    is_there
+}
+
 impl Drop for Tmux {
     fn drop(&mut self) {
+        if self.directory.path().join("screen").exists() {
+            let _ = self.screen_command(&["quit"]).output();
+        }
         // The test may have ended the server.
         let _ = self.tmux(&["kill-server"]).output();
     }
