@@ -126,3 +126,34 @@ fn escape_cancels_a_command_of_a_plugin() {
     terminal.wait_for("cancelled");
     assert_eq!(terminal.exit().0, Some(0));
 }
+
+#[test]
+fn conversation_is_exported_in_the_format_of_the_extension() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("the answer")]);
+    let command = pinion.default_command(["--replay", script.to_str().unwrap()]);
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("lists commands");
+    terminal.keys("/export\r");
+    terminal.wait_for("there is no saved session to export");
+    terminal.keys("the question\r");
+    terminal.wait_for("the answer");
+    for (argument, said) in [
+        ("talk.txt", "no format is known for the extension of `talk.txt`"),
+        ("talk.html", "wrote talk.html"),
+        ("", "wrote pinion-"),
+    ] {
+        terminal.keys(&format!("/export {argument}\r"));
+        terminal.wait_for(said);
+    }
+    assert_eq!(terminal.exit().0, Some(0));
+    let files = std::fs::read_dir(pinion.workspace()).unwrap().map(|file| file.unwrap().path());
+    let of = |ending: &str, files: Vec<std::path::PathBuf>| {
+        let file = files.into_iter().find(|file| file.to_str().is_some_and(|name| name.ends_with(ending))).unwrap();
+        std::fs::read_to_string(file).unwrap()
+    };
+    let files: Vec<_> = files.collect();
+    let (page, text) = (of("talk.html", files.clone()), of(".md", files));
+    assert!(page.starts_with("<!") && !text.starts_with('<'));
+    assert!([page, text].iter().all(|document| document.contains("the question") && document.contains("the answer")));
+}

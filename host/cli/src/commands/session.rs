@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Columns of a title.
 const TITLE: usize = 27;
+/// The remedy for a file without a known extension.
+const ENDINGS: &str = "use `.html` or `.md`";
 /// Columns of the name of a model.
 const MODEL: usize = 20;
 
@@ -217,10 +219,12 @@ fn export(
     format: Option<Export>,
     file: Option<&Path>,
 ) -> Result<()> {
-    let format = match format {
-        Some(Export::Markdown) => ExportFormat::Markdown,
-        Some(Export::Html) => ExportFormat::Html,
-        None => file.map_or(Ok(ExportFormat::Html), format_of)?,
+    let format = match (format, file) {
+        (Some(Export::Markdown), _) => ExportFormat::Markdown,
+        (Some(Export::Html), _) | (None, None) => ExportFormat::Html,
+        (None, Some(file)) => {
+            format_of(file).map_err(|failure| failure.hint(format!("{ENDINGS}, or name one with --format")))?
+        }
     };
     let mut transcript = open(directory, id)?;
     let Some(file) = file else {
@@ -228,9 +232,22 @@ fn export(
         let written = pinion_session_store::export(&mut transcript, format, &mut out);
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
+    export_to(base, &mut transcript, format, file)
+}
+
+/// Writes a session to a file, in the format that the extension stands for.
+///
+/// # Errors
+/// The extension stands for none, or the file cannot be written.
+pub(crate) fn export_file(base: &Base, session: &Path, file: &Path) -> Result<()> {
+    let format = format_of(file).map_err(|failure| failure.hint(ENDINGS))?;
+    export_to(base, &mut Transcript::open(session).map_err(Failure::from)?, format, file)
+}
+
+fn export_to(base: &Base, transcript: &mut Transcript, format: ExportFormat, file: &Path) -> Result<()> {
     let mut bytes = Vec::new();
     let mut document = CleanWriter::new(&mut bytes, base.secrets.clone());
-    let written = pinion_session_store::export(&mut transcript, format, &mut document);
+    let written = pinion_session_store::export(transcript, format, &mut document);
     outcome(written.and_then(|()| document.flush().map_err(RenderError::Output)))?;
     drop(document);
     // A path in the repository may be a link that the user does not know of.
@@ -245,8 +262,7 @@ fn format_of(file: &Path) -> Result<ExportFormat> {
     match file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).as_deref() {
         Some("md" | "markdown") => Ok(ExportFormat::Markdown),
         Some("html" | "htm") => Ok(ExportFormat::Html),
-        _ => Err(Failure::usage(format!("no format is known for the extension of `{}`", file.display()))
-            .hint("use `.html` or `.md`, or name one with --format")),
+        _ => Err(Failure::usage(format!("no format is known for the extension of `{}`", file.display()))),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::run::images::Prompt;
 use crate::run::line_editor::{KEYS, keys};
 use crate::run::session::{OpenSession, fork, here};
 use crate::run::voice::Voice;
-use crate::run::{aside, own_commands};
+use crate::run::{aside, export, own_commands};
 use pinion_agent::Context;
 use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::Action;
@@ -49,6 +49,13 @@ impl Chat<'_> {
             let stop = token.clone();
             let page = interruptible_by(move || stop.cancel(), asking).await.0;
             self.page(&page);
+            return Some(Next::default());
+        }
+        if name == export::NAME {
+            match export::export(self.base, &self.ready.session, arguments) {
+                Ok(file) => self.say(&text!("wrote {}", file)),
+                Err(failure) => self.say(&text!("! {}", failure)),
+            }
             return Some(Next::default());
         }
         self.undo_command(name, arguments).await

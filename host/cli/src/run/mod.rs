@@ -7,6 +7,7 @@ mod built_in;
 mod chat;
 mod context_report;
 pub(crate) mod end;
+mod export;
 mod form;
 mod full;
 mod images;

@@ -4,7 +4,7 @@ use crate::args::THINKING_LEVELS;
 use crate::base::Base;
 use crate::commands::permissions;
 use crate::run::context_report::context_report;
-use crate::run::{aside, mcp_command, net_command};
+use crate::run::{aside, export, mcp_command, net_command};
 use pinion_agent::Agent;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::provider::ThinkingLevel;
@@ -19,6 +19,11 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
     },
     HostCommand { name: "context", hint: "", description: "Show what fills the context" },
     HostCommand { name: "diff", hint: "[turn|session]", description: "Show what the agent changed" },
+    HostCommand {
+        name: export::NAME,
+        hint: "[FILE.md|FILE.html]",
+        description: "Write the session to a file as a document",
+    },
     HostCommand {
         name: mcp_command::NAME,
         hint: mcp_command::HINT,
