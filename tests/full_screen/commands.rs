@@ -157,3 +157,15 @@ fn conversation_is_exported_in_the_format_of_the_extension() {
     assert!(page.starts_with("<!") && !text.starts_with('<'));
     assert!([page, text].iter().all(|document| document.contains("the question") && document.contains("the answer")));
 }
+
+#[test]
+fn init_asks_the_agent_for_instructions_of_the_project() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("finished"), say("written")], "");
+    terminal.wait_for("finished");
+    terminal.keys("/init mention the simulator\r");
+    terminal.wait_for("written");
+    let (status, seen) = terminal.exit();
+    let shown = main_screen(&seen);
+    assert!(status == Some(0) && shown.contains("AGENTS.md") && shown.contains("mention the simulator"), "{shown}");
+}

@@ -4,6 +4,7 @@
 //! crate decides only which command has which effect and how the output reads.
 
 mod complete;
+mod init;
 mod show;
 mod table;
 
@@ -54,6 +55,10 @@ impl Plugin for Commands {
                 Ok(vec![Action::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
             })
             .argument("[focus]"),
+            Command::new("init", "Have the agent write AGENTS.md, or improve it", |typed, _call| {
+                Ok(vec![Action::Submit(init::prompt(typed.trim()))])
+            })
+            .argument("[wishes]"),
             plain("cost", "Show tokens and money spent", || Action::Print(show::usage(&catalog::usage()))),
             plain("quit", "Quit Pinion", || Action::Quit),
             plain("exit", "Quit Pinion", || Action::Quit),
@@ -108,6 +113,16 @@ mod tests {
         assert!(matches!(run("compact", " ").unwrap()[..], [Action::Compact(None)]));
         let effects = run("compact", " keep the plan ").unwrap();
         assert!(matches!(&effects[..], [Action::Compact(Some(text))] if text == "keep the plan"));
+    }
+
+    #[test]
+    fn init_submits_the_task_with_the_wishes_of_the_user() {
+        let task = |typed: &str| match &run("init", typed).unwrap()[..] {
+            [Action::Submit(task)] => task.clone(),
+            actions => panic!("{actions:?}"),
+        };
+        assert!(task("").contains("`AGENTS.md`") && !task(" ").contains("user"));
+        assert!(task(" name the simulator ").ends_with("\n\nThe user adds: name the simulator"));
     }
 
     #[test]

@@ -1,0 +1,20 @@
+//! The task of `/init`.
+
+/// What `AGENTS.md` is for, and how to find out what belongs in it.
+const TASK: &str = "\
+Write `AGENTS.md` in the root of this project: what a coding agent has to know to work here.
+
+1. Read first: the README, the files of the build, of the linters and of continuous integration, and as much of the code as \
+it takes to see how it is organised. Read an existing `AGENTS.md`, `CLAUDE.md` or similar file, and keep what is right in it.
+2. Write down the commands to build, to check and to test, with the one for a single test; the structure, as far as names do not \
+tell it; conventions and decisions that the code follows and that are easy to get wrong; and what not to touch.
+3. Run the commands that are safe to run, so that only those that work are in the file.
+4. Leave out what any reader sees at a glance, general advice, and lists of all files. At most 80 lines.";
+
+/// Returns the task for the agent.
+pub(crate) fn prompt(wishes: &str) -> String {
+    match wishes {
+        "" => TASK.to_owned(),
+        wishes => format!("{TASK}\n\nThe user adds: {wishes}"),
+    }
+}
