@@ -1,6 +1,6 @@
 //! Drafts, forks and sessions that continue.
 
-use crate::full_screen::{SIZE, conversation, process, running};
+use crate::full_screen::{SIZE, conversation, main_screen, process, running};
 use pinion_tests::{Pinion, Terminal, say, wait_until};
 
 #[test]
@@ -65,4 +65,27 @@ fn messages_of_a_resumed_session_are_redacted() {
     terminal.wait_for("the key is");
     let (status, seen) = terminal.exit();
     assert!(status == Some(0) && !seen.contains(SECRET) && seen.contains("over"), "{seen}");
+}
+
+#[test]
+fn resume_without_an_id_lists_the_sessions() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("an answer")]);
+    let replay = ["--replay", script.to_str().unwrap()];
+    for prompt in ["the first talk", "the second talk"] {
+        assert_eq!(pinion.run(["-p", replay[0], replay[1], prompt]).code, Some(0));
+    }
+    let mut terminal = Terminal::start(&pinion.default_command(["-r", "--ui", "full", replay[0], replay[1]]), SIZE, "");
+    terminal.wait_for_then("the second talk", "the first talk");
+    terminal.keys("first");
+    terminal.wait_for("sessions 1 of 2");
+    terminal.keys("\r");
+    terminal.wait_for("resumed session");
+    let (status, seen) = terminal.exit();
+    assert!(status == Some(0) && main_screen(&seen).contains("the first talk"), "{seen}");
+    // In lines, it is the last one.
+    let terminal = Terminal::start(&pinion.default_command(["-r", "--ui", "line", replay[0], replay[1]]), SIZE, "");
+    terminal.wait_for("the second talk");
+    assert_eq!(terminal.exit().0, Some(0));
+    assert_eq!(pinion.run(["session", "list"]).stdout.lines().count(), 2);
 }

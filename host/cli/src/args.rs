@@ -79,7 +79,7 @@ pub(crate) struct RunArgs {
     /// Continue the last session of this directory
     #[arg(short = 'c', long = "continue", help_heading = "Session", conflicts_with_all = ["resume", "session", "fork"])]
     pub(crate) continue_last: bool,
-    /// Resume the session whose ID begins with this [default: the last one of this directory]
+    /// Resume the session whose ID begins with this [default: choose from a list; without a screen, the last one of this directory]
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub(crate) resume: Option<String>,
     /// Save the session to this file, resuming it if the file exists
@@ -155,6 +155,11 @@ impl RunArgs {
     /// Returns whether an option selects an earlier session.
     pub(crate) fn continues(&self) -> bool {
         self.continue_last || self.resume.is_some() || self.fork.is_some() || self.session.is_some()
+    }
+
+    /// Returns whether the user is to choose the session to continue from a list, where there is one.
+    pub(crate) fn chooses_session(&self) -> bool {
+        self.resume.as_deref() == Some("") && self.prompt.concat().trim().is_empty()
     }
 
     /// Returns whether a person at the terminal takes part.

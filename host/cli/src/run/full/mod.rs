@@ -45,7 +45,7 @@ use crate::run::own_commands::COMMANDS;
 use crate::run::pending::Pending;
 use crate::run::voice::Voice;
 use pinion_plugin_runtime::Action as Effect;
-use pinion_tui::{Action, Input, Settings, Tone};
+use pinion_tui::{Action, Input, Pick, Request, Settings, Tone};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -54,6 +54,9 @@ const CHANNEL: usize = 1024;
 
 /// Converses on the whole screen, or inline.
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inline: bool) -> Result<()> {
+    // The list is above a new session, which leaves nothing behind if another one is chosen.
+    let is_choosing = args.chooses_session();
+    let args = &RunArgs { resume: args.resume.clone().filter(|_| !is_choosing), ..args.clone() };
     let settings = settings(base, global, is_inline)?;
     let completed = setup::complete(base, args).await?;
     let base = completed.as_ref().unwrap_or(base);
@@ -85,6 +88,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
         Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices, drafts, pending };
     let opening = opening.map_or_else(|| Opening::new(base, settings), Ok)?;
     let mut ui = Ui::open(connections, opening, draft);
+    if is_choosing {
+        ui.perform(Request::List(Pick::Session));
+    }
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;
     ui.close().await;
     chat.ready.runtime.deliver_events().await;
@@ -102,13 +108,13 @@ fn greet(said: &Said, facts: &[String], settings: &Settings) {
         says(Action::Help, ", ", "keys"),
         says(Action::Interrupt, "; ", "interrupts"),
         says(Action::Quit, ", ", "exits"),
+        says(Action::Mouse, ", ", "mouse"),
     ];
     said.put(Input::Note(Tone::Plain, format!("/ lists commands, @ files{}", keys.concat())));
 }
 
 /// Works on messages and commands one after another until the user quits.
 async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()> {
-        says(Action::Mouse, ", ", "mouse"),
     let _signals = signals::waiting(|| {});
     if !first.trim().is_empty() {
         ui.submit(first);
