@@ -89,7 +89,8 @@ impl Setup {
     /// Begins with the choice of a provider. `place` names the place where keys are stored.
     pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
         let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
-        let why = "No provider has a key yet. Choose one whose key you have.".to_owned();
+        let why = "No provider has a key yet. Choose one whose key you have. A server of your own may need none: `pinion -m ollama/MODEL`."
+            .to_owned();
         Self {
             theme,
             keys: KeyMap::default(),
