@@ -42,7 +42,8 @@ pub(crate) const KEYRING: &str = "echo \"$@\" >> $d/calls\nshift_to_account() { 
 fn server(pinion: &Pinion, vendor: &Vendor) {
     pinion.config(&format!(
         "[providers.box]\nformat = 'openai-chat'\nbase-url = '{}'\nkey-variable = 'BOX_KEY'\ndefault-model = 'qwen'\n\
-         [[providers.box.models]]\nid = 'qwen'\n[[providers.box.models]]\nid = 'other'\n",
+         [[providers.box.models]]\nid = 'qwen'\n[[providers.box.models]]\nid = 'other'\n\
+         prices = {{ input = 1.5, output = 2.5 }}\n",
         vendor.url
     ));
 }
@@ -59,7 +60,7 @@ fn first_conversation_asks_for_a_key_and_a_model() {
     terminal.keys(&format!("{}{KEY}{}", PASTE.0, PASTE.1));
     terminal.wait_for("24 characters");
     terminal.keys("\r");
-    terminal.wait_for("box/other");
+    terminal.wait_for_then("box/other", "$1.5 in, $2.5 out");
     terminal.keys("other\r");
     terminal.wait_for("lists commands");
     terminal.keys("hi\r");

@@ -42,23 +42,20 @@ pub(super) async fn models(base: &Base) -> Vec<Choice> {
     let choice = |model: &pinion_providers::Model| {
         let name = format!("{}/{}", model.provider, model.id);
         let key = if has_key(&model.provider) { "key set" } else { "no key" };
-        let images = if model.images { " · images" } else { "" };
-        let thinks = if model.thinking == ThinkingStyle::None { "" } else { " · thinking" };
-        // Of a short prompt.
-        let prices = model.prices(0).map(|prices| format!(" · ${} in, ${} out", prices.input, prices.output));
-        Choice {
-            value: name.clone(),
-            label: name,
-            detail: format!(
-                "{key} · {} context{images}{thinks}{}",
-                tokens(model.context_window),
-                prices.unwrap_or_default()
-            ),
-        }
+        Choice { value: name.clone(), label: name, detail: format!("{key} · {}", abilities(model)) }
     };
     let mut choices: Vec<Choice> = models.iter().map(|model| choice(model)).collect();
     choices.sort_by_key(|choice| !choice.detail.starts_with("key set"));
     choices
+}
+
+/// Describes what a model takes and costs.
+pub(super) fn abilities(model: &pinion_providers::Model) -> String {
+    let images = if model.images { " · images" } else { "" };
+    let thinks = if model.thinking == ThinkingStyle::None { "" } else { " · thinking" };
+    // Of a short prompt.
+    let prices = model.prices(0).map(|prices| format!(" · ${} in, ${} out", prices.input, prices.output));
+    format!("{} context{images}{thinks}{}", tokens(model.context_window), prices.unwrap_or_default())
 }
 
 /// A session in the list.

@@ -2,7 +2,6 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
-use crate::commands::model::tokens;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::files::private::{create_directory, read_settings, replace};
@@ -11,7 +10,7 @@ use crate::model::{Lacking, Place, key_in};
 use crate::output::{note, text};
 use crate::process::browser::open_browser;
 use crate::run::full::canvas::{Canvas, unusable};
-use crate::run::full::{keyboard, themes};
+use crate::run::full::{keyboard, lists, themes};
 use pinion_tui::terminal;
 use pinion_tui::{Choice, Setup, SetupRequest};
 use secrecy::SecretString;
@@ -179,11 +178,7 @@ fn models(base: &Base, provider: &str) -> Vec<Choice> {
     let choice = |model: &pinion_providers::Model| {
         let name = format!("{}/{}", model.provider, model.id);
         let default = if is_default(&model.id) { "default · " } else { "" };
-        Choice {
-            value: name.clone(),
-            label: name,
-            detail: format!("{default}{} context", tokens(model.context_window)),
-        }
+        Choice { value: name.clone(), label: name, detail: format!("{default}{}", lists::abilities(model)) }
     };
     let mut models: Vec<_> = models.iter().filter(|model| model.provider == provider).collect();
     models.sort_by_key(|model| !is_default(&model.id));
