@@ -1,6 +1,7 @@
 //! [`Decoder`], and [`EventDecoder`], which implements it for every format whose events are runs of bytes.
 
 use super::json::start_of;
+use super::repair::Repair;
 use pinion_protocol::{ProviderError, StreamEvent};
 use serde_json::value::RawValue;
 
@@ -83,6 +84,7 @@ pub struct EventDecoder<F, R> {
 #[derive(Debug)]
 struct Events<R> {
     reply: R,
+    repair: Repair,
     has_event: bool,
     /// The first payload that is no event.
     foreign: Option<Vec<u8>>,
@@ -91,7 +93,8 @@ struct Events<R> {
 impl<F: Framing, R: ReplyState> EventDecoder<F, R> {
     /// A decoder for one reply. Tool calls without an ID receive one that begins with `id_seed`.
     pub fn new(id_seed: impl Into<String>) -> Self {
-        let events = Events { reply: R::new(id_seed.into()), has_event: false, foreign: None };
+        let events =
+            Events { reply: R::new(id_seed.into()), repair: Repair::default(), has_event: false, foreign: None };
         Self { framing: F::default(), events }
     }
 }
@@ -99,15 +102,16 @@ impl<F: Framing, R: ReplyState> EventDecoder<F, R> {
 impl<F: Framing, R: ReplyState> Decoder for EventDecoder<F, R> {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { framing, events } = self;
-        let fed = framing.feed(bytes, |payload| events.interpret(payload, out));
+        let fed =
+            framing.feed(bytes, |payload| payloads(payload).try_for_each(|payload| events.interpret(payload, out)));
         settled(events.reply.has_ended(), fed)
     }
 
     /// Some servers omit the last line end, so a complete payload without one still counts.
     fn finish(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let rest = self.framing.take_rest();
-        if rest.trim_ascii() == DONE || serde_json::from_slice::<&RawValue>(&rest).is_ok() {
-            self.events.interpret(&rest, out)?;
+        for payload in payloads(&rest).filter(|payload| *payload == DONE || is_json(payload)) {
+            self.events.interpret(payload, out)?;
         }
         match &self.events {
             Events { reply, .. } if reply.has_ended() => Ok(()),
@@ -120,7 +124,7 @@ impl<F: Framing, R: ReplyState> Decoder for EventDecoder<F, R> {
 impl<R: ReplyState> Events<R> {
     /// Passes on the objects of a payload: one, or a list of them.
     fn interpret(&mut self, payload: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        match payload.trim_ascii() {
+        match payload {
             DONE => {
                 self.has_event = true;
                 self.reply.done(out)
@@ -140,8 +144,25 @@ impl<R: ReplyState> Events<R> {
 
     fn event(&mut self, object: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         self.has_event = true;
-        self.reply.event(object, out)
+        match self.reply.event(object, out) {
+            Err(error @ ProviderError::Malformed { .. }) => match self.repair.repair(object) {
+                Some(repaired) => self.reply.event(&repaired, out),
+                None => Err(error),
+            },
+            other => other,
+        }
     }
+}
+
+/// Returns the payload, or its lines if only each of them is one: some servers omit the blank line between events.
+fn payloads(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let payload = payload.trim_ascii();
+    let has_lines = memchr::memchr(b'\n', payload).is_some() && !is_json(payload);
+    payload.split(move |byte| has_lines && *byte == b'\n').map(<[u8]>::trim_ascii)
+}
+
+fn is_json(payload: &[u8]) -> bool {
+    serde_json::from_slice::<&RawValue>(payload).is_ok()
 }
 
 /// The error for a response without any event.

@@ -9,6 +9,7 @@ pub(crate) mod event_stream;
 pub(crate) mod json;
 mod ndjson;
 mod parts;
+mod repair;
 mod sse;
 mod writer;
 
