@@ -8,34 +8,66 @@ use pinion_protocol::{PartKind, ProviderError, StreamEvent};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 fn run(format: &str, text: &str) -> (Vec<StreamEvent>, Option<ProviderError>) {
     let (events, error) = decode(&mut *decoder(format), &[&encode(format, text.as_bytes().to_vec())]);
     assert_well_formed(&events, error.as_ref());
-    match format {
-        "chat" | "responses" => (without_additions(events), error),
-        "ollama" => (without_signatures(events), error),
-        _ => (events, error),
-    }
+    (events, error)
 }
 
-/// Removes what the server may have added for itself: signatures, and parts that have nothing else. Which of them are
-/// still open depends on it, so that the ends of parts are removed as well.
-fn without_additions(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-    let is_known = |event: &StreamEvent| {
-        !matches!(event, StreamEvent::PartEnd { .. } | StreamEvent::PartStart { part: PartKind::RedactedThinking, .. })
+/// What the client itself reads of a reply. Which parts are still open depends on what the server added for itself, so that
+/// the ends of parts are removed, and with them the parts that have nothing but a signature.
+fn read(format: &str, events: &[StreamEvent]) -> Vec<StreamEvent> {
+    let is_read = |event: &&StreamEvent| {
+        let is_of_server = matches!(
+            event,
+            StreamEvent::PartEnd { .. } | StreamEvent::PartStart { part: PartKind::RedactedThinking, .. }
+        );
+        !KEEPING.contains(&format) || !is_of_server
     };
-    events.into_iter().filter(is_known).collect()
+    events.iter().filter(is_read).cloned().collect()
 }
 
-/// Removes what the server may have added to its calls.
-fn without_signatures(mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-    for event in &mut events {
-        if let StreamEvent::PartEnd { signature, .. } = event {
-            *signature = None;
+/// The formats whose servers may expect their additions back, so that signatures contain these.
+const KEEPING: &[&str] = &["chat", "ollama", "responses"];
+
+/// The signatures of a reply by the index of their part.
+fn signatures(events: &[StreamEvent]) -> Vec<(usize, Value)> {
+    let signature = |event: &StreamEvent| match event {
+        StreamEvent::PartEnd { index, signature: Some(text) } => {
+            Some((*index, serde_json::from_str(text).unwrap_or_else(|_| json!(text))))
         }
+        _ => None,
+    };
+    events.iter().filter_map(signature).collect()
+}
+
+/// Returns whether a value still has all that another one has. A block within a list may cut a text in two.
+fn contains(value: &Value, other: &Value) -> bool {
+    match (value, other) {
+        (Value::Object(fields), Value::Object(others)) => {
+            others.iter().all(|(name, other)| fields.get(name).is_some_and(|value| contains(value, other)))
+        }
+        (Value::Array(list), Value::Array(others)) => {
+            let mut rest = list.iter();
+            let has_all = others.iter().all(|other| rest.any(|value| contains(value, other)));
+            has_all
+                || joined(others)
+                    .iter()
+                    .all(|(name, text)| joined(list).get(name).is_some_and(|whole| whole.contains(text)))
+        }
+        _ => value == other,
     }
-    events
+}
+
+/// The texts in the objects of a list, joined by the name of their field.
+fn joined(list: &[Value]) -> BTreeMap<&str, String> {
+    let mut joined: BTreeMap<&str, String> = BTreeMap::new();
+    for (name, value) in list.iter().filter_map(Value::as_object).flatten() {
+        joined.entry(name).or_default().push_str(value.as_str().unwrap_or_default());
+    }
+    joined
 }
 
 /// One addition.
@@ -196,7 +228,15 @@ proptest! {
     ) {
         let text = normalized(&text);
         let changed = additions.iter().fold(text.clone(), |text, addition| apply(format, &text, addition));
-        prop_assert_eq!(run(format, &changed), run(format, &text), "{}/{}\n{}", format, name, changed);
+        let ((now, error), (before, expected)) = (run(format, &changed), run(format, &text));
+        prop_assert_eq!(
+            (read(format, &now), error), (read(format, &before), expected), "{}/{}\n{}", format, name, changed
+        );
+        let kept = signatures(&now);
+        for (index, known) in signatures(&before) {
+            let is_kept = kept.iter().any(|(at, signature)| *at == index && contains(signature, &known));
+            prop_assert!(is_kept, "{known} of part {index} was lost from {kept:?}\n{format}/{name}\n{changed}");
+        }
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_SIZE: usize = 16 << 20;
 /// The limit on the number of details, each of which is compared with those before it.
 const MAX_DETAILS: usize = 1024;
 /// The fields that servers use for the readable text. A stored session may name any other, such as `role`.
-const TEXT_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
+const TEXT_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_text", "thinking"];
 
 /// The form of a reply's thinking, stored as the signature of its part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -113,9 +113,18 @@ fn is_opaque(name: &str) -> bool {
         || matches!(name, "extra_content" | "provider_specific_fields")
 }
 
-/// Takes over fields that have a value.
+/// Takes over fields that have a value, and those of the objects among them.
 pub(super) fn take_over(known: &mut Detail, fields: Detail) {
-    known.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+    for (name, value) in fields {
+        match (known.get_mut(&name), value) {
+            (_, Value::Null) => {}
+            (Some(Value::Object(known)), Value::Object(more)) => take_over(known, more),
+            (Some(Value::Object(_)), _) => {}
+            (_, value) => {
+                known.insert(name, value);
+            }
+        }
+    }
 }
 
 fn add(list: &mut Vec<Detail>, detail: Detail) -> Result<(), ProviderError> {
@@ -202,8 +211,8 @@ fn merge_part(known: &mut Detail, part: Detail) {
                     text.push_str(&more);
                 }
             }
-            (Some(_), _) => {}
-            (None, value) => {
+            (Some(Value::String(_) | Value::Array(_) | Value::Object(_)), _) | (Some(_), Value::Null) => {}
+            (_, value) => {
                 known.insert(name, value);
             }
         }
