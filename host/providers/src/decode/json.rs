@@ -7,6 +7,7 @@ use pinion_protocol::ProviderError;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -109,14 +110,18 @@ pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result
     deserializer.deserialize_any(Text)
 }
 
-/// Deserializes a count or an index; any other value than a number from 0 becomes `None`.
+/// Deserializes a count or an index, which some gateways write as a string; any other value than a number from 0 becomes
+/// `None`.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     struct Count;
     impl<'de> Visitor<'de> for Count {
         type Value = Option<u64>;
-        default_for!(null bool text list object);
+        default_for!(null bool list object);
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a number")
+        }
+        fn visit_str<E>(self, count: &str) -> Result<Self::Value, E> {
+            Ok(count.parse().ok())
         }
         fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
             Ok(Some(count))
@@ -145,6 +150,24 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D
         }
     }
     deserializer.deserialize_any(Flag)
+}
+
+/// Deserializes an error. Some servers add an empty one to every event, which counts as none.
+pub(crate) fn error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    let error = Option::<Value>::deserialize(deserializer)?;
+    Ok(error.filter(|error| !is_blank(error)))
+}
+
+/// Returns whether a value says nothing, and neither do those within it.
+pub(crate) fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(list) => list.iter().all(is_blank),
+        Value::Object(fields) => fields.values().all(is_blank),
+    }
 }
 
 /// Deserializes an object; any other value becomes `None`.

@@ -13,7 +13,7 @@ pub struct Lines {
 
 impl Framing for Lines {
     /// Consumes more bytes and passes each line that they complete to `sink`, in order, without its line end. Blank
-    /// lines are skipped.
+    /// lines are skipped, and so is the name of a server-sent event's field.
     ///
     /// # Errors
     /// [`ProviderError::Malformed`] when a line is larger than [`MAX_EVENT_BYTES`]; any error of `sink`, immediately.
@@ -43,7 +43,8 @@ impl Framing for Lines {
 
     /// Returns the unterminated last line, or nothing.
     fn take_rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.pending)
+        let line = std::mem::take(&mut self.pending);
+        line.strip_prefix(b"data:").map_or_else(|| line.clone(), <[u8]>::to_vec)
     }
 }
 
@@ -62,7 +63,8 @@ fn complete<F>(line: &[u8], sink: &mut F) -> Result<(), ProviderError>
 where
     F: FnMut(&[u8]) -> Result<(), ProviderError>,
 {
-    match line.trim_ascii() {
+    // Some gateways turn lines into server-sent events.
+    match line.strip_prefix(b"data:").unwrap_or(line).trim_ascii() {
         [] => Ok(()),
         line => sink(line),
     }
@@ -90,6 +92,11 @@ mod tests {
     #[test]
     fn lines_end_at_line_feeds_and_blank_lines_are_skipped() {
         assert_eq!(lines(&[b"a\r\n\n  \nb", b"c\nd"]), ["a", "bc", "d"]);
+    }
+
+    #[test]
+    fn lines_of_events_are_read_without_their_field() {
+        assert_eq!(lines(&[b"data: a\n\nda", b"ta:b\ndata: c"]), ["a", "b", " c"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pinion_protocol::{ProviderError, StopReason};
 
 /// Fragments of reasons, in lower case. Those that come first are more specific.
 const GARBLED: &[&str] = &["malformed", "unexpected"];
-const CUT_OFF: &[&str] = &["length", "max_token", "max_output", "token_limit"];
+const CUT_OFF: &[&str] = &["length", "max_token", "max_output", "token_limit", "context", "truncat", "incomplete"];
 const BLOCKED: &[&str] = &[
     "filter",
     "sensitive",
@@ -33,6 +33,18 @@ const FAILED: &[&str] = &[
     "interrupt",
     "exception",
 ];
+
+/// The end of a reply, or its failure, as far as the vendor announced it. Token counts may still follow.
+pub(crate) type Announced = Option<Result<StopReason, ProviderError>>;
+
+/// Takes over a later announcement. A failure and a cut remain, because some servers announce a normal end after them.
+pub(crate) fn announce(known: &mut Announced, later: Result<StopReason, ProviderError>) {
+    match known {
+        Some(Err(_)) => {}
+        Some(Ok(StopReason::Length)) if later.is_ok() => {}
+        _ => *known = Some(later),
+    }
+}
 
 /// Judges a reason that the format does not list.
 pub(crate) fn unlisted(reason: &str) -> Result<StopReason, ProviderError> {
@@ -62,11 +74,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn failure_and_cut_remain_after_a_normal_end() {
+        let last = |reasons: &[&str]| {
+            let mut known = None;
+            reasons.iter().for_each(|reason| announce(&mut known, unlisted(reason)));
+            known.unwrap()
+        };
+        assert_eq!(last(&["stop", "max_tokens", "stop"]), Ok(StopReason::Length));
+        assert!(last(&["max_tokens", "safety", "stop"]).is_err());
+    }
+
+    #[test]
     fn reason_that_names_a_failure_is_no_success() {
         for reason in ["a_future_reason", "COMPLETE", "eos", "pause_turn", "load", "stop_sequence"] {
             assert_eq!(unlisted(reason), Ok(StopReason::Stop), "{reason}");
         }
-        for reason in ["max_tokens_reached", "OUTPUT_LENGTH"] {
+        for reason in ["max_tokens_reached", "OUTPUT_LENGTH", "context_window_exceeded", "incomplete"] {
             assert_eq!(unlisted(reason), Ok(StopReason::Length), "{reason}");
         }
         let garbled = "function_call_filter: MALFORMED_FUNCTION_CALL";

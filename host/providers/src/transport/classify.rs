@@ -45,6 +45,7 @@ const OVERFLOW: &[&str] = &[
     "input length exceeds the context length",         // Ollama
     "prompt is longer than the context length",        // Ollama
     "too many total text bytes",                       // Bedrock
+    "range of input length should be",                 // DashScope
 ];
 
 /// A response that is not a reply.
@@ -90,8 +91,18 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
     }
 }
 
-/// Classifies an error object from the middle of a stream, or from a response with status 200.
+/// Classifies an error from the middle of a stream, or from a response with status 200. If the server reports nothing but
+/// a text, it counts as the server's own failure unless the text says otherwise.
 pub(crate) fn classify_object(error: &Value) -> ProviderError {
+    match classify_details(error) {
+        ProviderError::Api { message, .. } if error.is_string() => {
+            ProviderError::Overloaded { message, retry_after: None }
+        }
+        other => other,
+    }
+}
+
+fn classify_details(error: &Value) -> ProviderError {
     let body = Envelope::from_error(error);
     let message = body.message.clone().unwrap_or_else(|| "the vendor reported an error without a message".to_owned());
     let retry_after = body.retry_after.max(delay_in_text(&message));
@@ -99,7 +110,7 @@ pub(crate) fn classify_object(error: &Value) -> ProviderError {
         body.has_code(OVERLOAD)
             || body.has_code(MALFORMED_OUTPUT)
             || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5'))
-            || (body.codes.is_empty() && reports_outage(&message))
+            || (body.codes.iter().all(|code| is_number(code)) && reports_outage(&message))
     };
     if body.is_used_up(retry_after) {
         ProviderError::Api { status: None, message }
@@ -116,20 +127,12 @@ pub(crate) fn classify_object(error: &Value) -> ProviderError {
     }
 }
 
-/// Classifies an error of which the server reports nothing but a text. In mid-reply it counts as the server's own failure
-/// unless the text says otherwise.
-pub(crate) fn classify_failure(error: &Value) -> ProviderError {
-    match classify_object(error) {
-        ProviderError::Api { message, .. } => ProviderError::Overloaded { message, retry_after: None },
-        other => other,
-    }
-}
-
 /// Fragments of vendors' error types and codes, in lower case.
 const NO_CREDIT: &[&str] = &["insufficient_quota", "exceeded_current_quota", "billing", "credit_balance", "perday"];
 /// Wordings of used-up credit, in lower case, for vendors whose code for it is a number (Z.ai).
 const NO_CREDIT_TEXT: &[&str] = &["insufficient balance", "insufficient credit", "please recharge"];
-const RATE_LIMIT: &[&str] = &["rate_limit", "too_many_requests", "429", "throttling", "resource_exhausted"];
+const RATE_LIMIT: &[&str] =
+    &["rate_limit", "request_limit", "too_many_requests", "429", "throttling", "resource_exhausted"];
 const AUTH: &[&str] = &[
     "authentication",
     "permission",
@@ -172,11 +175,25 @@ fn reports_invalid_key(message: &str) -> bool {
     ["incorrect api key", "invalid api key", "api key not valid"].iter().any(|phrase| text.contains(phrase))
 }
 
-/// Returns whether a message without a code reports that the server failed.
+/// Wordings of a failure of the server, in lower case, for errors without a code or with the vendor's own number.
+const OUTAGE: &[&str] = &[
+    "internal error",
+    "internal server error",
+    "had an error",
+    "timed out",
+    "timeout",
+    "overloaded",
+    "unavailable",
+    "too busy",
+];
+
 fn reports_outage(message: &str) -> bool {
     let text = message.to_lowercase();
-    let phrases = ["internal error", "internal server error", "timed out", "timeout", "overloaded", "unavailable"];
-    phrases.iter().any(|phrase| text.contains(phrase))
+    OUTAGE.iter().any(|phrase| text.contains(phrase))
+}
+
+fn is_number(code: &str) -> bool {
+    code.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn api(status: u16, message: String) -> ProviderError {
@@ -212,7 +229,7 @@ impl Envelope {
                 let beside =
                     body.get("error_description").and_then(Value::as_str).map(|text| bounded(text, MAX_MESSAGE));
                 let message = beside.or(inner.message).or_else(|| text_of(body));
-                Self { message, ..inner }
+                Self { message, retry_after: inner.retry_after.max(delay_in_fields(body)), ..inner }
             }
             _ => Self::from_error(body),
         }
@@ -232,11 +249,15 @@ impl Envelope {
         let reasons = details.iter().flat_map(|detail| of(detail, &["reason"]));
         let violations = details.iter().filter_map(|detail| detail.get("violations")?.as_array()).flatten();
         let quotas = violations.flat_map(|violation| of(violation, &["quotaId"]));
-        let codes = of(error, &["type", "code", "status", "__type"]).into_iter().chain(reasons).chain(quotas).collect();
-        let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str());
+        let codes = of(error, &["type", "code", "error_code", "status", "__type"])
+            .into_iter()
+            .chain(reasons)
+            .chain(quotas)
+            .collect();
+        let delay = details.iter().find_map(|detail| parse_delay(detail.get("retryDelay")?.as_str()?));
         let is_moderated =
             ["/metadata/reasons", "/metadata/flagged_input"].iter().any(|at| error.pointer(at).is_some());
-        Self { codes, message: text_of(error), retry_after: delay.and_then(parse_delay), is_moderated }
+        Self { codes, message: text_of(error), retry_after: delay.max(delay_in_fields(error)), is_moderated }
     }
 
     /// Returns whether a limit is used up for longer than a retry can wait: credit, or a daily quota. `delay` is the
@@ -256,15 +277,23 @@ impl Envelope {
     }
 }
 
-/// Extracts the message of an error object from `message`, `detail` (which FastAPI makes a list of problems), `error` or
-/// the object itself, and appends the message of a router's upstream.
+/// Extracts the delay from a field beside the message, as gateways send it.
+fn delay_in_fields(error: &Value) -> Option<Duration> {
+    let of = |name: &str| error.get(name)?.as_f64();
+    let exact = of("retry_after_ms").map(|ms| ms / 1000.0);
+    let names = ["retry_after", "retryAfter", "retry_after_seconds"];
+    exact.or_else(|| names.into_iter().find_map(of)).and_then(seconds)
+}
+
+/// Extracts the message of an error object from `message`, `detail` (which FastAPI makes a list of problems), `error`,
+/// Cloudflare's `errors` or the object itself, and appends the message of a router's upstream.
 fn text_of(error: &Value) -> Option<String> {
     let message = match error {
         Value::String(text) => Some(text.as_str()),
-        _ => ["message", "Message", "detail", "error_description", "error"].iter().find_map(|key| {
+        _ => ["message", "Message", "detail", "error_description", "error", "errors"].iter().find_map(|key| {
             match error.get(key)? {
                 Value::String(text) => Some(text.as_str()),
-                Value::Array(list) => list.first()?.get("msg")?.as_str(),
+                Value::Array(list) => ["msg", "message"].iter().find_map(|key| list.first()?.get(*key)?.as_str()),
                 // Mistral puts FastAPI's list of problems one level deeper.
                 Value::Object(inner) => match inner.get("detail") {
                     Some(Value::Array(list)) => list.first()?.get("msg")?.as_str(),
@@ -331,8 +360,8 @@ fn reason(status: u16) -> &'static str {
 /// Extracts the delay from "Please try again in 1.5s", "in 20 seconds", "in 7m12s" or "in 86ms".
 fn delay_in_text(message: &str) -> Option<Duration> {
     let lower = message.to_lowercase();
-    let after = |phrase| lower.split_once(phrase).map(|(_, rest)| rest);
-    parse_delay(after("try again in ").or_else(|| after("retry after ")).or_else(|| after("retry in "))?)
+    let phrases = ["try again in ", "try again after ", "retry after ", "retry in ", "please wait "];
+    phrases.iter().find_map(|phrase| parse_delay(lower.split_once(phrase)?.1))
 }
 
 /// Parses `7m12s`, `1.5s`, `86ms` or `20 seconds`; a bare number is seconds.

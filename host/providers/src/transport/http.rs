@@ -12,6 +12,7 @@ use super::proxy::ProxySettings;
 use super::retry_after::retry_after;
 use crate::causes::with_causes;
 use crate::decode::MAX_EVENT_BYTES;
+use crate::decode::json::is_blank;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
@@ -200,7 +201,7 @@ async fn document(answer: RawAnswer, accept: &HeaderValue, idle: Duration) -> Re
     let body = beginning(answer.packets, MAX_EVENT_BYTES, idle).await;
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();
     let first = value.get(0).unwrap_or(&value);
-    if let Some(error) = first.get("error").filter(|error| !error.is_null()) {
+    if let Some(error) = first.get("error").filter(|error| !is_blank(error)) {
         return Err(classify_object(error));
     }
     let is_reply = REPLY_FIELDS.iter().any(|field| first.get(field).is_some());

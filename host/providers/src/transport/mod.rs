@@ -7,7 +7,7 @@ mod http;
 mod proxy;
 mod retry_after;
 
-pub(crate) use classify::{classify_failure, classify_object};
+pub(crate) use classify::classify_object;
 pub(crate) use exchange::{Opened, exchange};
 pub use http::HttpSettings;
 pub(crate) use http::{Outgoing, RawAnswer, Transport, reply};

@@ -1,34 +1,34 @@
 //! The reply decoder.
 
-use crate::decode::json::{self, parse};
+use crate::decode::json::{self, Arguments, parse};
 use crate::decode::{MAX_PARTS, Parts, ReplyState, began_again, broke_off, too_many_parts};
-use crate::formats::stop_reason::{blocked, unlisted};
+use crate::formats::stop_reason::{Announced, announce, blocked, unlisted};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
+    /// The kinds and IDs of the blocks that have begun.
+    begun: BTreeMap<u64, (String, String)>,
     /// The blocks that are not for this client, such as those of the vendor's own tools.
     skipped: BTreeSet<u64>,
     /// The vendor's ID of the message.
     id: String,
     usage: Usage,
-    /// The end or the failure that the vendor announced.
-    stop: Option<Result<StopReason, ProviderError>>,
+    stop: Announced,
 }
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        let (skipped, usage) = (BTreeSet::new(), Usage::default());
-        Self { parts: Parts::new(id_seed), skipped, id: String::new(), usage, stop: None }
+        let (begun, skipped, usage) = (BTreeMap::new(), BTreeSet::new(), Usage::default());
+        Self { parts: Parts::new(id_seed), begun, skipped, id: String::new(), usage, stop: None }
     }
 
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -52,7 +52,9 @@ impl ReplyState for Reply {
             "content_block_stop" => self.parts.end_part(&event.index.unwrap_or_default(), events),
             "message_delta" => {
                 self.count(event.usage.unwrap_or_default(), events);
-                self.stop = event.delta.as_ref().and_then(stop_of).or(self.stop.take());
+                if let Some(stop) = event.delta.as_ref().and_then(stop_of) {
+                    announce(&mut self.stop, stop);
+                }
             }
             "message_stop" => self.end(events)?,
             "message" => self.whole_message(parse(data)?, events)?,
@@ -101,6 +103,7 @@ impl Reply {
         block: Piece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
+        let name = (block.kind.clone().into_owned(), block.id.clone().into_owned());
         let kind = match &*block.kind {
             "text" => PartKind::Text,
             "thinking" => PartKind::Thinking,
@@ -113,14 +116,18 @@ impl Reply {
             }
         };
         self.skipped.remove(&index);
-        if self.parts.is_open(&index) {
+        let is_known = self.begun.get(&index).is_none_or(|known| *known == name);
+        if is_known && self.parts.is_open(&index) {
             return Ok(());
         }
+        // Gateways leave out the end of a block.
+        self.parts.end_part(&index, events);
         self.parts.begin(index, kind, events)?;
+        self.begun.insert(index, name);
         self.parts.add(&index, &block.text, events);
         self.parts.add(&index, &block.thinking, events);
-        if let Some(input) = block.input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null")) {
-            self.parts.set_initial(&index, input.to_owned());
+        if block.input.0 != "{}" {
+            self.parts.set_initial(&index, block.input.0.into_owned());
         }
         for signature in [block.signature, block.data].iter().filter(|text| !text.is_empty()) {
             self.parts.sign(&index, signature)?;
@@ -143,7 +150,7 @@ impl Reply {
                 self.begin_unannounced(index, PartKind::Thinking, events)?;
                 self.parts.add(&index, &delta.thinking, events);
             }
-            "input_json_delta" => self.parts.add(&index, &delta.partial_json, events),
+            "input_json_delta" => self.parts.add(&index, &delta.partial_json.0, events),
             "signature_delta" => self.parts.sign(&index, &delta.signature)?,
             _ => {}
         }
@@ -215,6 +222,7 @@ struct Event<'a> {
     delta: Option<Piece<'a>>,
     #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
+    #[serde(deserialize_with = "json::error")]
     error: Option<Value>,
 }
 
@@ -263,10 +271,10 @@ struct Piece<'a> {
     signature: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     data: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    partial_json: Cow<'a, str>,
     #[serde(borrow)]
-    input: Option<&'a RawValue>,
+    partial_json: Arguments<'a>,
+    #[serde(borrow)]
+    input: Arguments<'a>,
     #[serde(borrow, deserialize_with = "json::text")]
     stop_reason: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::object")]

@@ -3,7 +3,7 @@
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::decode::json::{self, parse};
 use crate::decode::{self, MAX_SIGNATURE, Parts, began_again, broke_off, settled, too_large_signature};
-use crate::formats::stop_reason::{blocked, failed, unlisted};
+use crate::formats::stop_reason::{Announced, announce, blocked, failed, unlisted};
 use crate::transport::classify_object;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -63,8 +63,7 @@ struct Reply {
     /// Redacted thinking of open blocks, whose pieces are encoded one by one.
     redacted: BTreeMap<u64, Vec<u8>>,
     has_started: bool,
-    /// The end or the failure that the vendor announced. Token counts follow.
-    stop: Option<Result<StopReason, ProviderError>>,
+    stop: Announced,
 }
 
 impl Reply {
@@ -92,7 +91,7 @@ impl Reply {
             "contentBlockStart" => self.block_start(at, event.start.unwrap_or_default(), events)?,
             "contentBlockDelta" => self.delta(at, event.delta.unwrap_or_default(), events)?,
             "contentBlockStop" => self.block_stop(at, events)?,
-            "messageStop" => self.stop = Some(stop_reason(&event.stop_reason)),
+            "messageStop" => announce(&mut self.stop, stop_reason(&event.stop_reason)),
             _ => self.metadata(event.usage, events)?,
         }
         Ok(())

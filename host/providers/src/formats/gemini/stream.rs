@@ -4,7 +4,7 @@ use super::ON_TEXT;
 use crate::decode::json::{self, Arguments, parse};
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
 use crate::formats::conversation::has_text;
-use crate::formats::stop_reason::{blocked, failed, unlisted};
+use crate::formats::stop_reason::{Announced, announce, blocked, failed, unlisted};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
@@ -15,8 +15,7 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
-    /// The end or the failure that the vendor announced. Token counts may still follow.
-    stop: Option<Result<StopReason, ProviderError>>,
+    stop: Announced,
     usage: WireUsage,
 }
 
@@ -44,7 +43,7 @@ impl ReplyState for Reply {
             self.writer.parts.start(Some(&chunk.model_version), events);
             self.writer.parts.usage(self.usage.into(), events);
         }
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+        if let Some(error) = chunk.error {
             return Err(classify_object(&error));
         }
         let is_known = |candidate: &Candidate<'_>| candidate.content.is_some() || !candidate.finish_reason.is_empty();
@@ -52,8 +51,8 @@ impl ReplyState for Reply {
             self.writer.parts.start(Some(&chunk.model_version), events);
         }
         let blocked_for = chunk.prompt_feedback.unwrap_or_default().block_reason;
-        if !blocked_for.is_empty() {
-            self.stop = Some(Err(blocked(&format!("the vendor blocked the prompt ({blocked_for})"))));
+        if !matches!(&*blocked_for, "" | "BLOCK_REASON_UNSPECIFIED") {
+            announce(&mut self.stop, Err(blocked(&format!("the vendor blocked the prompt ({blocked_for})"))));
         }
         let first = |candidate: &Candidate<'_>| candidate.index.unwrap_or_default() == 0;
         chunk.candidates.into_iter().filter(first).try_for_each(|candidate| self.candidate(candidate, events))
@@ -65,8 +64,8 @@ impl Reply {
         for part in candidate.content.unwrap_or_default().parts {
             self.part(part, events)?;
         }
-        if !candidate.finish_reason.is_empty() && !matches!(self.stop, Some(Err(_))) {
-            self.stop = Some(stop_reason(&candidate.finish_reason, &candidate.finish_message));
+        if !candidate.finish_reason.is_empty() {
+            announce(&mut self.stop, stop_reason(&candidate.finish_reason, &candidate.finish_message));
         }
         Ok(())
     }
@@ -141,6 +140,7 @@ struct Chunk<'a> {
     usage_metadata: Option<WireUsage>,
     #[serde(borrow, deserialize_with = "json::text")]
     model_version: Cow<'a, str>,
+    #[serde(deserialize_with = "json::error")]
     error: Option<Value>,
 }
 
@@ -208,6 +208,8 @@ struct WireUsage {
     candidates_token_count: Option<u64>,
     #[serde(deserialize_with = "json::count")]
     thoughts_token_count: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    total_token_count: Option<u64>,
 }
 
 impl WireUsage {
@@ -218,24 +220,27 @@ impl WireUsage {
         self.tool_use_prompt_token_count = self.tool_use_prompt_token_count.max(later.tool_use_prompt_token_count);
         self.candidates_token_count = self.candidates_token_count.max(later.candidates_token_count);
         self.thoughts_token_count = self.thoughts_token_count.max(later.thoughts_token_count);
+        self.total_token_count = self.total_token_count.max(later.total_token_count);
     }
 }
 
 impl From<WireUsage> for Usage {
-    /// The vendor counts cached tokens as part of the prompt, but thinking apart from the answer.
+    /// The vendor counts cached tokens as part of the prompt, but thinking apart from the answer. The total has them all.
     fn from(wire: WireUsage) -> Self {
-        let [prompt, cached, of_tools, answer, thoughts] = [
+        let [prompt, cached, of_tools, answer, thoughts, total] = [
             wire.prompt_token_count,
             wire.cached_content_token_count,
             wire.tool_use_prompt_token_count,
             wire.candidates_token_count,
             wire.thoughts_token_count,
+            wire.total_token_count,
         ]
         .map(Option::unwrap_or_default);
         let cache_read = cached.min(prompt);
+        let beyond_input = total.saturating_sub(prompt).saturating_sub(of_tools);
         Self {
             input: (prompt - cache_read).saturating_add(of_tools),
-            output: answer.saturating_add(thoughts),
+            output: answer.saturating_add(thoughts).max(beyond_input),
             cache_read,
             cache_write: 0,
         }

@@ -3,7 +3,7 @@
 use crate::decode::json::{self, Arguments, parse};
 use crate::decode::{ReplyState, Writer, Writing};
 use crate::formats::stop_reason::unlisted;
-use crate::transport::classify_failure;
+use crate::transport::classify_object;
 use pinion_protocol::{ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -35,9 +35,9 @@ impl ReplyState for Reply {
         let chunk: Chunk<'_> = parse(line)?;
         self.usage.input = self.usage.input.max(chunk.prompt_eval_count.unwrap_or_default());
         self.usage.output = self.usage.output.max(chunk.eval_count.unwrap_or_default());
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+        if let Some(error) = chunk.error {
             writer.parts.usage(self.usage, events);
-            return Err(classify_failure(&error));
+            return Err(classify_object(&error));
         }
         if !chunk.model.is_empty() || chunk.message.is_some() {
             writer.parts.start(Some(&chunk.model), events);
@@ -81,6 +81,7 @@ struct Chunk<'a> {
     prompt_eval_count: Option<u64>,
     #[serde(deserialize_with = "json::count")]
     eval_count: Option<u64>,
+    #[serde(deserialize_with = "json::error")]
     error: Option<Value>,
 }
 

@@ -1,11 +1,11 @@
 //! Assigns deltas to the calls of a reply, and keeps what only the server understands of a call.
 //!
-//! Some servers number every call 0 and tell them apart by ID, some omit the number, some repeat ID and name with every
-//! delta, and some send the ID before the name.
+//! Some servers number every call 0 and tell them apart by ID or not at all, some omit the number, some repeat ID and name
+//! with every delta, and some send the ID or the arguments before the name.
 
 use super::reasoning::{Detail, Reasoning, take_over};
 use super::wire::CallDelta;
-use crate::decode::{MAX_PARTS, Writer, too_many_parts};
+use crate::decode::{MAX_EVENT_BYTES, MAX_PARTS, Writer, too_many_parts};
 use pinion_protocol::{PartKind, ProviderError, StreamEvent};
 use serde_json::Value;
 
@@ -13,12 +13,16 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<OpenCall>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OpenCall {
     index: Option<u64>,
     id: String,
+    name: String,
     /// The key of its part, which begins with the name of the tool.
     key: Option<u64>,
+    /// Arguments that came before the name.
+    early: String,
+    arguments: Extent,
     /// Fields that only the server understands.
     others: Detail,
 }
@@ -32,26 +36,35 @@ impl Calls {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let function = delta.function.unwrap_or_default();
-        let at = match self.find(delta.index, &delta.id, &function.name) {
+        let arguments = &function.arguments.0;
+        let at = match self.find(delta.index, &delta.id, &function.name, !arguments.is_empty()) {
             Some(at) => at,
             // A delta of a call that never began.
             None if function.name.is_empty() && delta.id.is_empty() => return Ok(()),
             None if self.0.len() == MAX_PARTS => return Err(too_many_parts()),
             None => {
-                let others = Detail::new();
-                self.0.push(OpenCall { index: delta.index, id: delta.id.into_owned(), key: None, others });
+                let (index, id) = (delta.index, delta.id.into_owned());
+                self.0.push(OpenCall { index, id, ..OpenCall::default() });
                 self.0.len() - 1
             }
         };
         let call = &mut self.0[at];
         reasoning.grow(&delta.others)?;
         take_over(&mut call.others, delta.others);
+        call.arguments.grow(arguments);
         if call.key.is_none() && !function.name.is_empty() {
-            let kind = PartKind::ToolCall { id: call.id.clone(), name: function.name.into_owned() };
-            call.key = Some(writer.begin(kind, events)?);
+            call.name = function.name.into_owned();
+            let key = writer.begin(PartKind::ToolCall { id: call.id.clone(), name: call.name.clone() }, events)?;
+            writer.parts.add(&key, &std::mem::take(&mut call.early), events);
+            call.key = Some(key);
         }
-        if let Some(key) = call.key {
-            writer.parts.add(&key, &function.arguments.0, events);
+        match call.key {
+            Some(key) => writer.parts.add(&key, arguments, events),
+            None if call.early.len() + arguments.len() > MAX_EVENT_BYTES => {
+                let message = "the arguments of a call without a name are too large".to_owned();
+                return Err(ProviderError::Malformed { message });
+            }
+            None => call.early.push_str(arguments),
         }
         Ok(())
     }
@@ -66,16 +79,47 @@ impl Calls {
         Ok(())
     }
 
-    fn find(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+    fn find(&self, index: Option<u64>, id: &str, name: &str, has_arguments: bool) -> Option<usize> {
         let belongs = |call: &OpenCall| {
             let is_continued = name.is_empty() || call.key.is_none();
+            let is_repeated = call.name == name && !(has_arguments && call.arguments.is_complete());
             match (index, id.is_empty()) {
-                (Some(_), true) => call.index == index,
+                (Some(_), true) => call.index == index && (is_continued || is_repeated),
                 (Some(_), false) => call.index == index && (call.id == id || is_continued),
                 (None, false) => call.id == id,
                 (None, true) => is_continued,
             }
         };
         self.0.iter().rposition(belongs)
+    }
+}
+
+/// How far the arguments of a call have come, to recognize the next call where nothing else tells them apart.
+#[derive(Debug, Default)]
+struct Extent {
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    has_begun: bool,
+}
+
+impl Extent {
+    fn grow(&mut self, arguments: &str) {
+        for byte in arguments.bytes() {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = self.is_in_string,
+                b'"' => self.is_in_string = !self.is_in_string,
+                _ if self.is_in_string => {}
+                b'{' | b'[' => (self.depth, self.has_begun) = (self.depth + 1, true),
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns whether the arguments are a complete object.
+    fn is_complete(&self) -> bool {
+        self.has_begun && self.depth == 0
     }
 }

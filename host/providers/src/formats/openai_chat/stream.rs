@@ -2,11 +2,11 @@
 
 use super::calls::Calls;
 use super::reasoning::{Detail, Reasoning, readable};
-use super::wire::{CallDelta, Chunk, Counts, Piece, ReplyDelta, WireChoice};
+use super::wire::{BaseResponse, CallDelta, Chunk, Counts, Piece, ReplyDelta, WireChoice};
 use crate::decode::json::parse;
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
-use crate::formats::stop_reason::{blocked, failed, unlisted};
-use crate::transport::{classify_failure, classify_object};
+use crate::formats::stop_reason::{Announced, announce, blocked, failed, unlisted};
+use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -17,11 +17,12 @@ pub struct Reply {
     writer: Writer,
     calls: Calls,
     counts: Counts,
-    /// The end or the failure that the vendor announced. Token counts may still follow.
-    stop: Option<Result<StopReason, ProviderError>>,
+    stop: Announced,
     /// The key of the first thinking part in a field of its own, and the form of all thinking.
     thinking: Option<u64>,
     reasoning: Reasoning,
+    /// Readable thinking came in a field of its own.
+    has_text_field: bool,
     /// The key and the form of the open thinking part, where it is a part of the content.
     part: Option<(u64, Reasoning)>,
 }
@@ -35,6 +36,7 @@ impl ReplyState for Reply {
             stop: None,
             thinking: None,
             reasoning: Reasoning::default(),
+            has_text_field: false,
             part: None,
         }
     }
@@ -61,7 +63,7 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let chunk: Chunk<'_> = parse(data)?;
-        let mut error = failure(chunk.error, &chunk.object, data)?;
+        let mut error = failure(&chunk, data)?;
         let is_known = |choice: &WireChoice<'_>| {
             choice.delta.is_some() || choice.message.is_some() || !choice.finish_reason.is_empty()
         };
@@ -72,24 +74,24 @@ impl ReplyState for Reply {
         let mut usage = chunk.usage.or(groq.usage);
         for mut choice in chunk.choices.into_iter().filter(|choice| choice.index.unwrap_or_default() == 0) {
             usage = usage.or(choice.usage);
-            error = error.or(choice.error.take().filter(|error| !error.is_null()));
+            error = error.or(choice.error.take());
             self.choice(choice, events)?;
         }
         if usage.is_some_and(|usage| self.counts.grow(usage)) {
             self.writer.parts.usage(self.counts.into(), events);
         }
-        match (error, groq.error.filter(|error| !error.is_null())) {
-            (Some(error @ Value::String(_)), _) | (None, Some(error)) => Err(classify_failure(&error)),
-            (Some(error), _) => Err(classify_object(&error)),
-            (None, None) => Ok(()),
-        }
+        error.or(groq.error).map_or(Ok(()), |error| Err(classify_object(&error)))
     }
 }
 
-/// Returns the error of a chunk, which some servers send without the field around it.
-fn failure(error: Option<Value>, object: &str, data: &[u8]) -> Result<Option<Value>, ProviderError> {
-    match error.filter(|error| !error.is_null()) {
-        None if object == "error" => parse(data).map(Some),
+/// Returns the error of a chunk, which some servers send without the field around it (vLLM, DashScope, Databricks), and
+/// MiniMax in a field of its own.
+fn failure(chunk: &Chunk<'_>, data: &[u8]) -> Result<Option<Value>, ProviderError> {
+    let has_code = [&chunk.code, &chunk.error_code].into_iter().any(Option::is_some);
+    let is_bare = chunk.object == "error" || (chunk.choices.is_empty() && has_code && !chunk.message.is_empty());
+    match chunk.error.clone() {
+        None if is_bare => parse(data).map(Some),
+        None => Ok(chunk.base_resp.as_ref().and_then(BaseResponse::error)),
         error => Ok(error),
     }
 }
@@ -101,10 +103,8 @@ impl Reply {
         if let Some(delta) = choice.delta.or(message) {
             self.delta(delta, events)?;
         }
-        match &*choice.finish_reason {
-            "" => {}
-            reason if !matches!(self.stop, Some(Err(_))) => self.stop = Some(stop_reason(reason)),
-            _ => {}
+        if !choice.finish_reason.is_empty() {
+            announce(&mut self.stop, stop_reason(&choice.finish_reason));
         }
         Ok(())
     }
@@ -114,9 +114,15 @@ impl Reply {
             ("reasoning_content", &delta.reasoning_content),
             ("reasoning", &delta.reasoning),
             ("reasoning_text", &delta.reasoning_text),
+            ("thinking", &delta.thinking),
         ];
         match fields.iter().find(|(_, text)| !text.is_empty()) {
-            Some((field, text)) => self.think(field, text, events)?,
+            Some((field, text)) => {
+                self.has_text_field = true;
+                self.think(field, text, events)?;
+            }
+            // Details repeat the text of a field.
+            None if self.has_text_field => {}
             None => {
                 let text: String = delta.reasoning_details.iter().chain(&delta.thinking_blocks).map(readable).collect();
                 self.think("reasoning", &text, events)?;

@@ -3,6 +3,7 @@
 use super::reasoning::Detail;
 use crate::decode::json::{self, Arguments, default_for};
 use pinion_protocol::Usage;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -23,7 +24,42 @@ pub(super) struct Chunk<'a> {
     pub(super) usage: Option<WireUsage>,
     #[serde(deserialize_with = "json::object")]
     pub(super) x_groq: Option<GroqExtra>,
+    #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
+    /// The three fields of an error without the usual field around it.
+    #[serde(borrow, deserialize_with = "json::text")]
+    pub(super) message: Cow<'a, str>,
+    #[serde(deserialize_with = "json::error")]
+    pub(super) code: Option<Value>,
+    #[serde(deserialize_with = "json::error")]
+    pub(super) error_code: Option<Value>,
+    #[serde(borrow, deserialize_with = "json::object")]
+    pub(super) base_resp: Option<BaseResponse<'a>>,
+}
+
+/// MiniMax's status of the request, which is 0 unless it failed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct BaseResponse<'a> {
+    #[serde(deserialize_with = "json::count")]
+    status_code: Option<u64>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    status_msg: Cow<'a, str>,
+}
+
+impl BaseResponse<'_> {
+    /// Returns the error under a name that other vendors use.
+    pub(super) fn error(&self) -> Option<Value> {
+        let code = match self.status_code? {
+            0 => return None,
+            1002 | 1039 | 1041 => "rate_limit",
+            1004 | 2049 => "authentication",
+            1008 => "insufficient_quota",
+            1000 | 1001 | 1013 | 1024 | 1033 => "server_error",
+            _ => "",
+        };
+        Some(serde_json::json!({ "code": code, "message": self.status_msg }))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -32,6 +68,7 @@ pub(super) struct GroqExtra {
     #[serde(deserialize_with = "json::object")]
     pub(super) usage: Option<WireUsage>,
     /// The reason for which the reply was broken off.
+    #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
 }
 
@@ -51,6 +88,7 @@ pub(super) struct WireChoice<'a> {
     #[serde(deserialize_with = "json::object")]
     pub(super) usage: Option<WireUsage>,
     /// OpenRouter's place for the failure of an upstream.
+    #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
 }
 
@@ -66,6 +104,8 @@ pub(super) struct ReplyDelta<'a> {
     /// GitHub Copilot's name for it.
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) reasoning_text: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    pub(super) thinking: Cow<'a, str>,
     /// OpenRouter's form of thinking.
     #[serde(deserialize_with = "json::objects")]
     pub(super) reasoning_details: Vec<Detail>,
@@ -118,6 +158,11 @@ pub(super) struct WireUsage {
     prompt_tokens: Option<u64>,
     #[serde(deserialize_with = "json::count")]
     completion_tokens: Option<u64>,
+    /// The names of newer formats, which some gateways keep.
+    #[serde(deserialize_with = "json::count")]
+    input_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    output_tokens: Option<u64>,
     #[serde(deserialize_with = "json::count")]
     total_tokens: Option<u64>,
     #[serde(deserialize_with = "json::object")]
@@ -177,12 +222,14 @@ impl Counts {
             details.cache_creation_tokens,
             wire.cache_creation_input_tokens,
         ];
-        grow(&mut self.prompt, &[wire.prompt_tokens]);
-        grow(&mut self.completion, &[wire.completion_tokens]);
+        let (prompt, completion) =
+            (wire.prompt_tokens.or(wire.input_tokens), wire.completion_tokens.or(wire.output_tokens));
+        grow(&mut self.prompt, &[prompt]);
+        grow(&mut self.completion, &[completion]);
         grow(&mut self.total, &[wire.total_tokens]);
         grow(&mut self.cache_read, &read);
         grow(&mut self.cache_write, &written);
-        wire.prompt_tokens.or(wire.completion_tokens).is_some()
+        prompt.or(completion).is_some()
     }
 }
 
@@ -201,7 +248,7 @@ impl From<Counts> for Usage {
     }
 }
 
-/// The content of a delta: a string, or a list of text and thinking parts (Mistral, Databricks).
+/// The content of a delta: a string, a text or thinking part, or a list of them (Mistral, Databricks).
 #[derive(Default)]
 pub(super) struct Pieces<'a>(pub(super) Vec<Piece<'a>>);
 
@@ -225,7 +272,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
                 Ok(Pieces(vec![Piece::Text(Cow::Owned(text.to_owned()))]))
             }
-            default_for!(null bool number object);
+            default_for!(null bool number);
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
+                let part = Value::deserialize(MapAccessDeserializer::new(fields))?;
+                Ok(Pieces(piece(part).into_iter().collect()))
+            }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut pieces = Vec::new();
                 while let Some(part) = list.next_element::<Value>()? {

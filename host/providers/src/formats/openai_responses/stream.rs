@@ -73,7 +73,7 @@ impl ReplyState for Reply {
         match &*event.kind {
             "" if event.object == "response" => self.end(parse(data)?, "", events)?,
             // Gateways omit the type.
-            "error" | "" if event.kind == "error" || event.error.as_ref().is_some_and(|error| !error.is_null()) => {
+            "error" | "" if event.kind == "error" || event.error.is_some() => {
                 return Err(failure(event.error.as_ref(), &event.code, &event.message));
             }
             "response.created" | "response.in_progress" | "response.queued" => {
@@ -100,14 +100,18 @@ impl ReplyState for Reply {
             "response.reasoning_summary_text.done" => {
                 self.thought_done(name, event.summary_index.unwrap_or(part), &event.text, events)?;
             }
+            "response.reasoning_summary_part.done" => {
+                let text = event.part.unwrap_or_default().into_text();
+                self.thought_done(name, event.summary_index.unwrap_or(part), &text, events)?;
+            }
             "response.reasoning_text.done" => self.thought_done(name, RAW + part, &event.text, events)?,
             "response.function_call_arguments.delta" => {
                 let item = self.items.get_or_begin(Kind::Call, name)?;
                 self.argue(item, &event.delta, events)?;
             }
             "response.function_call_arguments.done" => {
-                let item = self.items.of_text(Kind::Call, name, &event.arguments)?;
-                if let Rest::More(_, rest) = self.items.rest(item, 0, &event.arguments) {
+                let item = self.items.of_text(Kind::Call, name, &event.arguments.0)?;
+                if let Rest::More(_, rest) = self.items.rest(item, 0, &event.arguments.0) {
                     self.argue(item, rest, events)?;
                 }
             }
@@ -153,7 +157,13 @@ impl Reply {
         let Some(kind) = item.kind() else { return Ok(()) };
         let key = self.items.get_or_begin(kind, item.name(at))?;
         match kind {
-            Kind::Call => self.begin_call(Key::Call(key), &item, events),
+            // Some servers name a call only at its end.
+            Kind::Call if item.name.is_empty() || item.call_id.is_empty() => Ok(()),
+            Kind::Call => {
+                self.begin_call(Key::Call(key), &item, events)?;
+                self.parts.set_initial(&Key::Call(key), item.arguments.0.into_owned());
+                Ok(())
+            }
             Kind::Reasoning => self.store(key, raw),
             Kind::Message => {
                 self.phase(key, &item);
@@ -315,7 +325,7 @@ impl Reply {
             }
             Kind::Call => {
                 self.begin_call(Key::Call(key), &item, events)?;
-                if let Rest::More(_, rest) = self.items.rest(key, 0, &item.arguments) {
+                if let Rest::More(_, rest) = self.items.rest(key, 0, &item.arguments.0) {
                     self.argue(key, rest, events)?;
                 }
                 if self.items.has_streamed(key) {
@@ -437,7 +447,7 @@ fn texts(item: OutputItem<'_>) -> Result<Vec<(u64, Cow<'_, str>)>, ProviderError
 
 /// Classifies an error event. Some servers nest the error in an object, some put it beside the event's type.
 fn failure(error: Option<&Value>, code: &str, message: &str) -> ProviderError {
-    match error.filter(|error| !error.is_null()) {
+    match error {
         Some(error) => classify_object(error),
         None => classify_object(&serde_json::json!({ "code": code, "message": message })),
     }

@@ -1,7 +1,7 @@
 //! The JSON of the events.
 
 use super::items::{Kind, Name};
-use crate::decode::json;
+use crate::decode::json::{self, Arguments};
 use pinion_protocol::Usage;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -31,14 +31,15 @@ pub(super) struct Event<'a> {
     pub(super) text: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) refusal: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    pub(super) arguments: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) arguments: Arguments<'a>,
     #[serde(borrow, deserialize_with = "json::object")]
     pub(super) part: Option<TextPart<'a>>,
     #[serde(borrow)]
     pub(super) item: Option<&'a RawValue>,
     #[serde(borrow, deserialize_with = "json::object")]
     pub(super) response: Option<Response<'a>>,
+    #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) code: Cow<'a, str>,
@@ -57,8 +58,8 @@ pub(super) struct OutputItem<'a> {
     pub(super) call_id: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) name: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::text")]
-    pub(super) arguments: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) arguments: Arguments<'a>,
     /// Purpose of a message: `commentary` or `final_answer`.
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) phase: Cow<'a, str>,
@@ -91,7 +92,7 @@ impl<'a> OutputItem<'a> {
 
     /// The size of its text in bytes.
     pub(super) fn size(&self) -> usize {
-        self.summary.iter().chain(&self.content).map(TextPart::size).sum::<usize>() + self.arguments.len()
+        self.summary.iter().chain(&self.content).map(TextPart::size).sum::<usize>() + self.arguments.0.len()
     }
 }
 
@@ -128,6 +129,7 @@ pub(super) struct Response<'a> {
     pub(super) usage: Option<WireUsage>,
     #[serde(borrow, deserialize_with = "json::object")]
     pub(super) incomplete_details: Option<IncompleteDetails<'a>>,
+    #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
     #[serde(borrow, deserialize_with = "raw_list")]
     pub(super) output: Vec<&'a RawValue>,

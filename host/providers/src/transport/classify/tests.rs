@@ -45,6 +45,7 @@ const OVERFLOWS: &[&str] = &[
     "the input length exceeds the context length",
     "the prompt is longer than the context length currently available to the model; shorten the prompt",
     "too many total text bytes: 26000000 > 25000000",
+    "Range of input length should be [1, 30720]",
 ];
 
 #[test]
@@ -126,8 +127,10 @@ fn moderated_input_is_not_the_keys_fault() {
 #[test]
 fn outage_without_a_code_is_retried() {
     assert!(classify_object(&json!({ "message": "Internal server error" })).is_retryable());
-    assert!(classify_failure(&json!("over capacity")).is_retryable());
-    assert!(matches!(classify_failure(&json!("prompt is too long: 9 > 8")), ProviderError::ContextOverflow { .. }));
+    assert!(classify_object(&json!({ "code": 50603, "message": "System is too busy now." })).is_retryable());
+    assert!(!classify_object(&json!({ "code": "bad_argument", "message": "too busy" })).is_retryable());
+    assert!(classify_object(&json!("over capacity")).is_retryable());
+    assert!(matches!(classify_object(&json!("prompt is too long: 9 > 8")), ProviderError::ContextOverflow { .. }));
 }
 
 #[test]
@@ -142,6 +145,7 @@ fn message_is_found_in_every_known_envelope() {
     assert_eq!(message(r#"{"detail":"m"}"#), "m");
     assert_eq!(message(r#"{"detail":[{"msg":"m"}]}"#), "m");
     assert_eq!(message(r#"[{"error":{"message":"m"}}]"#), "m");
+    assert_eq!(message(r#"{"success":false,"errors":[{"code":7003,"message":"m"}],"result":null}"#), "m");
     assert_eq!(message(r#"{"object":"error","message":{"message":"m"}}"#), "m");
     assert_eq!(message(r#"{"object":"error","message":{"detail":[{"msg":"m"}]}}"#), "m");
     assert_eq!(
@@ -170,7 +174,7 @@ fn error_objects_in_a_stream_are_classified_by_type_and_code() {
     assert!(matches!(kind(json!({"type":"invalid_request_error","message":"x"})), ProviderError::Api { .. }));
     assert!(matches!(kind(json!({"code":502,"message":"x"})), ProviderError::Overloaded { .. }));
     assert!(matches!(kind(json!({"code":429,"message":"x"})), ProviderError::RateLimited { .. }));
-    assert!(matches!(kind(json!("boom")), ProviderError::Api { .. }));
+    assert!(matches!(kind(json!({"error_code":"REQUEST_LIMIT_EXCEEDED"})), ProviderError::RateLimited { .. }));
     assert!(matches!(kind(json!({})), ProviderError::Api { .. }));
 }
 
@@ -205,6 +209,8 @@ fn delay_in_the_message_is_parsed() {
     assert_eq!(delay("try again in 86ms"), Some(Duration::from_millis(86)));
     assert_eq!(delay("try again in 20 seconds"), Some(Duration::from_secs(20)));
     assert_eq!(delay("Please retry in 37.5s."), Some(Duration::from_millis(37_500)));
+    assert_eq!(delay("Try again after 5 seconds."), Some(Duration::from_secs(5)));
+    assert_eq!(delay("Rate limit reached, please wait 2 minutes"), Some(Duration::from_secs(120)));
     assert_eq!(delay("try again in a while"), None);
     assert_eq!(parse_delay("1h30m"), Some(Duration::from_secs(5400)));
     assert_eq!(parse_delay("99999999999999999999h"), Some(Duration::from_secs(86_400)));
@@ -220,6 +226,19 @@ fn largest_delay_counts() {
     let zero = Some(Duration::ZERO);
     let headers = Answer { status: 429, body: b"try again in 2s", code: None, retry_after: zero, request_id: None };
     assert_eq!(classify(&headers).retry_after(), Some(Duration::from_secs(2)));
+}
+
+#[test]
+fn delay_in_a_field_of_the_body_counts() {
+    for (body, delay) in [
+        (json!({ "error": { "message": "slow", "retry_after": 1.5 } }), 1_500),
+        (json!({ "error": "slow", "retryAfter": 2 }), 2_000),
+        (json!({ "message": "slow", "retry_after_ms": 30 }), 30),
+        (json!({ "message": "slow", "retry_after_seconds": 4 }), 4_000),
+    ] {
+        assert_eq!(answer(429, &body.to_string()).retry_after(), Some(Duration::from_millis(delay)), "{body}");
+    }
+    assert_eq!(answer(429, &json!({ "retry_after": "soon" }).to_string()).retry_after(), None);
 }
 
 #[test]
