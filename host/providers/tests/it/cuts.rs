@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Each reply with the part that announces its end; what follows that part may be lost.
 const REPLIES: [(&str, &[u8], &str); 2] = [
-    ("anthropic", include_bytes!("../fixtures/anthropic/text.sse"), "message_stop"),
+    ("anthropic", include_bytes!("../fixtures/anthropic/text.sse"), "\"stop_reason\":\"end_turn\""),
     ("openai-chat", include_bytes!("../fixtures/chat/text.sse"), "\"finish_reason\":\"stop\""),
 ];
 

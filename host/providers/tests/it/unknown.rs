@@ -132,7 +132,7 @@ fn unknown_event(format: &str) -> Value {
 }
 
 /// Fields whose content is not the format's: arguments of calls, and what goes back as it came.
-const OPAQUE: &[&str] = &["args", "arguments", "input", "reasoning_details", "error"];
+const OPAQUE: &[&str] = &["args", "arguments", "input", "partial_json", "reasoning_details", "error"];
 
 /// Calls `change` with every value that belongs to the format.
 fn each(value: &mut Value, change: &mut impl FnMut(&mut Value)) {
