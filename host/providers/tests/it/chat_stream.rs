@@ -4,6 +4,7 @@ use crate::support::{assert_well_formed, decode, every_split, notation};
 use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::openai_chat::Decoder;
 use proptest::prelude::*;
+use serde_json::json;
 
 const TEXT: &[u8] = include_bytes!("../fixtures/chat/text.sse");
 const TOOLS: &[u8] = include_bytes!("../fixtures/chat/tools.sse");
@@ -66,6 +67,16 @@ fn reasoning_content_is_thinking() {
         "stop Stop",
     ];
     assert_eq!(complete(DEEPSEEK), expected);
+}
+
+#[test]
+fn endless_arguments_of_calls_without_a_name_are_an_error() {
+    let delta = |id: usize| {
+        let call = json!({ "index": id, "id": id.to_string(), "function": { "arguments": "x".repeat(1 << 20) } });
+        format!("data: {}\n\n", json!({ "choices": [{ "delta": { "tool_calls": [call] } }] }))
+    };
+    let (_, error) = run(&[(0..17).map(delta).collect::<String>().as_bytes()]);
+    assert!(matches!(&error, Some(ProviderError::Malformed { message }) if message.contains("without a name")));
 }
 
 #[test]

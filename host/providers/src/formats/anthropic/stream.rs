@@ -36,10 +36,13 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let event: Event<'_> = parse(data)?;
+        // Any event may have counts; a whole message begins the reply first.
+        if let Some(usage) = event.usage.filter(|_| event.kind != "message") {
+            self.count(usage, events);
+        }
         match &*event.kind {
             // Gateways omit the type.
             "error" | "" if event.error.is_some() || event.kind == "error" => {
-                self.count(event.usage.unwrap_or_default(), events);
                 return Err(classify_object(&event.error.map_or_else(|| parse(data), Ok)?));
             }
             "message_start" => self.message_start(event.message.unwrap_or_default(), events)?,
@@ -51,7 +54,6 @@ impl ReplyState for Reply {
             }
             "content_block_stop" => self.parts.end_part(&event.index.unwrap_or_default(), events),
             "message_delta" => {
-                self.count(event.usage.unwrap_or_default(), events);
                 if let Some(stop) = event.delta.as_ref().and_then(stop_of) {
                     announce(&mut self.stop, stop);
                 }

@@ -60,11 +60,14 @@ impl Calls {
         }
         match call.key {
             Some(key) => writer.parts.add(&key, arguments, events),
-            None if call.early.len() + arguments.len() > MAX_EVENT_BYTES => {
-                let message = "the arguments of a call without a name are too large".to_owned();
-                return Err(ProviderError::Malformed { message });
+            None => {
+                call.early.push_str(arguments);
+                let size: usize = self.0.iter().map(|call| call.early.len()).sum();
+                if size > MAX_EVENT_BYTES {
+                    let message = "the arguments of calls without a name are too large".to_owned();
+                    return Err(ProviderError::Malformed { message });
+                }
             }
-            None => call.early.push_str(arguments),
         }
         Ok(())
     }

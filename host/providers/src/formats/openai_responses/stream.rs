@@ -143,6 +143,9 @@ impl Reply {
             _ => {}
         }
         self.parts.start(Some(&response.model), events);
+        if let Some(usage) = response.usage {
+            self.parts.usage(usage.into(), events);
+        }
         Ok(())
     }
 
