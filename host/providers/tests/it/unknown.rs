@@ -43,6 +43,12 @@ fn signatures(events: &[StreamEvent]) -> Vec<(usize, Value)> {
     events.iter().filter_map(signature).collect()
 }
 
+/// Returns whether a part has nothing but a signature.
+fn has_nothing_else(events: &[StreamEvent], part: usize) -> bool {
+    let is_it = |event: &StreamEvent| matches!(event, StreamEvent::PartStart { index, part: PartKind::RedactedThinking } if *index == part);
+    events.iter().any(is_it)
+}
+
 /// Returns whether a value still has all that another one has. A block within a list may cut a text in two.
 fn contains(value: &Value, other: &Value) -> bool {
     match (value, other) {
@@ -234,7 +240,9 @@ proptest! {
         );
         let kept = signatures(&now);
         for (index, known) in signatures(&before) {
-            let is_kept = kept.iter().any(|(at, signature)| *at == index && contains(signature, &known));
+            // What has a part of its own only because the thinking had ended may be there instead.
+            let is_there = |at| at == index || has_nothing_else(&before, index);
+            let is_kept = kept.iter().any(|(at, signature)| is_there(*at) && contains(signature, &known));
             prop_assert!(is_kept, "{known} of part {index} was lost from {kept:?}\n{format}/{name}\n{changed}");
         }
     }

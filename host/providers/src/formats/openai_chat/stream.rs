@@ -72,10 +72,12 @@ impl ReplyState for Reply {
         }
         let groq = chunk.x_groq.unwrap_or_default();
         let mut usage = chunk.usage.or(groq.usage);
+        // Beside deltas, a message repeats them.
+        let has_begun = !self.writer.parts.is_empty();
         for mut choice in chunk.choices.into_iter().filter(|choice| choice.index.unwrap_or_default() == 0) {
             usage = usage.or(choice.usage);
             error = error.or(choice.error.take());
-            self.choice(choice, events)?;
+            self.choice(choice, has_begun, events)?;
         }
         if usage.is_some_and(|usage| self.counts.grow(usage)) {
             self.writer.parts.usage(self.counts.into(), events);
@@ -97,9 +99,13 @@ fn failure(chunk: &Chunk<'_>, data: &[u8]) -> Result<Option<Value>, ProviderErro
 }
 
 impl Reply {
-    fn choice(&mut self, choice: WireChoice<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        // Beside deltas, a message repeats them.
-        let message = choice.message.filter(|_| self.writer.parts.is_empty());
+    fn choice(
+        &mut self,
+        choice: WireChoice<'_>,
+        has_begun: bool,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let message = choice.message.filter(|_| !has_begun);
         if let Some(delta) = choice.delta.or(message) {
             self.delta(delta, events)?;
         }

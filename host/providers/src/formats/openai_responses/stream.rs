@@ -72,8 +72,8 @@ impl ReplyState for Reply {
         let part = event.content_index.unwrap_or_default();
         match &*event.kind {
             "" if event.object == "response" => self.end(parse(data)?, "", events)?,
-            // Gateways omit the type.
-            "error" | "" if event.kind == "error" || event.error.is_some() => {
+            // Gateways omit the type, or put the error beside the response.
+            "error" | "response.error" | "response.failed" | "" if event.kind == "error" || event.error.is_some() => {
                 return Err(failure(event.error.as_ref(), &event.code, &event.message));
             }
             "response.created" | "response.in_progress" | "response.queued" => {
