@@ -42,7 +42,7 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion mcp serve ", File("tests/mcp_serve/http.rs", r#"["mcp", "serve", "--http", "#)),
     ("pinion session list", File("tests/command.rs", r#"(["session", "list"])"#)),
     ("pinion session show ", File("tests/command.rs", r#"(["session", "show", &id])"#)),
-    ("pinion session rewind", File("tests/undo.rs", r#"["session", "rewind"]"#)),
+    ("pinion session rewind", File("tests/undo/mod.rs", r#"["session", "rewind"]"#)),
     ("pinion session export ", File("tests/hostile/repository.rs", r#"["session", "export", "#)),
     ("cargo bench -p ", Nothing("it measures")),
     ("tests/bench/mcp.py", Nothing("it measures, and downloads")),

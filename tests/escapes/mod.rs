@@ -4,9 +4,11 @@
 mod cases;
 mod command;
 mod credentials;
+mod directories;
 mod excluded;
 mod key_commands;
 mod network;
+mod programs_of_git;
 mod replaced;
 mod repositories;
 mod rules;
