@@ -2,17 +2,20 @@
 //!
 //! Git runs programs that settings name, hooks, and whatever these start. This crate reads settings as git does
 //! ([`config`]), knows those that run nothing ([`harmless`]), finds the files that others name ([`Settings`],
-//! [`files_of_arguments`]), and knows where a repository keeps all of this ([`Repository`], [`Tree`]). It decides nothing,
-//! writes nothing, and starts no git.
+//! [`files_of_arguments`]), knows where a repository keeps all of this ([`Repository`], [`Tree`]), and reads its [`refs()`]. It
+//! decides nothing, writes nothing, and starts no git.
 
 mod command;
 pub mod config;
 pub mod harmless;
 mod layout;
 mod look;
+mod refs;
+mod reftable;
 mod settings;
 
 pub use command::{Place, UNKNOWN, as_path, files_of_arguments};
 pub use layout::{Repository, Tree, is_repository, is_worktree, nearby};
 pub use look::{Exhausted, Look, MAX_FILE_BYTES, read};
+pub use refs::{MAX_REFS, Refs, command_to_restore, refs};
 pub use settings::{GitUser, Named, Settings};

@@ -135,8 +135,13 @@ fn step(path: &mut PathBuf, part: &Path) {
 
 /// Reads a regular file that is no link; returns none for anything else, and for a file of more than [`MAX_FILE_BYTES`].
 pub fn read(path: &Path) -> Option<Vec<u8>> {
+    read_at_most(path, MAX_FILE_BYTES)
+}
+
+/// Reads a regular file that is no link; returns none for anything else, and for a file of more bytes than `most`.
+pub(crate) fn read_at_most(path: &Path, most: u64) -> Option<Vec<u8>> {
     let metadata = fs::symlink_metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+    if !metadata.is_file() || metadata.len() > most {
         return None;
     }
     let mut options = OpenOptions::new();
@@ -145,6 +150,6 @@ pub fn read(path: &Path) -> Option<Vec<u8>> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK | libc::O_NOFOLLOW);
     let mut bytes = Vec::new();
-    options.open(path).ok()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes)
+    options.open(path).ok()?.take(most + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= most).then_some(bytes)
 }
