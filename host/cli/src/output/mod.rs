@@ -5,6 +5,7 @@
 //! only to stdout, and only while it is not a terminal. Secrets are redacted in all of it.
 
 mod clean;
+mod command;
 mod flow;
 mod numbers;
 mod prose;
@@ -14,6 +15,7 @@ pub(crate) mod terminal;
 mod text;
 
 pub(crate) use self::clean::CleanWriter;
+pub(crate) use self::command::shell_word;
 pub(crate) use self::flow::{Flow, indented};
 pub(crate) use self::numbers::{age, bytes, short};
 pub(crate) use self::prose::{Prose, page, rows};

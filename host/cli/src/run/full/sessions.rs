@@ -3,7 +3,7 @@
 use crate::base::Base;
 use crate::commands::session::delete_whole;
 use crate::failure::{Failure, Result};
-use crate::output::count;
+use crate::output::{count, shell_word};
 use crate::run::full::lists;
 use crate::run::full::said::Said;
 use pinion_agent::content::text_of;
@@ -85,14 +85,8 @@ pub(super) fn change(
 pub(super) fn command(base: &Base, id: &str) -> Result<String> {
     let path = directory(base).find(id).map_err(Failure::from)?;
     let workspace = directory(base).workspace_of(&path).map_err(Failure::from)?;
-    let place = workspace.map(|workspace| format!("cd {} && ", quoted(&workspace.display().to_string())));
+    let place = workspace.map(|workspace| format!("cd {} && ", shell_word(&workspace.display().to_string())));
     Ok(format!("{}pinion -r {id}", place.unwrap_or_default()))
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@%".contains(c));
-    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// Names a session; an empty name removes the one that it has.
@@ -105,15 +99,4 @@ pub(super) fn rename(base: &Base, id: &str, name: &str) -> Result<()> {
 pub(super) fn delete(base: &Base, id: &str) -> Result<()> {
     let path = directory(base).find(id).map_err(Failure::from)?;
     delete_whole(base, &path).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn directory_is_one_word_for_the_shell() {
-        assert_eq!(quoted("/home/me/a-b_1.c"), "/home/me/a-b_1.c");
-        assert_eq!(quoted("/it's $HOME"), r"'/it'\''s $HOME'");
-    }
 }

@@ -1,11 +1,11 @@
 //! `--plan`: explores the project and writes a plan.
 
 use super::file::PlanFile;
-use super::{command, end_of, gap, total, word};
+use super::{command, end_of, gap, total};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::output::{note, text};
+use crate::output::{note, shell_word, text};
 use crate::process::signals::interruptible;
 use crate::run::input::prompt;
 use crate::run::print::{Headless, deny_unattended, fields};
@@ -63,6 +63,6 @@ fn tell(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) {
     if !gap().is_empty() {
         note(&text!(""));
     }
-    let file = word(&file.shown);
+    let file = shell_word(&file.shown);
     note(&text!("wrote the plan to {}; review and edit it, then run\n  {}", file, command));
 }

@@ -14,6 +14,7 @@ pub(crate) use make::make;
 
 use crate::args::{GlobalArgs, RunArgs};
 use crate::failure::with_causes;
+use crate::output::shell_word;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
 use pinion_orchestration::AnswerError;
 use std::io::{self, IsTerminal as _};
@@ -43,7 +44,7 @@ fn command(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) -> String {
         ("--base-url", args.base_url.clone()),
         ("--execute", Some(file.shown.clone())),
     ];
-    let options = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", word(&value?))));
+    let options = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", shell_word(&value?))));
     format!("pinion{}", options.collect::<String>())
 }
 
@@ -51,25 +52,4 @@ fn command(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) -> String {
 fn gap() -> &'static str {
     let is_one_place = io::stdout().is_terminal() && io::stderr().is_terminal();
     if is_one_place { "\n" } else { "" }
-}
-
-/// Quotes a word for a shell if necessary.
-fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quoted_words_survive_a_shell() {
-        assert_eq!(word(".pinion/plans/a-2.md"), ".pinion/plans/a-2.md");
-        assert_eq!(word("my plan's.md"), r"'my plan'\''s.md'");
-    }
 }
