@@ -45,7 +45,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-git", &[]),
     ("pinion-sandbox", &["pinion-git"]),
     ("pinion-permissions", &["pinion-git"]),
-    ("pinion-checkpoints", &["pinion-exclusions"]),
+    ("pinion-checkpoints", &["pinion-exclusions", "pinion-git"]),
     ("pinion-mcp", &["pinion-egress", "pinion-protocol"]),
     ("pinion-tui", &["pinion-protocol"]),
     (

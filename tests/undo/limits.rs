@@ -44,6 +44,35 @@ fn repository_of_a_worktree_stays_as_it_is() {
 }
 
 #[test]
+fn refs_that_the_agent_moved_are_named_with_the_commands() {
+    let pinion = Pinion::default();
+    let work = pinion.workspace();
+    git(&work, &["init", "-q", "-b", "main"]);
+    git(&work, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    git(&work, &["branch", "other"]);
+    let old = git(&work, &["rev-parse", "main"]).trim().to_owned();
+    let change = "git -c user.name=n -c user.email=e commit -q --allow-empty -m x; git branch -D other";
+    let script = pinion.script(&[bash(change), say("reply 1")]);
+    let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
+    let mut terminal = Terminal::start(&command, (120, 40), "");
+    terminal.wait_for("› ");
+    for (line, shown) in [("change refs", "reply 1"), ("/diff", "→ nothing"), ("/rewind", "0 files, 2 refs of git")] {
+        terminal.keys(&format!("{line}\r"));
+        terminal.wait_for_then(shown, "› ");
+    }
+    terminal.exit();
+    let report = rewind(&pinion, &[]);
+    for (name, verb) in [("main", "moved"), ("other", "removed")] {
+        let named = format!("! refs/heads/{name} was {verb}; to restore it: git update-ref refs/heads/{name} {old}\n");
+        assert!(report.contains(&named), "{report}");
+    }
+    for name in ["main", "other"] {
+        git(&work, &["update-ref", &format!("refs/heads/{name}"), &old]);
+    }
+    assert!(!rewind(&pinion, &["--redo"]).contains("update-ref"));
+}
+
+#[test]
 fn missing_checkpoints_are_named() {
     let pinion = workspace();
     pinion.config("[undo]\nmax-files = 2\n");

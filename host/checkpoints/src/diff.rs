@@ -1,6 +1,7 @@
 //! Differences between two snapshots, for people.
 
 use crate::path::RelPath;
+use crate::refs::{RefChange, RefChanges};
 use crate::store::Store;
 use crate::tree::{Change, Entry, Tree};
 use similar::TextDiff;
@@ -32,6 +33,7 @@ pub struct Diff {
 pub struct Changes {
     /// For each path, its entries before the first and after the last change.
     paths: BTreeMap<RelPath, (Option<Entry>, Option<Entry>)>,
+    refs: RefChanges,
 }
 
 impl Changes {
@@ -41,6 +43,12 @@ impl Changes {
             let (_, last) = self.paths.entry(change.path.clone()).or_insert_with(|| (change.before.cloned(), None));
             *last = change.after.cloned();
         }
+        self.refs.add_later(before, after);
+    }
+
+    /// Iterates over the refs that are not as they were.
+    pub fn refs(&self) -> impl Iterator<Item = RefChange> {
+        self.refs.iter()
     }
 
     /// Iterates over the paths that are not as they were.

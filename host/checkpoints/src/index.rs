@@ -5,12 +5,13 @@ use crate::limits::Limits;
 use crate::path::RelPath;
 use crate::root::{Root, Stat};
 use crate::sealed;
-use crate::tree::{Digest, Entry, Reason};
+use crate::tree::{AllRefs, Digest, Entry, Reason};
 use crate::walk::{Found, What};
 use rustix::fs::{FileType, readlinkat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The last snapshot. One that is missing or damaged only costs time.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -20,6 +21,7 @@ pub(crate) struct Index {
     pub(crate) tree: Option<Digest>,
     /// The inode of the directory.
     pub(crate) root: u64,
+    pub(crate) refs: Arc<AllRefs>,
     /// All entries, in the order of their paths.
     pub(crate) known: Vec<Known>,
 }
@@ -66,7 +68,7 @@ impl Known {
 
 impl Index {
     /// The number of the format. It is neither 0 nor 1, with which the first format began.
-    pub(crate) const VERSION: u32 = 3;
+    pub(crate) const VERSION: u32 = 4;
 
     pub(crate) fn file(store: &Path) -> PathBuf {
         store.join("index")

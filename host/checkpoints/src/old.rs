@@ -1,4 +1,4 @@
-//! Snapshots that earlier versions wrote: trees without their directory, and without owners.
+//! Snapshots that earlier versions wrote: trees without refs, without their directory, and without owners.
 
 use crate::path::RelPath;
 use crate::tree::{Digest, Entry, Reason, Tree};
@@ -6,7 +6,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The beginning of a tree's file since it has one.
-pub(crate) const TREE: &[u8] = b"pinion tree 3\n";
+pub(crate) const TREE: &[u8] = b"pinion tree 4\n";
+/// That of trees without refs.
+const TREE_3: &[u8] = b"pinion tree 3\n";
 /// That of trees without their directory.
 const TREE_2: &[u8] = b"pinion tree 2\n";
 
@@ -24,6 +26,10 @@ enum OldEntry {
 pub(crate) fn tree(bytes: &[u8]) -> Option<Tree> {
     if let Some(tree) = bytes.strip_prefix(TREE) {
         return postcard::from_bytes(tree).ok();
+    }
+    if let Some(tree) = bytes.strip_prefix(TREE_3) {
+        let (entries, root): (BTreeMap<RelPath, Entry>, u64) = postcard::from_bytes(tree).ok()?;
+        return Some(entries.into_iter().collect::<Tree>().with_root(root));
     }
     if let Some(tree) = bytes.strip_prefix(TREE_2) {
         let entries: BTreeMap<RelPath, Entry> = postcard::from_bytes(tree).ok()?;
@@ -58,7 +64,21 @@ mod tests {
             ("u", Entry::Uncovered { reason: Reason::LargeFile, size: 1 << 40, changed: -1 }),
             ("x", Entry::Excluded),
         ];
-        entries.into_iter().map(|(text, entry)| (path(text), entry)).collect::<Tree>().with_root(7)
+        let refs = [("HEAD".to_owned(), "ref: refs/heads/main".to_owned())].into();
+        let refs = [(None, refs), (Some(path("sub")), pinion_git::Refs::new())].into();
+        let entries = entries.into_iter().map(|(text, entry)| (path(text), entry));
+        entries.collect::<Tree>().with_root(7).with_refs(std::sync::Arc::new(refs))
+    }
+
+    #[test]
+    fn trees_of_earlier_versions_are_read() {
+        let tree = sample();
+        let entries: BTreeMap<RelPath, Entry> =
+            tree.iter().map(|(path, entry)| (path.clone(), entry.clone())).collect();
+        let third = [TREE_3, &postcard::to_stdvec(&(&entries, 7_u64)).unwrap()].concat();
+        assert_eq!(super::tree(&third), Some(tree.clone().with_refs(std::sync::Arc::default())));
+        let second = [TREE_2, &postcard::to_stdvec(&entries).unwrap()].concat();
+        assert_eq!(super::tree(&second), Some(entries.into_iter().collect()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Decides what undoing does to each path.
 
 use crate::path::RelPath;
+use crate::refs::{RefChange, RefChanges};
 use crate::tree::{Change, Entry, Reason, Tree};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub struct Plan {
     pub ignored: Vec<RelPath>,
     /// Paths that the work created and that have no copy. They stay, because nothing could bring them back.
     pub created: Vec<(RelPath, Reason)>,
+    /// Refs that the work changed. They stay, because snapshots leave repositories out.
+    pub refs: Vec<RefChange>,
     /// A tree is one of another directory than the current one, so that all changes are conflicts.
     pub is_elsewhere: bool,
 }
@@ -63,6 +66,7 @@ impl Plan {
     /// of others are overwritten. Holds one step at a time.
     pub fn new<S: Borrow<Step>>(steps: impl IntoIterator<Item = S>, current: &Tree, force: bool) -> Self {
         let mut plan = Self::default();
+        let mut refs = RefChanges::default();
         for step in steps {
             let step: &Step = step.borrow();
             let now = step.after.is_none().then(|| plan.result(current));
@@ -78,9 +82,11 @@ impl Plan {
             if step.kind == StepKind::Others {
                 continue;
             }
+            refs.add_earlier(&step.before, after);
             plan.lost.extend(step.before.lost(after).map(|path| (path.clone(), Reason::Excluded)));
             plan.ignored.extend(new_and_ignored(&step.before, after));
         }
+        plan.refs = refs.until(current);
         plan.changes.retain(|_, (from, to)| from != to);
         plan.keep_used_directories(current);
         plan.keep_below_directories(current);
@@ -143,7 +149,7 @@ impl Plan {
                 None => entries.remove(path),
             };
         }
-        entries.into_iter().collect::<Tree>().with_root(current.root())
+        entries.into_iter().collect::<Tree>().with_root(current.root()).with_refs(current.refs().clone())
     }
 
     /// Keeps directories in which something stays.

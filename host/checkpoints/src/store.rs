@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::objects::{Copied, Objects};
 use crate::old;
 use crate::path::RelPath;
+use crate::refs;
 use crate::root::{Root, Stat};
 use crate::rules::{FILES, Rules};
 use crate::sealed;
@@ -210,8 +211,10 @@ impl Store {
         })?;
         let index = last.as_ref().map_or_else(Arc::default, |last| last.index.clone());
         index.add_covered(&root, &left_alone, more, &mut found);
+        let refs = refs::read(&self.root, &found);
         if let Some((last, id)) = last.as_ref().and_then(|last| Some((last, last.index.tree?)))
             && index.root == inode
+            && index.refs == refs
             && index.is_same(&found, &self.limits)
             && touch(&self.tree_file(id)).is_ok()
         {
@@ -220,9 +223,10 @@ impl Store {
         let (mut known, work) = self.compare(&index, found);
         self.copy(&root, &index, work, &mut known, started)?;
         drop(opened);
-        let tree = known.iter().filter_map(Known::entry).collect::<Tree>().with_root(inode);
+        let tree = known.iter().filter_map(Known::entry).collect::<Tree>();
+        let tree = tree.with_root(inode).with_refs(refs.clone());
         let id = self.write_tree(&tree)?;
-        let index = Index { version: Index::VERSION, tree: Some(id), root: inode, known };
+        let index = Index { version: Index::VERSION, tree: Some(id), root: inode, refs, known };
         let path = Index::file(&self.directory);
         sealed::write(&path, &self.temporary(), &index, false).map_err(Error::io("write", &path))?;
         self.keep(index, tree.clone());
@@ -237,7 +241,8 @@ impl Store {
             return Some(last);
         }
         let index = Index::read(&self.directory);
-        let tree = index.known.iter().filter_map(Known::entry).collect::<Tree>().with_root(index.root);
+        let tree = index.known.iter().filter_map(Known::entry).collect::<Tree>();
+        let tree = tree.with_root(index.root).with_refs(index.refs.clone());
         self.keep(index, tree)
     }
 

@@ -1,6 +1,7 @@
 //! The state of a directory at one time.
 
 use crate::path::RelPath;
+use pinion_git::Refs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Iter;
@@ -135,17 +136,21 @@ impl fmt::Display for Reason {
     }
 }
 
+/// For each directory in which git finds a repository, its refs. The root of the tree is none.
+pub(crate) type AllRefs = BTreeMap<Option<RelPath>, Refs>;
+
 /// The state of a directory at one time: everything below it, and its gaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     entries: Arc<BTreeMap<RelPath, Entry>>,
     /// The inode of the directory; 0 if it is not known. Its device may have another number after a restart.
     root: u64,
+    refs: Arc<AllRefs>,
 }
 
 impl FromIterator<(RelPath, Entry)> for Tree {
     fn from_iter<T: IntoIterator<Item = (RelPath, Entry)>>(entries: T) -> Self {
-        Self { entries: Arc::new(entries.into_iter().collect()), root: 0 }
+        Self { entries: Arc::new(entries.into_iter().collect()), root: 0, refs: Arc::default() }
     }
 }
 
@@ -156,6 +161,15 @@ impl Tree {
 
     pub(crate) fn root(&self) -> u64 {
         self.root
+    }
+
+    pub(crate) fn with_refs(self, refs: Arc<AllRefs>) -> Self {
+        Self { refs, ..self }
+    }
+
+    /// Returns the refs of the repositories in the directory.
+    pub(crate) fn refs(&self) -> &Arc<AllRefs> {
+        &self.refs
     }
 
     /// Returns whether another tree is one of the same directory, as far as that is known: not of one that has taken its

@@ -13,5 +13,6 @@
 mod bounds;
 mod findings;
 mod random;
+mod refs;
 mod snapshots;
 mod world;

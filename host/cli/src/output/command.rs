@@ -10,6 +10,11 @@ pub(crate) fn shell_word(text: &str) -> String {
     }
 }
 
+/// Joins the words of a command.
+pub(crate) fn shell_command(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -19,5 +24,7 @@ mod tests {
         assert_eq!(shell_word(".pinion/plans/a-2.md"), ".pinion/plans/a-2.md");
         assert_eq!(shell_word("/it's $HOME"), r"'/it'\''s $HOME'");
         assert_eq!(shell_word("my plan's.md"), r"'my plan'\''s.md'");
+        let words = ["git", "update-ref", "refs/heads/$(id)", ""].map(str::to_owned);
+        assert_eq!(shell_command(&words), "git update-ref 'refs/heads/$(id)' ''");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) mod terminal;
 mod text;
 
 pub(crate) use self::clean::CleanWriter;
-pub(crate) use self::command::shell_word;
+pub(crate) use self::command::{shell_command, shell_word};
 pub(crate) use self::flow::{Flow, indented};
 pub(crate) use self::numbers::{age, bytes, short};
 pub(crate) use self::prose::{Prose, page, rows};

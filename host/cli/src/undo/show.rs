@@ -1,10 +1,10 @@
 //! Describes turns and what undoing them did.
 
-use crate::output::{Text, age, count, fit, text};
+use crate::output::{Text, age, count, fit, shell_command, text};
 use crate::undo::rewind::{Done, Target, Wish};
 use crate::undo::turns::{Turn, Turns};
 use pinion_agent::jiff::Timestamp;
-use pinion_checkpoints::{Action, Changes, Plan, StepKind, Store};
+use pinion_checkpoints::{Action, Changes, Plan, RefChange, StepKind, Store};
 use pinion_session_store::printable;
 use std::collections::BTreeSet;
 
@@ -95,7 +95,36 @@ fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
         lines.push(text!("! {}: cannot be restored: {}", path.to_string(), reason.to_string()));
     }
     more(plan.lost.len(), lines);
+    refs(&plan.refs, lines);
     lines.push(text!("  {}", NOT_COVERED));
+}
+
+/// Names the refs that changed, with the commands that change them back. The user's own commands come first: `git fetch`
+/// brings back what it moved.
+fn refs(refs: &[RefChange], lines: &mut Vec<Text>) {
+    let is_remote = |change: &RefChange| change.name.starts_with("refs/remotes/");
+    let mut named: Vec<_> = refs.iter().filter_map(|change| Some((change, change.command()?))).collect();
+    named.retain(|(change, _)| change.was.is_some() || !is_remote(change));
+    named.sort_by_key(|(change, _)| is_remote(change));
+    for (change, command) in named.iter().take(MAX_PATHS) {
+        let since = if change.is_changed_since { ", also by someone else since" } else { "" };
+        let restore = if change.was.is_some() { "to restore it" } else { "to remove it" };
+        lines.push(text!("! {} {}{}; {}: {}", described(change), verb(change), since, restore, shell_command(command)));
+    }
+    more(named.len(), lines);
+}
+
+/// Returns the name of a ref, with the directory of its repository.
+fn described(RefChange { directory, name, .. }: &RefChange) -> String {
+    directory.as_ref().map_or_else(|| name.clone(), |directory| format!("{name} in {directory}"))
+}
+
+fn verb(change: &RefChange) -> &'static str {
+    match (&change.was, &change.now) {
+        (None, _) => "was created",
+        (_, None) => "was removed",
+        _ => "was moved",
+    }
 }
 
 fn more(all: usize, lines: &mut Vec<Text>) {
@@ -113,7 +142,10 @@ pub(crate) fn list(turns: &Turns, store: Option<&Store>) -> Vec<Text> {
         let files = match (turn.work.is_empty(), known) {
             (true, _) if turn.problems.is_empty() => "no files".to_owned(),
             (true, _) => "no checkpoint".to_owned(),
-            (false, Some(changed)) => count(changed as u64, "file"),
+            (false, Some((changed, 0))) => count(changed as u64, "file"),
+            (false, Some((changed, refs))) => {
+                format!("{}, {} of git", count(changed as u64, "file"), count(refs as u64, "ref"))
+            }
             (false, None) => "files".to_owned(),
         };
         let prompt = turn.prompt.lines().next().unwrap_or_default();
@@ -122,14 +154,14 @@ pub(crate) fn list(turns: &Turns, store: Option<&Store>) -> Vec<Text> {
     lines
 }
 
-/// Counts the paths that a turn changed; none if its checkpoints do not tell.
-fn changed(turn: &Turn, store: Option<&Store>) -> Option<usize> {
+/// Counts the paths and the refs that a turn changed; none if its checkpoints do not tell.
+fn changed(turn: &Turn, store: Option<&Store>) -> Option<(usize, usize)> {
     let mut changes = Changes::default();
     for work in turn.work.iter().filter(|work| work.kind != StepKind::Others) {
         let step = work.step(store?).ok()?;
         changes.add(&step.before, &step.after?);
     }
-    Some(changes.iter().count())
+    Some((changes.iter().count(), changes.refs().count()))
 }
 
 /// Returns the changes of the last turn that changed files, or of the whole session, as Markdown; none if there are none.
@@ -152,8 +184,9 @@ pub(crate) fn diff(
         made.add(&step.before, &after);
     }
     let diff = store.diff(&changes, MAX_DIFF);
+    let refs = changed_refs(&changes);
     if diff.changes == 0 {
-        return Ok(None);
+        return Ok(Some(refs).filter(|refs| !refs.is_empty()));
     }
     // A fence that no line of the differences ends.
     let longest = diff.text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -162,7 +195,26 @@ pub(crate) fn diff(
         0 => String::new(),
         omitted => format!("\n{} not shown, because the output is limited.\n", count(omitted as u64, "more change")),
     };
-    Ok(Some(format!("{fence}diff\n{}{fence}\n{omitted}{}", diff.text, also_changed(&changes, &others))))
+    let also = also_changed(&changes, &others);
+    Ok(Some(format!("{fence}diff\n{}{fence}\n{omitted}{also}{refs}", diff.text)))
+}
+
+/// Lists the refs among the changes, as Markdown.
+fn changed_refs(changes: &Changes) -> String {
+    let code = |text: &str| format!("`{}`", printable(text).replace('`', "'"));
+    let value = |value: &Option<String>| value.as_ref().map_or_else(|| "nothing".to_owned(), |value| code(value));
+    let all: Vec<RefChange> = changes.refs().collect();
+    let mut lines: Vec<String> = Vec::new();
+    for change in all.iter().take(MAX_PATHS) {
+        let (name, was, now) = (code(&described(change)), value(&change.was), value(&change.now));
+        lines.push(format!("- {name}: {was} → {now}\n"));
+    }
+    match all.len() {
+        0 => return String::new(),
+        count if count > MAX_PATHS => lines.push(format!("- and {} more\n", count - MAX_PATHS)),
+        _ => {}
+    }
+    format!("\nRefs of git:\n\n{}", lines.concat())
 }
 
 /// Names the paths among the changes that others changed meanwhile, as Markdown.
