@@ -106,7 +106,7 @@ impl Protected {
             let is_known = part.tree(&tree, &mut share).is_ok() && settings.is_some();
             look.give_back(share);
             found.repositories.extend(tree.git.clone());
-            found.trees.append(&mut part.trees);
+            found.trees.extend(std::mem::take(&mut part.trees));
             if is_known && budget.take(&part) {
                 found.close(part.closed.into_iter());
                 found.free.extend(part.free);

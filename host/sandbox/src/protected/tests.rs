@@ -158,6 +158,29 @@ fn repository_that_names_too_much_is_closed_as_a_whole() {
     assert!(found.closed().map(|path| length(path)).sum::<usize>() < 600 * 1024);
 }
 
+/// Returns the time for which this thread had a processor.
+#[cfg(target_os = "linux")]
+fn worked() -> std::time::Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    std::time::Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn each_of_many_repositories_takes_the_same_time() {
+    let (_directory, root) = directory();
+    let names: Vec<String> = (0..8_000).map(|at| at.to_string()).collect();
+    names.iter().for_each(|name| fs::create_dir_all(root.join(name).join(".git")).unwrap());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let time = |count: usize| {
+        let began = worked();
+        find(&root, &names[..count], &GitUser::default());
+        worked() - began
+    };
+    let (few, many) = (time(2_000), time(8_000));
+    assert!(many < few * 8, "{few:?} for 2,000, {many:?} for 8,000");
+}
+
 #[test]
 fn too_many_repositories_close_what_is_around_them() {
     // Long names, of which fewer are too many.
