@@ -253,6 +253,10 @@ pub(super) const EXCLUDED: &[Case] = &[
 
 pub(super) const PROCESSES: &[Case] = &[
     case("kill a process outside", "kill -9 $HOST_PID"),
+    case(
+        "change the priority, the processors and the limits of a process outside",
+        "call 141 0 $HOST_PID 10 0; py 'import os; h=int(os.environ[\"HOST_PID\"]); m=ctypes.c_ulong(1); r=(ctypes.c_ulong*2)(99,99)\nok(L.syscall(203, h, 8, ctypes.byref(m))); ok(L.syscall(302, h, 7, ctypes.byref(r), None)); ok(L.syscall(251, 1, h, 3 << 13))'",
+    ),
     case("stop the parent", "kill -STOP $PPID; kill -9 $PPID"),
     case(
         "signal a process outside by its descriptor",

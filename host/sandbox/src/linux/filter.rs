@@ -19,6 +19,8 @@ pub(super) struct Channels {
     pub(super) unix: bool,
     /// Shared memory, semaphores and queues by number or name, which all processes of a user share.
     pub(super) ipc: bool,
+    /// Limits and priorities of other processes of the user.
+    pub(super) others: bool,
     /// Programs that others start with the rights of their group.
     pub(super) groups: bool,
 }
@@ -94,6 +96,21 @@ const IPC: &[i64] = &[
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
 ];
+
+/// Calls that change the limits or the priority of a process, with the position of its number, where 0 is the caller.
+const OTHERS: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_migrate_pages, 0),
+    (libc::SYS_move_pages, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+/// The kinds of numbers that stand for all processes of a user, for the last two of these.
+const ALL_OF_USER: [(i64, u64); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
 /// Calls that set a mode, with the position of the argument. The system ignores the one of a call that only opens.
 const MODES: &[(i64, u8)] = &[
@@ -172,6 +189,14 @@ fn rules_of(channels: Channels) -> Result<Rules, seccompiler::BackendError> {
     if !channels.ipc {
         rules.extend(IPC.iter().map(|call| (*call, Vec::new())));
     }
+    if !channels.others {
+        for (call, process) in OTHERS {
+            rules.insert(*call, vec![when(&[(*process, Is::Ne, 0)])?]);
+        }
+        for (call, kind) in ALL_OF_USER {
+            rules.entry(call).or_default().push(when(&[(0, Is::Eq, kind)])?);
+        }
+    }
     let user_namespace = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let makes_namespace = || when(&[(0, Is::MaskedEq(user_namespace), user_namespace)]);
     rules.insert(libc::SYS_clone, vec![makes_namespace()?]);
@@ -220,7 +245,7 @@ fn when(conditions: &[(u8, Is, u64)]) -> Result<SeccompRule, seccompiler::Backen
 mod tests {
     use super::*;
 
-    const CHANNELS: Channels = Channels { internet: true, unix: true, ipc: true, groups: false };
+    const CHANNELS: Channels = Channels { internet: true, unix: true, ipc: true, others: false, groups: false };
 
     /// Runs a filter for a call of this architecture, as the kernel does: loads, tests of bits, jumps and ends.
     fn answer(number: u32, arguments: [u64; 6]) -> u32 {
@@ -284,6 +309,16 @@ mod tests {
         assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o4755, 0, 0, 0, 0]), refused);
         assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o2755, 0, 0, 0, 0]), refused);
         assert_eq!(answer(number(libc::SYS_fchmod), [3, 0o755, 0, 0, 0, 0]), allowed);
+        assert_eq!(answer(number(libc::SYS_prlimit64), [0, 7, 1, 0, 0, 0]), allowed);
+        for (call, arguments) in [
+            (libc::SYS_prlimit64, [1, 7, 1, 0, 0, 0]),
+            (libc::SYS_setpriority, [0, 1, 10, 0, 0, 0]),
+            (libc::SYS_setpriority, [2, 0, 10, 0, 0, 0]),
+            (libc::SYS_ioprio_set, [3, 0, 0, 0, 0, 0]),
+        ] {
+            assert_eq!(answer(number(call), arguments), refused, "{call} {arguments:?}");
+        }
+        assert_eq!(answer(number(libc::SYS_setpriority), [0, 0, 10, 0, 0, 0]), allowed);
         let modes = Channels { groups: true, ..CHANNELS };
         assert!(rules_of(modes).unwrap()[&libc::SYS_fchmod].len() == 1, "other users");
         let raw = u64::from(libc::AF_PACKET.unsigned_abs());

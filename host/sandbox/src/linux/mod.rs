@@ -82,11 +82,12 @@ fn restrict(request: &Request) -> Result<Report, SandboxError> {
         true => Some(rules::apply(&grants, has_internet, !has_mounts)?),
         false => None,
     };
-    // Without namespaces, the sockets and the shared memory of other programs cannot be hidden.
+    // Without namespaces, other programs and their sockets and shared memory cannot be hidden.
     filter::apply(Channels {
         internet: has_internet,
         unix: has_mounts,
         ipc: has_mounts,
+        others: has_mounts,
         // Other users only get groups that they are in themselves.
         groups: !geteuid().is_root(),
     })?;
