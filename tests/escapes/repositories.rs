@@ -81,6 +81,11 @@ pub(super) const REPOSITORIES: &[Case] = &[
         "grep -q exec .git/rebase-merge/git-rebase-todo && echo evil >> $OUT/file",
     ),
     case_then(
+        "leave a strategy of merges that is a program",
+        "evil git-merge-x/evil; mkdir -p .git/rebase-merge .git/sequencer; echo x/evil > .git/rebase-merge/strategy; git config -f .git/sequencer/opts options.strategy x/evil",
+        "grep -q evil .git/rebase-merge/strategy .git/sequencer/opts && git-merge-x/evil < /dev/null",
+    ),
+    case_then(
         "lead git to hooks through a link",
         "git init -q src/l && mkdir src/h && evil src/h/post-index-change && rm -rf src/l/.git/hooks && ln -s ../../h src/l/.git/hooks",
         "cd src/l && git read-tree --empty",

@@ -50,6 +50,10 @@ pub(crate) enum Kind {
     Common,
     /// The rest of a rebase. It may have commands that run nothing.
     Todo,
+    /// The merge strategy of a rebase, which is a program. It may be one of git's own.
+    Strategy,
+    /// The options of a series of picks, which may name such a strategy.
+    Options,
 }
 
 /// The places in which protected paths are looked for.

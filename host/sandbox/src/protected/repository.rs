@@ -15,14 +15,19 @@ const IN_REPOSITORY: [(&str, Kind); 5] = [
     ("commondir", Kind::Common),
     ("info/attributes", Kind::Any),
 ];
-/// The rest of a rebase, whose commands git runs.
-const TODO: &str = "rebase-merge/git-rebase-todo";
+/// What is left of a rebase or a series of picks, of which git runs the commands, and a program for each strategy: `a/b` is
+/// `git-merge-a/b` in the working tree.
+const LEFT: [(&str, Kind); 3] = [
+    ("rebase-merge/git-rebase-todo", Kind::Todo),
+    ("rebase-merge/strategy", Kind::Strategy),
+    ("sequencer/opts", Kind::Options),
+];
 /// Hooks of a directory in a linked worktree.
 const MAX_HOOKS: usize = 100;
 
 /// Returns the paths in the directory of a repository that decide what git runs.
 pub(crate) fn own(git: &Path) -> Vec<(PathBuf, Kind)> {
-    let names = IN_REPOSITORY.iter().copied().chain([(TODO, Kind::Todo)]);
+    let names = IN_REPOSITORY.into_iter().chain(LEFT);
     names.map(|(name, kind)| (git.join(name), kind)).collect()
 }
 
@@ -55,7 +60,7 @@ impl<'a> Part<'a> {
         let Some(git) = &tree.git else { return Ok(()) };
         self.trees.insert(files.clone(), tree.shared().unwrap_or_else(|| git.clone()));
         for (path, kind) in own(git) {
-            let is_free = is_free || kind == Kind::Todo;
+            let is_free = is_free || matches!(kind, Kind::Todo | Kind::Strategy | Kind::Options);
             let mut way = look.resolve(&path)?;
             let real = way.pop().unwrap_or(path);
             way.into_iter().for_each(|link| self.add(is_free, link, Kind::Any));

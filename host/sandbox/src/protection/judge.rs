@@ -214,6 +214,10 @@ impl<'a> Judge<'a> {
                 place.path().parent().is_some_and(is_worktree)
                     && content.is_some_and(|content| content.trim_ascii_end() == SHARED)
             }
+            Kind::Strategy => content.is_some_and(is_strategy_of_git),
+            Kind::Options => content.and_then(plain).is_some_and(|entries| {
+                entries.iter().all(|entry| !entry.is("options", "strategy") || is_strategy_of_git(entry.text()))
+            }),
             Kind::Named => content.is_some_and(|content| self.is_copy(place.path(), content)),
             _ => false,
         }
@@ -350,4 +354,10 @@ impl<'a> Judge<'a> {
     fn add(&mut self, path: &Path, fate: Fate) {
         self.reverted.push(Reverted { path: path.to_owned(), fate });
     }
+}
+
+/// Returns whether a merge strategy is one of those that come with git.
+fn is_strategy_of_git(name: &[u8]) -> bool {
+    const STRATEGIES: [&[u8]; 6] = [b"octopus", b"ort", b"ours", b"recursive", b"resolve", b"subtree"];
+    STRATEGIES.contains(&name.trim_ascii_end())
 }

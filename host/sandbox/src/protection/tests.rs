@@ -336,6 +336,31 @@ fn rest_of_a_rebase_keeps_the_commands_that_run_nothing() {
 }
 
 #[test]
+fn merge_strategies_that_are_programs_are_put_back() {
+    let world = World::new();
+    repository(&world.work.join(".git"), "");
+    let (strategy, options) = (".git/rebase-merge/strategy", ".git/sequencer/opts");
+    let usual = "[options]\n\tedit = true\n\tstrategy = ort\n";
+    let paths = world.paths(|world| {
+        world.write(strategy, "ours\n");
+        world.write(options, usual);
+    });
+    assert_eq!(paths, [""; 0]);
+    let paths = world.paths(|world| {
+        world.write(strategy, "x/evil\n");
+        world.write(options, "[options]\n\tstrategy = ort\n\tstrategy = x/evil\n");
+    });
+    assert_eq!(paths, [strategy, options]);
+    assert_eq!((world.text(strategy).unwrap(), world.text(options).unwrap()), ("ours\n".into(), usual.into()));
+    let gone =
+        |world: &World| [strategy, options].iter().for_each(|path| fs::remove_file(world.work.join(path)).unwrap());
+    assert_eq!(world.paths(gone), [""; 0]);
+    let paths = world.paths(|world| world.write(options, "[options]\n\tstrategy = evil\n"));
+    assert_eq!(paths, [options]);
+    assert_eq!(world.text(options), None);
+}
+
+#[test]
 fn files_that_lost_their_mounts_are_compared() {
     let world = World::new();
     repository(&world.work.join(".git"), "\teditor = mine\n");
