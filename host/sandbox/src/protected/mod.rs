@@ -12,7 +12,7 @@ mod names;
 mod repository;
 
 use crate::encoding::length;
-use names::NAMES;
+use names::{IN_HOME, LEADING, NAMES};
 use pinion_git::{GitUser, Look, Settings, Tree, nearby};
 pub(crate) use repository::{Part, own};
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,8 @@ pub(crate) enum Kind {
     Strategy,
     /// The options of a series of picks, which may name such a strategy.
     Options,
+    /// A directory in whose place a file would lead to another one.
+    Directory,
 }
 
 /// The places in which protected paths are looked for.
@@ -88,13 +90,16 @@ impl Protected {
         let Surroundings { roots, repositories, user } = surroundings;
         let mut look = Look::new(LOOKS);
         let mut found = Self { roots: roots.to_vec(), user: user.clone(), ..Self::default() };
-        for root in roots {
-            for name in NAMES {
-                let path = root.join(name);
-                let way = look.resolve(&path).unwrap_or_else(|_| vec![path]);
-                found.close(way.into_iter().map(|path| (path, Kind::Any)));
-            }
+        let of_roots = roots.iter().flat_map(|root| NAMES.iter().map(|name| root.join(name)));
+        let home = user.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let of_home = home.filter(|home| roots.iter().any(|root| home.starts_with(root)));
+        let of_home = of_home.iter().flat_map(|home| IN_HOME.iter().map(|name| home.join(name)));
+        for path in of_roots.chain(of_home) {
+            let way = look.resolve(&path).unwrap_or_else(|_| vec![path]);
+            found.close(way.into_iter().map(|path| (path, Kind::Any)));
         }
+        let leading = roots.iter().flat_map(|root| LEADING.iter().map(|name| root.join(name)));
+        found.free.extend(leading.map(|path| (path, Kind::Directory)));
         // Without the user's settings, what they name in each repository is not known.
         let settings = Settings::of_user(user, &mut look).ok();
         let mut part = Part::new(roots, user, settings.as_ref());

@@ -71,6 +71,19 @@ fn hooks_and_settings_of_repositories_at_any_depth_are_closed() {
 }
 
 #[test]
+fn files_that_start_with_a_session_are_closed_in_a_writable_home() {
+    let (_directory, root) = directory();
+    let home = root.join("ada");
+    fs::create_dir_all(home.join("project")).unwrap();
+    let user = GitUser { home: Some(home.clone()), ..GitUser::default() };
+    let started = [".config/autostart", ".config/fish", ".local/bin", ".ssh", ".xprofile"].map(|name| home.join(name));
+    for (work, is_closed) in [(&home, true), (&root, true), (&home.join("project"), false)] {
+        let found = find(work, &[], &user);
+        assert!(started.iter().all(|path| found.closed.contains_key(path) == is_closed), "{}", work.display());
+    }
+}
+
+#[test]
 fn linked_worktrees_are_free_and_the_workspace_is_not() {
     let (_directory, root) = directory();
     let (work, tree) = (root.join("work"), root.join("work/trees/a"));

@@ -178,7 +178,9 @@ impl<'a> Judge<'a> {
                 let moved = self.moved(place);
                 self.put_back(place, moved, |place| place.create(before, *mode));
             }
-            State::Other(_) if record.is_free && record.kind == Kind::Hooks => self.created(place, Kind::Hooks, None),
+            State::Other(_) if record.is_free && matches!(record.kind, Kind::Hooks | Kind::Directory) => {
+                self.created(place, record.kind, None);
+            }
             State::Other(_) | State::File { content: None, .. } if record.is_free => {}
             // A mount kept it, until somebody else replaced it.
             State::File { content: Some(before), .. } if record.kind == Kind::Config && is_file => {
@@ -195,6 +197,7 @@ impl<'a> Judge<'a> {
             Kind::Config => self.config(place, before),
             Kind::Todo => self.todo(place, before),
             Kind::Hooks if place.kind() == Some(FileType::Directory) => self.hooks(place),
+            Kind::Directory if place.kind() == Some(FileType::Directory) => {}
             _ if self.may_be(place, kind, content().as_deref()) => {}
             _ => {
                 self.move_away(place);

@@ -336,6 +336,27 @@ fn rest_of_a_rebase_keeps_the_commands_that_run_nothing() {
 }
 
 #[test]
+fn file_that_leads_jj_to_another_repository_is_moved_away() {
+    let world = World::new();
+    let lead = |world: &World| {
+        world.write("other/config.toml", "[ui]\npager = 'evil'\n");
+        world.write(".jj/repo", "../other");
+    };
+    assert_eq!(world.paths(lead), [".jj/repo"]);
+    assert_eq!(world.paths(|world| world.write(".jj/repo/store/type", "git")), [""; 0]);
+    let swap = |world: &World| {
+        fs::rename(world.work.join(".jj/repo"), world.work.join("moved")).unwrap();
+        lead(world);
+    };
+    assert_eq!(world.paths(swap), [".jj/repo"]);
+    // A workspace of jj besides the first has such a file.
+    world.write(".jj/repo", "../first");
+    assert_eq!(world.paths(|world| world.write("x", "")), [""; 0]);
+    assert_eq!(world.paths(|world| world.write(".jj/repo", "../other")), [".jj/repo"]);
+    assert_eq!(world.text(".jj/repo").unwrap(), "../first");
+}
+
+#[test]
 fn merge_strategies_that_are_programs_are_put_back() {
     let world = World::new();
     repository(&world.work.join(".git"), "");
