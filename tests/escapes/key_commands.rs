@@ -2,7 +2,7 @@
 
 use crate::providers::{Vendor, ended, reply};
 use pinion_tests::{Ended, Pinion, has_namespaces};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::os::unix::net::UnixListener;
 
 /// Prints a key with the names of all that succeeded. A file is opened for writing without a change, so that a failure of the
@@ -148,4 +148,43 @@ fn failed_key_command_names_its_grants() {
     assert!(!outside.stderr.contains("sandbox allows"), "{outside:?}");
     let wrong = probe.ask("exit 3", "key-command-grants = { writable = [\"tool\"] }", &[]);
     assert!(wrong.stderr.contains("`tool` is not an absolute path"), "{wrong:?}");
+}
+
+#[test]
+fn starts_of_servers_and_key_commands_are_logged() {
+    let probe = Probe::new();
+    let pinion = &probe.pinion;
+    let secret = "echo probed; : tiger-in-the-line";
+    for grants in ["", "key-command-grants = { network = false }", "key-command-grants = { sandbox = false }"] {
+        assert_eq!(probe.ask(secret, grants, &[]).code, Some(0));
+    }
+    pinion.config("");
+    let server = json!({ "command": "sh", "args": ["-c", "echo x > .envrc"], "write": true });
+    let missing = json!({ "command": "no-such-program" });
+    let servers = json!({ "mcpServers": { "one": server, "two": missing } });
+    std::fs::write(pinion.home().join("mcp.json"), servers.to_string()).unwrap();
+    ["one", "two"].iter().for_each(|name| drop(pinion.run(["mcp", "test", name])));
+    let log = pinion.run(["audit", "--json"]).stdout;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |event: &str| entries.iter().filter(|entry| entry["event"] == event).collect::<Vec<_>>();
+    let key = ("key command with `key-command-grants` of `[providers.openai-chat]`", &json!(true));
+    // A server that ends is started again.
+    let mut starts = of("start");
+    starts.dedup_by(|next, before| next["what"] == before["what"] && next["what"] != key.0);
+    let started: Vec<_> = starts.iter().map(|entry| (entry["what"].as_str().unwrap(), &entry["allowed"])).collect();
+    let servers = [("MCP server `one`", &json!(true)), ("MCP server `two`", &json!(false))];
+    assert_eq!(started, [[key; 3].as_slice(), &servers].concat(), "{log}");
+    let sandboxes: Vec<_> = starts.iter().map(|entry| entry["grants"]["sandbox"].to_string()).collect();
+    if has_namespaces() {
+        assert!(sandboxes[0].starts_with("\"network, ") && sandboxes[1].starts_with("\"no network, "), "{log}");
+    }
+    assert_eq!(sandboxes[2..], ["\"no sandbox\"", "true", "true"]);
+    assert!(starts.iter().all(|entry| entry["command"]["blake3"].is_string()), "{log}");
+    let left = of("protected");
+    let is_named = |entry: &&Value| entry["what"].as_str().unwrap().contains(".envrc");
+    assert!(left.iter().any(is_named) && left[0]["by"] == "MCP server `one`", "{log}");
+    assert!(!log.contains("tiger"), "{log}");
+    let shown = pinion.run(["audit"]).stdout;
+    assert!(shown.contains(" started MCP server `one` (network: no, write: yes, sandbox: yes)"), "{shown}");
+    assert!(shown.contains(" denied MCP server `two`") && shown.contains("no such program"), "{shown}");
 }

@@ -3,6 +3,7 @@
 //! A [`Base`] is data. The parts of a run are made from it where they belong: plugins in [`crate::plugins`], models in
 //! [`crate::model`], agents in [`crate::run`].
 
+use crate::approve::audit::Audit;
 use crate::approve::permissions::CallPermissions;
 use crate::args::SandboxMode;
 use crate::config::Config;
@@ -49,11 +50,12 @@ pub(crate) struct Base {
 impl Base {
     /// Completes a loaded config, with the vendors' own servers. Programs and MCP servers start when something asks.
     pub(crate) fn new(paths: Paths, workspace: PathBuf, config: Config, secrets: Secrets, output: Arc<Output>) -> Self {
-        let sandbox = KeyCommandSandbox::new(&config.sandbox, &paths);
+        let audit = Arc::new(Audit::new(paths.audit_file(), secrets.clone()));
+        let sandbox = KeyCommandSandbox::new(&config.sandbox, &paths, &audit);
         let plugin_secrets = Arc::new(PluginSecrets::new(&paths, &config.secrets, &secrets, sandbox));
-        let permissions = Arc::new(CallPermissions::new(&paths, &workspace, &config, &secrets));
+        let permissions = Arc::new(CallPermissions::new(&paths, &workspace, &config, audit.clone()));
         let credentials = ProgramCredentials::new(config.credentials.clone(), plugin_secrets.clone());
-        let (denied, audit) = (config.denied.hosts.clone(), permissions.audit.clone());
+        let denied = config.denied.hosts.clone();
         let network = Arc::new(ProgramNetwork::new(&config.sandbox, denied, credentials, audit));
         let (exchanges, base_url, mcp) = (Exchanges::Live, None, Arc::default());
         Self {

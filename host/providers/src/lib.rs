@@ -47,7 +47,7 @@ pub use fallback::{Fallback, FallbackMember};
 pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 pub use keys::{
     AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyCommandLauncher, KeyError, KeyOrigin, KeySource, Keyring, Keys,
-    LaunchedKeyCommand, PlatformKeyring,
+    LaunchedKeyCommand, PlatformKeyring, ShellLauncher,
 };
 pub use login::BrowserLogin;
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};

@@ -1,4 +1,5 @@
-//! The audit log: every decision about a call, what each call used, and changes of trust and network, as JSON lines.
+//! The audit log: every decision about a call, what each call used, starts of other programs, what was moved away from protected
+//! paths, and changes of trust and network, as JSON lines.
 //!
 //! The file is private and bounded: beyond [`MAX_BYTES`] it becomes `audit.1.jsonl`, in place of the one before. Secrets
 //! are redacted. A log that cannot be written delays and prevents nothing.
@@ -48,6 +49,19 @@ impl Audit {
     /// Adds what the user changed about what is allowed, such as whom to trust.
     pub(crate) fn changed(&self, what: &str, to: &str) {
         self.add(json!({ "time": null, "event": "change", "what": what, "to": to }));
+    }
+
+    /// Adds the start of a program that no call starts, or the reason why it did not start. `grants` says what it may do.
+    pub(crate) fn started(&self, what: &str, command: &Value, grants: &Value, refused: Option<&str>) {
+        self.add(json!({
+            "time": null, "event": "start", "what": what, "command": self.arguments(command), "grants": grants,
+            "allowed": refused.is_none(), "why": refused,
+        }));
+    }
+
+    /// Adds what was found at a protected path after a program, named by `by`, had ended.
+    pub(crate) fn protected(&self, by: &str, what: &str) {
+        self.add(json!({ "time": null, "event": "protected", "by": by, "what": what }));
     }
 
     fn append(&self, file: &mut Option<File>, line: &[u8]) -> io::Result<()> {

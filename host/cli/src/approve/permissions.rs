@@ -13,7 +13,6 @@ use crate::trust::CONFIG;
 use pinion_agent::ToolDefinition;
 use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
 use pinion_agent::hook::HookNote;
-use pinion_agent::secrets::Secrets;
 use pinion_agent::text::one_line;
 use pinion_exclusions::Finder;
 use pinion_permissions::{
@@ -56,7 +55,7 @@ pub(crate) struct CallPermissions {
 
 impl CallPermissions {
     /// Reads the rules of the config, which are checked already.
-    pub(crate) fn new(paths: &Paths, workspace: &Path, config: &Config, secrets: &Secrets) -> Self {
+    pub(crate) fn new(paths: &Paths, workspace: &Path, config: &Config, audit: Arc<Audit>) -> Self {
         let settings = &config.permissions;
         let home = paths::home();
         let mut configured = Rules::built_in(home.as_deref());
@@ -79,7 +78,7 @@ impl CallPermissions {
             is_final: OnceLock::new(),
             exclusions: config.exclusions.clone(),
             mode: Mutex::default(),
-            audit: Arc::new(Audit::new(paths.audit_file(), secrets.clone())),
+            audit,
             notices: notices.into_iter().map(|error| format!("`permissions` in `{CONFIG}`: {error}")).collect(),
         }
     }

@@ -1,4 +1,5 @@
-//! `pinion audit`: the log of decisions about calls, of what they used, and of changes of trust and network.
+//! `pinion audit`: the log of decisions about calls, of what they used, of other starts of programs, of what these left at
+//! protected paths, and of changes of trust and network.
 
 use crate::approve::audit::Audit;
 use crate::failure::{Failure, Result};
@@ -26,7 +27,7 @@ pub(crate) struct AuditArgs {
     /// Show entries since a time (RFC 3339) or a duration ago, such as 30m, 12h or 7d [default: the last 200 entries]
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
-    /// Show only calls that were denied
+    /// Show only what was denied
     #[arg(long)]
     denied: bool,
 }
@@ -92,6 +93,17 @@ fn row(entry: &Value) -> String {
         row.extend(entry["why"].as_str().map(|why| format!(" — {why}")));
         return row;
     }
+    if field("event") == "start" {
+        let what = if entry["allowed"] == true { "started" } else { "denied" };
+        let grants: Vec<String> = entry["grants"].as_object().into_iter().flatten().map(grant).collect();
+        let mut row =
+            format!("{time} {what:<7} {} ({}) {}", field("what"), grants.join(", "), shown(&entry["command"]));
+        row.extend(entry["why"].as_str().map(|why| format!(" — {why}")));
+        return row;
+    }
+    if field("event") == "protected" {
+        return format!("{time} protected {} — by {}", field("what"), field("by"));
+    }
     if field("event") == "change" {
         return format!("{time} changed {} to {}", field("what"), field("to"));
     }
@@ -109,6 +121,15 @@ fn row(entry: &Value) -> String {
         }
     }
     row
+}
+
+/// Describes what a program may do, such as `network: no`.
+fn grant((name, value): (&String, &Value)) -> String {
+    match value {
+        Value::Bool(is_granted) => format!("{name}: {}", if *is_granted { "yes" } else { "no" }),
+        Value::String(text) => format!("{name}: {text}"),
+        other => format!("{name}: {other}"),
+    }
 }
 
 /// Returns the arguments of a call, of long ones the start and the end.
@@ -160,6 +181,18 @@ mod tests {
         let shown =
             "2026-11-22T10:00:00 denied  evil.example:443 by CONNECT — `evil.example:443` is not an allowed host";
         assert_eq!(row(&entry), shown);
+        let mut entry = json!({
+            "time": "2026-11-22T10:00:00.123Z", "event": "start", "what": "MCP server `db`", "command": { "argv": ["db-mcp"] },
+            "grants": { "network": false, "write": true, "sandbox": true }, "allowed": true, "why": null,
+        });
+        let shown = "2026-11-22T10:00:00 started MCP server `db` (network: no, write: yes, sandbox: yes) {\"argv\":[\"db-mcp\"]}";
+        assert_eq!(row(&entry), shown);
+        (entry["allowed"], entry["why"]) = (json!(false), json!("no sandbox"));
+        assert_eq!(row(&entry), format!("{} — no sandbox", shown.replace("started", "denied ")));
+        let entry = json!({
+            "time": "2026-11-22T10:00:00.123Z", "event": "protected", "by": "`make`", "what": "`/src/.envrc` is protected",
+        });
+        assert_eq!(row(&entry), "2026-11-22T10:00:00 protected `/src/.envrc` is protected — by `make`");
         let entry = json!({ "time": "2026-11-22T10:00:00.123Z", "event": "change", "what": "trust in `/src/app`", "to": "trusted" });
         assert_eq!(row(&entry), "2026-11-22T10:00:00 changed trust in `/src/app` to trusted");
     }

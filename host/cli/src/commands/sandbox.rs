@@ -79,7 +79,7 @@ impl Sandbox {
 
 /// Describes the grants of the commands that print keys and secrets.
 fn key_commands(base: &Base) -> Vec<Text> {
-    let sandbox = KeyCommandSandbox::new(&base.config.sandbox, &base.paths);
+    let sandbox = KeyCommandSandbox::new(&base.config.sandbox, &base.paths, &base.permissions.audit);
     let providers = base.config.providers.iter().filter(|(_, said)| said.key_command.is_some());
     let providers = providers.map(|(name, said)| (format!("[providers.{name}]"), &said.key_command_grants));
     let secrets = base.config.secrets.iter().filter_map(|(name, secret)| match &secret.origin {

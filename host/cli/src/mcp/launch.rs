@@ -3,6 +3,7 @@
 //! A server gets the usual environment of programs plus the variables of its entry, a directory of its own as `/tmp`, in
 //! which package managers also keep what they download, and a network only if its entry says so.
 
+use crate::approve::audit::Audit;
 use crate::base::Base;
 use crate::mcp::first_start::{FirstBytes, FirstStart};
 use crate::process::confinement::{Planned, SandboxedPrograms};
@@ -11,6 +12,7 @@ use crate::process::own_command::guard_command;
 use crate::process::running::Running;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use pinion_agent::serde_json::json;
 use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{LaunchedServer, Launcher, ServerProcess};
 use pinion_plugin_runtime::{ProgramGroup, guard_programs};
@@ -19,6 +21,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use tokio::process::{Child, Command};
 
 /// Directories of package managers below the server's own one, by the variables that name them.
@@ -41,6 +44,7 @@ pub(crate) struct ServerLauncher {
     /// Directory with one directory for each server.
     directories: PathBuf,
     removed: PathBuf,
+    audit: Arc<Audit>,
 }
 
 impl ServerLauncher {
@@ -60,6 +64,7 @@ impl ServerLauncher {
                 .collect(),
             directories: base.paths.mcp_directories(),
             removed: base.paths.removed(),
+            audit: base.permissions.audit.clone(),
         }
     }
 
@@ -116,6 +121,32 @@ impl ServerLauncher {
 
 impl Launcher for ServerLauncher {
     fn launch(&self, server: &ServerConfig) -> io::Result<LaunchedServer> {
+        let launched = self.start(server);
+        let command = match &server.transport {
+            Transport::Stdio { command, args, .. } => std::iter::once(command).chain(args).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        };
+        let grants = json!({
+            "network": server.network, "write": server.write, "sandbox": self.sandbox.is_some()
+        });
+        let refused = launched.as_ref().err().map(ToString::to_string);
+        self.audit.started(
+            &by(server),
+            &json!({ "argv": command, "blake3": server.identity() }),
+            &grants,
+            refused.as_deref(),
+        );
+        launched
+    }
+}
+
+/// Names a server in the log.
+fn by(server: &ServerConfig) -> String {
+    format!("MCP server `{}`", server.name)
+}
+
+impl ServerLauncher {
+    fn start(&self, server: &ServerConfig) -> io::Result<LaunchedServer> {
         let Transport::Stdio { command, args, env, cwd } = &server.transport else {
             return Err(io::Error::other("it has no command"));
         };
@@ -138,7 +169,7 @@ impl Launcher for ServerLauncher {
                     Program { program: command, arguments: args, directory: &directory, environment: &environment };
                 let program = sandbox.command(program, &policy).map_err(io::Error::other)?;
                 start = policy.temporary.as_deref().and_then(|tmp| FirstStart::begin(&self.directory(server), tmp));
-                (program, Some(sandbox.running(&protected, &found)))
+                (program, Some(sandbox.running(&protected, &found, &by(server))))
             }
             None => {
                 let environment = self.environment(env, &directory, None);

@@ -321,7 +321,7 @@ impl Base {
         let Some(said) = self.config.providers.get(info.name) else { return keys };
         match &said.key_command {
             Some(line) => {
-                let sandbox = KeyCommandSandbox::new(&self.config.sandbox, &self.paths);
+                let sandbox = KeyCommandSandbox::new(&self.config.sandbox, &self.paths, &self.permissions.audit);
                 let setting = format!("`key-command-grants` of `[providers.{}]`", info.name);
                 keys.command(sandbox.key_command(line, &said.key_command_grants, &setting))
             }

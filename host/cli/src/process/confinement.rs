@@ -3,6 +3,7 @@
 //! A policy is made for every program, because protected paths come and go. What the machine offers is checked once, before
 //! the first program; a machine without a sandbox runs no program unless the user says so.
 
+use crate::approve::audit::Audit;
 use crate::args::SandboxMode;
 use crate::base::Base;
 use crate::config::denied::Denied;
@@ -61,6 +62,7 @@ pub(crate) struct SandboxedPrograms {
     /// Directory for what programs create at protected paths. It is never emptied, because it may have been the user.
     removed: PathBuf,
     network: Arc<ProgramNetwork>,
+    audit: Arc<Audit>,
     checked: OnceLock<Result<Support, String>>,
 }
 
@@ -124,6 +126,7 @@ impl Base {
             servers: self.mcp.clone(),
             removed: self.paths.removed(),
             network: self.network.clone(),
+            audit: self.permissions.audit.clone(),
             checked: OnceLock::new(),
         })
     }
@@ -252,6 +255,7 @@ impl SandboxedPrograms {
     /// There is no sandbox.
     pub(crate) fn prepare(&self, program: Program<'_>, scratch: &Path) -> Result<Prepared, String> {
         let Planned { mut policy, protected, found } = self.policy(scratch)?;
+        let by = format!("`{}`", program.program);
         let mut out_of_reach = None;
         if policy.network == Network::Proxied {
             out_of_reach = self.hosts_are_out_of_reach(&policy);
@@ -264,7 +268,7 @@ impl SandboxedPrograms {
                     .proxied(program, &policy)
                     .map_err(|error: SandboxError| error.to_string())?;
                 let proxy = Some(self.network.serve(socket)?);
-                let running = self.running(&protected, &found);
+                let running = self.running(&protected, &found, &by);
                 return Ok(Prepared { command, policy, running, found, proxy, out_of_reach });
             }
             policy.network = Network::Off;
@@ -272,7 +276,7 @@ impl SandboxedPrograms {
         let environment = self.network.credentials().removed(program.environment);
         let program = Program { environment: &environment, ..program };
         let command = self.command(program, &policy)?;
-        let running = self.running(&protected, &found);
+        let running = self.running(&protected, &found, &by);
         Ok(Prepared { command, policy, running, found, proxy: None, out_of_reach })
     }
 
@@ -366,10 +370,10 @@ impl Confinement for SandboxedPrograms {
 }
 
 impl SandboxedPrograms {
-    /// Protects what a program could create while it runs.
-    pub(crate) fn running(&self, protected: &Protected, found: &Arc<Found>) -> Running {
+    /// Protects what a program could create while it runs. `by` names it in the log.
+    pub(crate) fn running(&self, protected: &Protected, found: &Arc<Found>, by: &str) -> Running {
         let looks = Looks { workspace: self.exclusions.clone(), others: self.others.clone(), before: found.clone() };
-        Running::begin(protected, &self.removed, Some(looks))
+        Running::begin(protected, &self.removed, Some(looks), by, &self.audit)
     }
 
     /// Returns the line that tells that programs can use excluded files, if they can.

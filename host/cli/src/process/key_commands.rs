@@ -4,6 +4,7 @@
 //! and `/tmp`, sees neither other processes nor the sessions and keys of Pinion, and ends with all that it started. `/tmp` is
 //! the machine's own, because tickets of Kerberos and caches of tools are there.
 
+use crate::approve::audit::Audit;
 use crate::args::SandboxMode;
 use crate::config::absolute_path::AbsolutePath;
 use crate::config::command_grants::CommandGrants;
@@ -11,7 +12,8 @@ use crate::config::sandbox::SandboxSettings;
 use crate::files::paths::{self, Paths};
 use crate::process::running::Running;
 use crate::process::sandbox_parts::{helper, limits, without_links};
-use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand};
+use pinion_agent::serde_json::json;
+use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand, ShellLauncher};
 use pinion_sandbox::{
     Enforcement, Launcher, Layers, Network, Policy, Program, Protected, Support, Surroundings, nearby, secret_paths,
 };
@@ -36,6 +38,7 @@ const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 pub(crate) struct KeyCommandSandbox {
     /// None if the sandbox is off.
     on: Option<Arc<On>>,
+    audit: Arc<Audit>,
 }
 
 struct On {
@@ -48,16 +51,18 @@ struct On {
     unwritten: Vec<PathBuf>,
     /// Directory for what commands create at protected paths.
     removed: PathBuf,
+    audit: Arc<Audit>,
     checked: OnceLock<Result<Support, String>>,
 }
 
 impl KeyCommandSandbox {
-    /// Uses the sandbox of the config.
-    pub(crate) fn new(settings: &SandboxSettings, paths: &Paths) -> Self {
+    /// Uses the sandbox of the config, and logs each start.
+    pub(crate) fn new(settings: &SandboxSettings, paths: &Paths, audit: &Arc<Audit>) -> Self {
+        let audit = audit.clone();
         let enforcement = match settings.mode {
             SandboxMode::Require => Enforcement::Require,
             SandboxMode::BestEffort => Enforcement::BestEffort,
-            SandboxMode::Off => return Self { on: None },
+            SandboxMode::Off => return Self { on: None, audit },
         };
         // Without the path of this program, every command is refused.
         let (helper, arguments) = helper().unwrap_or_default();
@@ -71,28 +76,30 @@ impl KeyCommandSandbox {
             own: own.into_iter().chain(data).collect(),
             unwritten: vec![paths.config.clone(), paths.data.clone()],
             removed: paths.removed(),
+            audit: audit.clone(),
             checked: OnceLock::new(),
         };
-        Self { on: Some(Arc::new(on)) }
+        Self { on: Some(Arc::new(on)), audit }
     }
 
     /// Runs commands without a sandbox.
     #[cfg(test)]
     pub(crate) fn off() -> Self {
-        Self { on: None }
+        Self { on: None, audit: Arc::new(Audit::new(PathBuf::new(), Default::default())) }
     }
 
     /// Returns a command with its grants. `setting` names them in the config, for the error of a command that fails.
     pub(crate) fn key_command(&self, line: &str, grants: &CommandGrants, setting: &str) -> KeyCommand {
-        let command = KeyCommand::new(line);
-        match &self.on {
+        let launcher: Arc<dyn KeyCommandLauncher> = match &self.on {
             Some(on) if grants.sandbox != Some(false) => {
                 let remedy =
                     format!("if it succeeds in a shell, its sandbox allows too little: extend {setting} in the config");
-                command.launched_by(Arc::new(Sandboxed { on: on.clone(), grants: grants.clone(), remedy }))
+                Arc::new(Sandboxed { on: on.clone(), grants: grants.clone(), remedy })
             }
-            _ => command,
-        }
+            _ => Arc::new(ShellLauncher),
+        };
+        let (sandbox, grants, setting) = (self.clone(), grants.clone(), setting.to_owned());
+        KeyCommand::new(line).launched_by(Arc::new(Logged { launcher, sandbox, grants, setting }))
     }
 
     /// Describes the grants of a command in a line.
@@ -164,7 +171,8 @@ impl On {
             Program { program: "sh", arguments: &arguments, directory: Path::new("/"), environment: &environment };
         let launcher = self.launcher.clone().with_layers(layers);
         let command = launcher.command(program, &policy).map_err(|error| error.to_string())?;
-        let ended = Box::new(Ended(Some(Running::begin(&protected, &self.removed, None))));
+        let ended =
+            Box::new(Ended(Some(Running::begin(&protected, &self.removed, None, "a key command", &self.audit))));
         Ok(LaunchedKeyCommand { command, ended })
     }
 }
@@ -204,6 +212,37 @@ impl KeyCommandLauncher for Sandboxed {
 
     fn remedy(&self) -> Option<&str> {
         Some(&self.remedy)
+    }
+}
+
+/// A command whose starts are logged. Its text is not, because it may contain a secret that nobody knows as one.
+struct Logged {
+    launcher: Arc<dyn KeyCommandLauncher>,
+    sandbox: KeyCommandSandbox,
+    grants: CommandGrants,
+    setting: String,
+}
+
+impl fmt::Debug for Logged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logged").field("setting", &self.setting).finish_non_exhaustive()
+    }
+}
+
+impl KeyCommandLauncher for Logged {
+    fn launch(&self, line: &str) -> io::Result<LaunchedKeyCommand> {
+        let launched = self.launcher.launch(line);
+        let program = line.split_whitespace().next().unwrap_or_default();
+        let command = json!({ "program": program, "blake3": blake3::hash(line.as_bytes()).to_hex().as_str() });
+        let grants = json!({ "sandbox": self.sandbox.describe(&self.grants) });
+        let refused = launched.as_ref().err().map(ToString::to_string);
+        let what = format!("key command with {}", self.setting);
+        self.sandbox.audit.started(&what, &command, &grants, refused.as_deref());
+        launched
+    }
+
+    fn remedy(&self) -> Option<&str> {
+        self.launcher.remedy()
     }
 }
 

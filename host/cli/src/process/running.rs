@@ -5,6 +5,7 @@
 //! the programs and takes care of the notes. If the guard is killed, too, the next start does, and leaves alone what is later
 //! than the last touch.
 
+use crate::approve::audit::Audit;
 use crate::files::private::create_directory;
 use crate::process::repositories::{Looks, Present};
 use pinion_agent::serde_json;
@@ -13,6 +14,7 @@ use pinion_sandbox::{Fate, Protected, Protection, Reverted};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -40,17 +42,28 @@ pub(crate) struct Running {
     removed: PathBuf,
     /// None for programs that write in no workspace.
     looks: Option<Looks>,
+    /// The program, for the log.
+    by: String,
+    audit: Arc<Audit>,
 }
 
 impl Running {
-    /// Remembers the protected paths before a program starts. `removed` is the directory to which their content is moved.
-    pub(crate) fn begin(protected: &Protected, removed: &Path, looks: Option<Looks>) -> Self {
+    /// Remembers the protected paths before a program starts. `removed` is the directory to which their content is moved, and
+    /// `by` names the program in the log.
+    pub(crate) fn begin(
+        protected: &Protected,
+        removed: &Path,
+        looks: Option<Looks>,
+        by: &str,
+        audit: &Arc<Audit>,
+    ) -> Self {
         let protection = Protection::before(protected);
         let note = Note::write(&protection, &notes(removed));
         if let Err(error) = &note {
             tracing::debug!(%error, "protected paths are not checked if this process is killed");
         }
-        Self { protection, note: note.ok(), removed: removed.to_owned(), looks }
+        let (by, audit) = (by.to_owned(), audit.clone());
+        Self { protection, note: note.ok(), removed: removed.to_owned(), looks, by, audit }
     }
 
     /// Moves away what a program created, once it has ended. Returns a report.
@@ -66,7 +79,15 @@ impl Running {
         }
         let problem =
             present.problem.map(|problem| format!("sandbox: new repositories were not looked for: {problem}"));
-        reverted.iter().map(reported).chain(problem).collect()
+        let lines = reverted.iter().map(reported).chain(problem).collect();
+        log(&lines, &self.by, &self.audit);
+        lines
+    }
+}
+
+fn log(lines: &Vec<String>, by: &str, audit: &Audit) {
+    for line in lines {
+        audit.protected(by, line.strip_prefix("sandbox: ").unwrap_or(line));
     }
 }
 
@@ -148,8 +169,8 @@ fn notes(removed: &Path) -> PathBuf {
     removed.join("running")
 }
 
-/// Moves away what programs created whose host was killed. Returns a report, with those of guards.
-pub(crate) fn revert_killed(removed: &Path) -> Vec<String> {
+/// Moves away what programs created whose host was killed. Logs and returns a report, with those of guards.
+pub(crate) fn revert_killed(removed: &Path, audit: &Audit) -> Vec<String> {
     let mut lines = reverted_killed(removed);
     for entry in fs::read_dir(notes(removed)).into_iter().flatten().flatten().take(MAX_NOTES) {
         if entry.file_name().as_encoded_bytes().starts_with(REPORT.as_bytes()) {
@@ -157,6 +178,7 @@ pub(crate) fn revert_killed(removed: &Path) -> Vec<String> {
             let _ = fs::remove_file(entry.path());
         }
     }
+    log(&lines, "a program whose host was killed", audit);
     lines
 }
 
@@ -230,11 +252,27 @@ mod tests {
         (directory, root.join("work"), root.join("removed"))
     }
 
+    fn audit(removed: &Path) -> Arc<Audit> {
+        Arc::new(Audit::new(removed.with_extension("jsonl"), Default::default()))
+    }
+
+    /// Returns what the log has about protected paths.
+    fn logged(removed: &Path) -> Vec<(String, String)> {
+        let mut entries = Vec::new();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        Audit::read(&removed.with_extension("jsonl"), |entry| {
+            assert_eq!(entry["event"], "protected");
+            entries.push((text(&entry["by"]), text(&entry["what"])));
+        })
+        .unwrap();
+        entries
+    }
+
     fn begin(work: &Path, removed: &Path) -> Running {
         let roots = [work.to_owned()];
         let user = GitUser::default();
         let protected = Protected::find(Surroundings { roots: &roots, repositories: &[], user: &user });
-        Running::begin(&protected, removed, None)
+        Running::begin(&protected, removed, None, "`make`", &audit(removed))
     }
 
     fn notes_left(removed: &Path) -> usize {
@@ -247,16 +285,28 @@ mod tests {
         let running = begin(&work, &removed);
         fs::write(work.join(".envrc"), "x").unwrap();
         // Its process lives.
-        assert!(revert_killed(&removed).is_empty() && work.join(".envrc").exists());
+        assert!(revert_killed(&removed, &audit(&removed)).is_empty() && work.join(".envrc").exists());
         // A killed process gives up its locks.
         drop(running);
         revert_for_host(&std::process::id().to_string(), &removed);
         assert!(!work.join(".envrc").exists());
         fs::write(work.join(".envrc"), "mine").unwrap();
-        let lines = revert_killed(&removed);
+        let lines = revert_killed(&removed, &audit(&removed));
         assert!(lines.len() == 1 && lines[0].contains(".envrc"), "{lines:?}");
-        assert!(work.join(".envrc").exists() && revert_killed(&removed).is_empty());
+        assert!(work.join(".envrc").exists() && revert_killed(&removed, &audit(&removed)).is_empty());
         assert_eq!(notes_left(&removed), 0);
+        let logged = logged(&removed);
+        assert!(logged.len() == 1 && logged[0].0.contains("killed") && logged[0].1.contains(".envrc"), "{logged:?}");
+    }
+
+    #[test]
+    fn what_a_program_left_is_logged_with_its_name() {
+        let (_directory, work, removed) = world();
+        let running = begin(&work, &removed);
+        fs::write(work.join(".envrc"), "x").unwrap();
+        assert_eq!(running.revert().len(), 1);
+        let logged = logged(&removed);
+        assert!(logged.len() == 1 && logged[0].0 == "`make`" && logged[0].1.contains(".envrc"), "{logged:?}");
     }
 
     #[test]
@@ -286,7 +336,7 @@ mod tests {
         let file = OpenOptions::new().write(true).open(note).unwrap();
         file.set_modified(SystemTime::now() - LATE - Duration::from_secs(60)).unwrap();
         drop(file);
-        assert!(revert_killed(&removed).is_empty() && work.join(".envrc").exists());
+        assert!(revert_killed(&removed, &audit(&removed)).is_empty() && work.join(".envrc").exists());
         assert_eq!(notes_left(&removed), 0);
     }
 
@@ -296,7 +346,7 @@ mod tests {
         assert!(begin(&work, &removed).revert().is_empty());
         assert_eq!(notes_left(&removed), 0);
         fs::write(notes(&removed).join("1-1"), "damaged").unwrap();
-        assert!(revert_killed(&removed).is_empty());
+        assert!(revert_killed(&removed, &audit(&removed)).is_empty());
         assert_eq!(notes_left(&removed), 0);
     }
 }

@@ -130,7 +130,7 @@ impl Base {
         let chosen = self.chosen(args).await?;
         let mut session = OpenSession::of(self, args)?;
         session.notices.extend(chosen.notices.iter().cloned());
-        session.notices.extend(revert_killed(&self.paths.removed()));
+        session.notices.extend(revert_killed(&self.paths.removed(), &self.permissions.audit));
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));

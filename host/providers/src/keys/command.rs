@@ -40,7 +40,7 @@ impl KeyCommand {
             line: line.into(),
             timeout: Duration::from_secs(30),
             keep: Duration::from_secs(300),
-            launcher: Arc::new(Shell),
+            launcher: Arc::new(ShellLauncher),
             cached: Mutex::new(None),
             is_refused: AtomicBool::new(false),
         }
@@ -140,9 +140,9 @@ impl fmt::Debug for LaunchedKeyCommand {
 
 /// The plain shell.
 #[derive(Debug)]
-struct Shell;
+pub struct ShellLauncher;
 
-impl KeyCommandLauncher for Shell {
+impl KeyCommandLauncher for ShellLauncher {
     fn launch(&self, line: &str) -> io::Result<LaunchedKeyCommand> {
         let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
         let mut command = std::process::Command::new(program);

@@ -17,7 +17,7 @@ mod keyring;
 mod origin;
 
 pub use auth_file::AuthFile;
-pub use command::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand};
+pub use command::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand, ShellLauncher};
 pub use error::{KeyCommandError, KeyError};
 pub use keyring::{Keyring, PlatformKeyring};
 pub use origin::KeyOrigin;
