@@ -158,6 +158,29 @@ fn host_is_allowed_and_withdrawn_within_a_conversation() {
 }
 
 #[test]
+fn user_is_asked_about_a_refused_host_when_the_call_is_repeated() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    let command = "echo 'curl: (6) Could not resolve host: crates.example' >&2; exit 6";
+    let fetch = || call("bash", json!({ "command": command }));
+    let script = pinion.script(&[fetch(), fetch(), say("done")]);
+    let options = ["--approve", "smart", "--replay", script.to_str().unwrap(), "go"];
+    let mut terminal = Terminal::start(&pinion.command(options), (120, 40), "");
+    let seen = terminal.wait_for("always in this session");
+    assert!(seen.contains("could not reach `crates.example`: yes allows it"), "{seen}");
+    terminal.keys("y");
+    terminal.wait_for_then("done", "› ");
+    terminal.keys("/net\r");
+    terminal.wait_for_then("programs reach these hosts", "crates.example");
+    terminal.exit();
+    // Nobody can be asked.
+    let ended = pinion.run(["-p"].iter().chain(&options));
+    assert!(ended.code == Some(0) && !ended.stderr.contains("denied"), "{ended:?}");
+}
+
+#[test]
 fn programs_reach_nothing_but_the_proxy() {
     if !has_namespaces() {
         return;

@@ -1,6 +1,7 @@
 //! Reports of what was sent where, for the ledger and the audit log.
 
 use crate::error::Failure;
+use crate::policy::Denial;
 use crate::target::Target;
 use std::io;
 use std::net::SocketAddr;
@@ -12,6 +13,11 @@ use std::task::{Poll, ready};
 pub trait Observer: Send + Sync {
     /// Called once per exchange, from the task that sends the request or reads the response. Must not block.
     fn exchange_ended(&self, exchange: &Exchange);
+
+    /// Called before that when the policy refuses an exchange of a program. Must not block.
+    fn denied(&self, denial: &Denial) {
+        let _ = denial;
+    }
 }
 
 /// One request to one server.

@@ -18,6 +18,9 @@ pub enum Denial {
 const NETWORK: &[&str] = &[
     "could not resolve host",
     "couldn't resolve host",
+    "could not resolve '",
+    "unable to resolve host",
+    "dial tcp: lookup",
     "temporary failure in name resolution",
     "name or service not known",
     "network is unreachable",
@@ -31,6 +34,35 @@ const NETWORK: &[&str] = &[
 const FILES: &[&str] = &["read-only file system", "erofs", "permission denied", "eacces", "operation not permitted"];
 /// Texts about mounts, by which protected paths keep their names, in lower case.
 const MOUNTS: &[&str] = &["device or resource busy", "ebusy", "cross-device", "exdev"];
+
+/// Words behind such a text in which the host is looked for.
+const BEHIND: usize = 3;
+
+/// Returns the host that a program could not reach, as far as what it wrote to its error stream says so.
+pub fn unreachable_host(text: &str) -> Option<&str> {
+    text.lines().rev().take(200).find_map(host_in)
+}
+
+/// Returns the host in a line about the network: behind the words about it, or in an address.
+fn host_in(line: &str) -> Option<&str> {
+    let lower = line.to_ascii_lowercase();
+    let (at, word) = NETWORK.iter().filter_map(|word| Some((lower.find(word)?, word))).min()?;
+    let split = |from: usize| {
+        let is_other = |c: char| !(c.is_ascii_alphanumeric() || ".-_".contains(c));
+        line.get(from..).unwrap_or_default().split(is_other)
+    };
+    let mut behind = split(at + word.len()).filter(|word| !word.is_empty()).take(BEHIND);
+    let after = |mark: &str| Some(split(line.find(mark)? + mark.len()).next().unwrap_or_default());
+    behind
+        .find(|word| is_host(word))
+        .or_else(|| ["://", "host='"].iter().filter_map(|mark| after(mark)).find(|word| is_host(word)))
+}
+
+fn is_host(word: &str) -> bool {
+    let mut labels = word.rsplit('.');
+    let is_top = labels.next().is_some_and(|top| top.len() > 1 && top.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    is_top && word.contains('.') && labels.all(|label| !label.is_empty() && !label.contains('_'))
+}
 
 /// Returns the hint for a program that failed and wrote `text` to its error stream; none if the sandbox explains nothing.
 pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
@@ -46,8 +78,11 @@ pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
                  SOCKS5"
             }
             _ => {
-                "the sandbox has no network; the user can allow a host with `/net allow HOST`, `--net HOST` or `hosts` in \
-                 `[sandbox]` of the config"
+                let host = unreachable_host(text).unwrap_or("HOST");
+                &format!(
+                    "the sandbox has no network; the user can allow a host with `/net allow {host}`, `--net {host}` or `hosts` in \
+                     `[sandbox]` of the config"
+                )
             }
         };
         return Some((Denial::Network, text.to_owned()));
@@ -92,7 +127,7 @@ mod tests {
     #[test]
     fn hint_names_the_setting_for_each_kind_of_refusal() {
         let cases = [
-            ("curl: (6) Could not resolve host: example.com", Denial::Network, "/net allow HOST"),
+            ("curl: (6) Could not resolve host: example.com", Denial::Network, "`/net allow example.com`"),
             (
                 "error: failed to open `/home/u/.cargo/registry/x`: Read-only file system (os error 30)",
                 Denial::Write,
@@ -113,6 +148,38 @@ mod tests {
         for (text, denial, part) in cases {
             let (found, hint) = hint(text, &policy()).unwrap();
             assert!(found == denial && hint.contains(part), "{text}: {hint}");
+        }
+    }
+
+    #[test]
+    fn host_is_found_in_the_words_of_programs() {
+        for (line, host) in [
+            ("curl: (6) Could not resolve host: example.com", Some("example.com")),
+            (
+                "fatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com",
+                Some("github.com"),
+            ),
+            (
+                "ssh: Could not resolve hostname git.a-b.example: Temporary failure in name resolution",
+                Some("git.a-b.example"),
+            ),
+            ("npm error network getaddrinfo ENOTFOUND registry.npmjs.org", Some("registry.npmjs.org")),
+            ("wget: unable to resolve host address ‘example.com’", Some("example.com")),
+            ("E: Could not resolve 'deb.debian.org'", Some("deb.debian.org")),
+            ("dial tcp: lookup proxy.golang.org on 127.0.0.53:53: server misbehaving", Some("proxy.golang.org")),
+            (
+                "urllib3: HTTPSConnectionPool(host='pypi.org', port=443): [Errno -3] Temporary failure in name resolution",
+                Some("pypi.org"),
+            ),
+            (
+                "error sending request for url (https://index.crates.io/a): failed to lookup address information",
+                Some("index.crates.io"),
+            ),
+            ("getaddrinfo: a.b_c.example", None),
+            ("Name or service not known", None),
+            ("could not resolve host: ../../etc $(id) `x`", None),
+        ] {
+            assert_eq!(unreachable_host(&format!("x\n{line}\ny.example")), host, "{line}");
         }
     }
 

@@ -20,7 +20,7 @@ use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
     Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Protected, Repository, SandboxError,
-    Support, Surroundings, hint, secret_paths,
+    Support, Surroundings, hint, secret_paths, unreachable_host,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -351,6 +351,7 @@ impl Confinement for SandboxedPrograms {
         let program = Program { program, arguments, directory, environment };
         let Prepared { command, policy, running, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
         let gap = self.gap(&policy);
+        let network = self.network.clone();
         let ended = move |succeeded: bool, stderr: &str| {
             let mut lines: Vec<String> = running.revert();
             lines.extend(gap);
@@ -358,7 +359,11 @@ impl Confinement for SandboxedPrograms {
             if let Some(line) = exclusion(stderr, &found) {
                 lines.push(line);
             } else if !succeeded {
-                lines.extend(match (hint(stderr, &policy), out_of_reach) {
+                let hint = hint(stderr, &policy);
+                if let (Some((Denial::Network, _)), Network::Off, None) = (&hint, policy.network, &out_of_reach) {
+                    unreachable_host(stderr).into_iter().for_each(|host| network.was_missed(host));
+                }
+                lines.extend(match (hint, out_of_reach) {
                     (Some((Denial::Network, _)), Some(reason)) => Some(format!("sandbox: {reason}")),
                     (hint, _) => hint.map(|(_, text)| format!("hint: {text}")),
                 });

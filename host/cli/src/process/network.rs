@@ -28,6 +28,8 @@ const MAX_REFUSALS: usize = 8;
 const MAX_LOGGED: usize = 1_000;
 /// Longest wait for handshakes of a program that has ended.
 const SETTLE: Duration = Duration::from_secs(5);
+/// Refused hosts that wait for a question.
+const MAX_WAITING: usize = 8;
 /// Ports that need not be named.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 /// Variables that name the proxy. `ALL_PROXY` has an HTTP URL, too: libraries without SOCKS fail on another one.
@@ -55,6 +57,8 @@ pub(crate) struct ProgramNetwork {
     hosts: watch::Sender<Arc<Hosts>>,
     credentials: ProgramCredentials,
     audit: Arc<Audit>,
+    /// Hosts that programs were refused and that the user can allow.
+    refused: Arc<Mutex<Vec<HostRule>>>,
 }
 
 struct State {
@@ -80,7 +84,13 @@ impl ProgramNetwork {
             _ => Reach::AllowedHosts,
         };
         let state = State { reach, rules, denied };
-        Self { hosts: watch::Sender::new(state.hosts()), state: Mutex::new(state), credentials, audit }
+        Self {
+            hosts: watch::Sender::new(state.hosts()),
+            state: Mutex::new(state),
+            credentials,
+            audit,
+            refused: Arc::default(),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -137,6 +147,16 @@ impl ProgramNetwork {
         Ok(())
     }
 
+    /// Remembers a host that a program could not reach, because programs have no network.
+    pub(crate) fn was_missed(&self, host: &str) {
+        host.parse().into_iter().for_each(|rule| wait(&self.refused, rule));
+    }
+
+    /// Returns the hosts that programs were refused since the last call of this.
+    pub(crate) fn take_refused(&self) -> Vec<HostRule> {
+        std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns the network of the policy of a program that starts now.
     pub(crate) fn for_program(&self) -> Network {
         match self.reach() {
@@ -162,7 +182,8 @@ impl ProgramNetwork {
     /// No runtime is there to run it, or its credentials cannot be used.
     pub(crate) fn serve(&self, socket: ProxySocket) -> Result<ProgramProxy, String> {
         let runtime = Handle::try_current().map_err(|error| format!("could not start the proxy: {error}"))?;
-        let attempts = Arc::new(Attempts { audit: self.audit.clone(), seen: Mutex::default() });
+        let attempts =
+            Arc::new(Attempts { audit: self.audit.clone(), refused: self.refused.clone(), seen: Mutex::default() });
         let settings = ProxySettings {
             network: Arc::new(SystemNetwork),
             hosts: self.hosts.subscribe(),
@@ -198,19 +219,31 @@ impl State {
     }
 }
 
-/// Returns the hint for a refusal that the user can change.
-fn advice(denial: &Denial) -> Option<String> {
-    let host = match denial {
-        Denial::Host { host, port } if USUAL_PORTS.contains(port) => host.clone(),
-        Denial::Host { host, port } => format!("{host}:{port}"),
+/// Adds a rule to those that wait for a question.
+fn wait(refused: &Mutex<Vec<HostRule>>, rule: HostRule) {
+    let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+    if refused.len() < MAX_WAITING && !refused.contains(&rule) {
+        refused.push(rule);
+    }
+}
+
+/// Returns the rule that allows what was refused, if the user can allow it.
+fn remedy(denial: &Denial) -> Option<String> {
+    match denial {
+        Denial::Host { host, port } if USUAL_PORTS.contains(port) => Some(host.clone()),
+        Denial::Host { host, port } => Some(format!("{host}:{port}")),
         Denial::Address {
             host, class: AddressClass::Loopback | AddressClass::Private | AddressClass::Shared, ..
-        } => {
-            return Some(format!("the user can allow it with `/net allow private {host}`"));
-        }
-        _ => return None,
-    };
-    Some(format!("the user can allow it with `/net allow {host}` or `--net {host}`"))
+        } => Some(format!("private {host}")),
+        _ => None,
+    }
+}
+
+/// Returns the hint for a refusal that the user can change.
+fn advice(denial: &Denial) -> Option<String> {
+    let rule = remedy(denial)?;
+    let option = if rule.contains(' ') { String::new() } else { format!(" or `--net {rule}`") };
+    Some(format!("the user can allow it with `/net allow {rule}`{option}"))
 }
 
 /// The proxy of one program.
@@ -258,6 +291,7 @@ impl Drop for ProgramProxy {
 /// The attempts of one program, for the log and for the reader of its output.
 struct Attempts {
     audit: Arc<Audit>,
+    refused: Arc<Mutex<Vec<HostRule>>>,
     seen: Mutex<Seen>,
 }
 
@@ -269,6 +303,13 @@ struct Seen {
 }
 
 impl Observer for Attempts {
+    fn denied(&self, denial: &Denial) {
+        // Nobody is asked about private addresses, to which names of others may lead.
+        if let (Denial::Host { .. }, Some(rule)) = (denial, remedy(denial)) {
+            rule.parse().into_iter().for_each(|rule| wait(&self.refused, rule));
+        }
+    }
+
     fn exchange_ended(&self, exchange: &Exchange) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (is_allowed, is_shown, why) = match &exchange.outcome {
@@ -318,7 +359,7 @@ pub(crate) fn with_proxy(environment: &[(String, String)], ssh: Option<String>) 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::files::paths::Paths;
     use crate::plugins::secrets::PluginSecrets;
@@ -326,7 +367,7 @@ mod tests {
     use pinion_agent::secrets::Secrets;
     use std::collections::BTreeMap;
 
-    fn network(config: &str) -> ProgramNetwork {
+    pub(crate) fn network(config: &str) -> ProgramNetwork {
         let directory = tempfile::tempdir().unwrap();
         let audit = Arc::new(Audit::new(directory.path().join("audit.jsonl"), Secrets::default()));
         let path = directory.path().to_owned();
@@ -396,5 +437,16 @@ mod tests {
             class: AddressClass::Metadata,
         };
         assert_eq!(advice(&metadata), None);
+        let network = network("");
+        let attempts =
+            Attempts { audit: network.audit.clone(), refused: network.refused.clone(), seen: Mutex::default() };
+        let private = Denial::Address {
+            host: "intranet.example".to_owned(),
+            address: "10.0.0.1".parse().unwrap(),
+            class: AddressClass::Private,
+        };
+        [&denial, &denial, &metadata, &private].iter().for_each(|denial| attempts.denied(denial));
+        assert_eq!(network.take_refused(), ["evil.example:8443".parse().unwrap()]);
+        assert!(network.take_refused().is_empty());
     }
 }

@@ -16,6 +16,7 @@ mod line_editor;
 pub(crate) mod loops;
 mod mcp_command;
 mod net_command;
+mod net_question;
 pub(crate) mod notices;
 mod own_commands;
 mod pending;

@@ -14,6 +14,7 @@ use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::built_in::BuiltIns;
+use crate::run::net_question::NetQuestion;
 use crate::run::session::OpenSession;
 use crate::undo::keeper::Keeper;
 use pinion_agent::approval::Approval;
@@ -156,12 +157,16 @@ impl Base {
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
         agent.set_totals(session.totals);
+        let question = user.as_ref().map(|_| NetQuestion::new(self.network.clone(), self.permissions.audit.clone()));
         let keeper = Arc::new(Keeper::new(self, args, &agent, user));
         keeper.begin(session.on_disk.as_ref());
         keeper.recover().await;
         agent.configure(|config| {
             config.ports.hooks.push(built_ins.clone());
             config.ports.hooks.push(keeper.clone());
+            if let Some(question) = question {
+                config.ports.hooks.push(Arc::new(question));
+            }
             config.ports.plugin_hooks = Some(runtime.clone());
         });
         let plugin_directory = self.directory_notice(args);

@@ -234,7 +234,10 @@ impl Connection {
             Failure::TooLarge(_) | Failure::Cancelled | Failure::Failed(_) => RefusalKind::Failed,
         };
         let advice = match &failure {
-            Failure::Denied(denial) => (self.settings.advice)(denial),
+            Failure::Denied(denial) => {
+                self.settings.observer.iter().for_each(|observer| observer.denied(denial));
+                (self.settings.advice)(denial)
+            }
             _ => None,
         };
         let text = match (&failure, advice) {
