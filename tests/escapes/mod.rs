@@ -1,6 +1,7 @@
 //! Attempts to escape from the sandbox of programs, each by a real program inside, with each set of layers, as root and as
 //! another user; and the ordinary work that must go on inside.
 
+mod arguments;
 mod cases;
 mod command;
 mod credentials;
