@@ -1,22 +1,24 @@
 //! Cost of the sandbox for one program: `bash -c true` as it is, and with each set of layers.
 //!
 //! Run `cargo build --release --bins`, then `cargo bench -p pinion-tests --bench programs`. The variants take turns, so that other
-//! load affects them alike. Linux only.
+//! load affects them alike. Fails if all layers together cost more than [`MOST`] in the median. Linux only.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
 use pinion_sandbox::{GitUser, Launcher, Layers, Policy, Program, helper_beside, protected_in, secret_paths};
 use pinion_tests::binary;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 300;
+/// Cost of the sandbox with all layers for one program.
+const MOST: Duration = Duration::from_millis(4);
 
-fn main() {
+fn main() -> ExitCode {
     // `cargo test --benches` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test") {
-        return;
+        return ExitCode::SUCCESS;
     }
     let directory = tempfile::tempdir().unwrap();
     let work = directory.path().canonicalize().unwrap();
@@ -46,6 +48,10 @@ fn main() {
         let at = |part: usize| times[times.len() * part / 100].as_secs_f64() * 1000.0;
         println!("{name:<24} p10 {:.2} ms   p50 {:.2} ms   p90 {:.2} ms", at(10), at(50), at(90));
     }
+    let [plain, confined, ..] = times.map(|times| times[times.len() / 2]);
+    let cost = confined.saturating_sub(plain);
+    println!("the sandbox costs {:.2} ms; at most {} ms", cost.as_secs_f64() * 1000.0, MOST.as_millis());
+    if cost > MOST { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn once(work: &Path, policy: &Policy, layers: Option<Layers>) -> Duration {
