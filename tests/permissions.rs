@@ -1,5 +1,7 @@
 //! Decisions on realistic commands, and the number of questions during a day's work.
 
+mod corpus;
+
 use pinion_permissions::{Otherwise, Policy, Reason, Rules, Scene, Verdict, judge};
 #[cfg(target_os = "linux")]
 use pinion_tests::Terminal;

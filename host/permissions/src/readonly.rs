@@ -45,7 +45,23 @@ const READERS: &[Reader] = &[
     reader(&["test", "ls", "dir", "stat", "du", "realpath", "readlink", "wc"], Arguments::Names, &["--files0-from"]),
     reader(&["df", "free"], Arguments::Names, &[]),
     reader(&["tree"], Arguments::Names, &["-o", "-l", "--output", "-R"]),
-    reader(&["file"], Arguments::Names, &["-C", "--compile", "-m", "--magic-file", "-f", "--files-from"]),
+    // With `-z`, it starts programs that decompress.
+    reader(
+        &["file"],
+        Arguments::Names,
+        &[
+            "-C",
+            "--compile",
+            "-m",
+            "--magic-file",
+            "-f",
+            "--files-from",
+            "-z",
+            "-Z",
+            "--uncompress",
+            "--uncompress-noreport",
+        ],
+    ),
     reader(
         &[
             "cat",
