@@ -124,6 +124,9 @@ impl<'a> Walker<'a> {
             }
             "test_command" => {
                 let condition = self.source(node);
+                if is_pattern(condition) {
+                    return Err(Unreadable::new("the name of a program is a pattern"));
+                }
                 if !condition.starts_with("[[") {
                     self.arguments(node)?;
                 }
@@ -421,6 +424,15 @@ impl<'a> Walker<'a> {
             place.directories = None;
         }
     }
+}
+
+/// Returns whether a condition is none for the shell, but a pattern for the name of a program, because no blanks are inside of
+/// its brackets.
+fn is_pattern(condition: &str) -> bool {
+    let doubled = condition.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]"));
+    let inside = doubled.or_else(|| condition.strip_prefix('[')?.strip_suffix(']'));
+    let is_blank = |c: char| c.is_ascii_whitespace();
+    inside.is_some_and(|inside| !inside.starts_with(is_blank) || !inside.ends_with(is_blank))
 }
 
 /// Collects the outermost substitutions of a node, and the ranges in which an opener is not one of another substitution.
