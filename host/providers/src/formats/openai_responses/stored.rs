@@ -6,14 +6,22 @@
 use crate::formats::conversation::has_text;
 use pinion_protocol::Thinking;
 use serde_json::{Map, Value, json};
+use std::mem::discriminant;
 
 /// A reasoning item as it came.
 pub(super) type Item = Map<String, Value>;
 
-/// Takes over fields that have a value. The item may begin with content that its end does not repeat.
+/// Takes over fields that have a value. The item may begin with content that its end does not repeat, and a value of another
+/// kind does not replace it, except for text.
 pub(super) fn take_over(item: &mut Item, fields: Item) {
     for (name, value) in fields {
-        if !is_empty(&value) || !item.contains_key(&name) {
+        let is_kept = item.get(&name).is_some_and(|known| {
+            let has_content =
+                matches!(known, Value::String(_) | Value::Array(_) | Value::Object(_)) && !is_empty(known);
+            let is_other = discriminant(known) != discriminant(&value) && !value.is_string();
+            is_empty(&value) || (has_content && is_other)
+        });
+        if !is_kept {
             item.insert(name, value);
         }
     }
@@ -59,7 +67,7 @@ pub(super) fn phase_of(thinking: &Thinking) -> Option<String> {
 
 /// Returns whether nothing more has to be waited for.
 pub(super) fn is_encrypted(item: &Item) -> bool {
-    has(item, "encrypted_content")
+    item.get("encrypted_content").and_then(Value::as_str).is_some_and(|content| !content.is_empty())
 }
 
 /// Returns whether the item says more than a summary. OpenAI looks for any other by its ID among those that it stored, and
@@ -85,6 +93,22 @@ fn is_empty(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn value_of_another_kind_does_not_replace_content() {
+        let fields = |fields: Value| fields.as_object().cloned().unwrap_or_default();
+        let mut item = fields(json!({ "encrypted_content": "E", "content": [1], "status": 7 }));
+        take_over(
+            &mut item,
+            fields(json!({ "encrypted_content": 7, "content": "", "status": "completed", "more": null })),
+        );
+        let expected = json!({ "encrypted_content": "E", "content": [1], "status": "completed", "more": null });
+        assert_eq!(Value::Object(item), expected);
+        let mut strange = fields(json!({ "encrypted_content": [7] }));
+        take_over(&mut strange, fields(json!({ "encrypted_content": "E" })));
+        assert!(is_encrypted(&strange));
+        assert!(!is_encrypted(&fields(json!({ "encrypted_content": 7 }))));
+    }
 
     #[test]
     fn raw_text_that_the_item_does_not_repeat_goes_back() {
