@@ -16,7 +16,7 @@ fn run(format: &str, text: &str) -> (Vec<StreamEvent>, Option<ProviderError>) {
     (events, error)
 }
 
-/// What the client itself reads of a reply. Which parts are still open depends on what the server added for itself, so that
+/// The events that the client itself reads. Which parts are still open depends on what the server added for itself, so that
 /// the ends of parts are removed, and with them the parts that have nothing but a signature.
 fn read(format: &str, events: &[StreamEvent]) -> Vec<StreamEvent> {
     let is_read = |event: &&StreamEvent| {
@@ -45,8 +45,8 @@ fn signatures(events: &[StreamEvent]) -> Vec<(usize, Value)> {
 
 /// Returns whether a part has nothing but a signature.
 fn has_nothing_else(events: &[StreamEvent], part: usize) -> bool {
-    let is_it = |event: &StreamEvent| matches!(event, StreamEvent::PartStart { index, part: PartKind::RedactedThinking } if *index == part);
-    events.iter().any(is_it)
+    let start = StreamEvent::PartStart { index: part, part: PartKind::RedactedThinking };
+    events.contains(&start)
 }
 
 /// Returns whether a value still has all that another one has. A block within a list may cut a text in two.

@@ -97,7 +97,7 @@ impl Calls {
     }
 }
 
-/// How far the arguments of a call have come, to recognize the next call where nothing else tells them apart.
+/// The extent of a call's arguments so far, to recognize the next call where nothing else tells them apart.
 #[derive(Debug, Default)]
 struct Extent {
     depth: usize,
