@@ -68,6 +68,12 @@ pub trait CallRules: Send + Sync {
     /// Returns what the rules say about a call. Called before each decision, and again when a question comes up.
     fn ruling(&self, mode: ApprovalMode, question: &Question<'_>) -> Ruling;
 
+    /// Returns what a call reaches, such as a host: an approval for the session covers only calls that reach the same. `None` if
+    /// the definition of the tool says it all.
+    fn reach(&self, _question: &Question<'_>) -> Option<String> {
+        None
+    }
+
     /// Reports a decision, for a log. Each call that is decided on is reported once.
     fn decided(&self, _mode: ApprovalMode, _question: &Question<'_>, _is_allowed: bool, _by: Decider) {}
 }

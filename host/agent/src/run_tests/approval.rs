@@ -3,6 +3,7 @@
 use crate::testing::{Act, Answers, Harness, Setup, assert_paired, calls, says};
 use crate::*;
 use futures_util::future::BoxFuture;
+use pinion_protocol::approval::{CallRules, Ruling};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -118,7 +119,7 @@ async fn run_with(
     let harness = Setup::new(replies).build();
     harness.agent.configure(|config| {
         config.ports.tools = tools.clone();
-        config.ports.approval = Approval::new(ApprovalMode::Smart, approver.clone());
+        config.ports.approval = Approval::new(ApprovalMode::Smart, approver.clone()).with_rules(Arc::new(Reaching));
     });
     let outcome = harness.prompt("go").await;
     assert_paired(&outcome.messages);
@@ -164,6 +165,28 @@ async fn always_covers_only_calls_that_reach_the_same() {
         [reaching("one", 1), reaching("one", 2), reaching("two", 1), reaching("two", 2), ("act", json!({ "n": 1 }))];
     let ended = run_with(Versions::of(tool), Vec::new(), Decision::AllowForSession, &made).await;
     assert_eq!((ended.asked.len(), ended.ran.len()), (3, 5));
+}
+
+/// Rules by which calls reach what their argument `url` says.
+struct Reaching;
+
+impl CallRules for Reaching {
+    fn ruling(&self, _: ApprovalMode, _: &Question<'_>) -> Ruling {
+        Ruling::Mode
+    }
+
+    fn reach(&self, question: &Question<'_>) -> Option<String> {
+        question.call.arguments["url"].as_str().map(|url| url.split('/').next().unwrap().to_owned())
+    }
+}
+
+#[tokio::test]
+async fn always_covers_only_calls_that_reach_the_same_by_the_rules() {
+    let fetching = |url: &str| ("act", json!({ "url": url }));
+    let made = [fetching("one/a"), fetching("one/b"), fetching("two/a"), fetching("one/c"), fetching("two/b")];
+    let tools = Versions::of(version(1, "a", |_| {}));
+    let ended = run_with(tools, Vec::new(), Decision::AllowForSession, &made).await;
+    assert_eq!((ended.asked.len(), ended.ran.len()), (2, 5));
 }
 
 #[tokio::test]

@@ -65,15 +65,16 @@ struct Subject {
     definition: Arc<str>,
     tool: String,
     authority: Authority,
-    /// The values of the arguments that say what the call reaches.
+    /// The values of the arguments that say what the call reaches, and what the rules know of that.
     reach: Vec<Option<String>>,
 }
 
 impl Subject {
-    fn of(question: &Question<'_>) -> Self {
+    fn of(question: &Question<'_>, rules: &dyn CallRules) -> Self {
         let Question { call, tool, .. } = question;
         let ToolSource { plugin, digest, definition, approved_by, .. } = tool.source.clone();
-        let reach = approved_by.iter().map(|name| call.arguments.get(&**name).map(Value::to_string)).collect();
+        let arguments = approved_by.iter().map(|name| call.arguments.get(&**name).map(Value::to_string));
+        let reach = arguments.chain([caught(|| rules.reach(question)).unwrap_or_default()]).collect();
         Self { plugin, digest, definition, tool: tool.name.clone(), authority: tool.authority, reach }
     }
 }
@@ -154,7 +155,7 @@ impl Approval {
             }
             Ruling::Allow => Decider::Rules,
             Ruling::Mode if !mode.asks(authority) => Decider::Mode,
-            Ruling::Mode if self.decided().allowed.contains(&Subject::of(question)) => Decider::Session,
+            Ruling::Mode if self.decided().allowed.contains(&Subject::of(question, &*self.rules)) => Decider::Session,
             Ruling::Mode => return Need::Answer,
         };
         if question.notes.iter().any(HookNote::asks) { Need::Answer } else { Need::Nothing(by) }
@@ -199,7 +200,7 @@ impl Approval {
         self.conclude(&question, is_allowed, if is_answered { Decider::User } else { Decider::Nobody });
         match &decision {
             Decision::Allow => {}
-            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(&question))),
+            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(&question, &*self.rules))),
             Decision::Deny { reason } => self.record(question.tool, reason, false),
             Decision::Unanswered { reason } => self.record(question.tool, reason, true),
         }
