@@ -152,6 +152,12 @@ impl Rules {
         self.rules.iter().filter(hits).max_by_key(|rule| rule.verdict)
     }
 
+    /// Returns what the rules say about a host, by its name in lower case or its address: the strictest, with its rule.
+    pub fn about_host(&self, host: &str) -> Option<&Effective> {
+        let host = host.trim_end_matches('.');
+        self.rules.iter().filter(|rule| rule.rule.covers_host(host)).max_by_key(|rule| rule.verdict)
+    }
+
     /// Returns all rules in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Effective> {
         self.rules.iter()

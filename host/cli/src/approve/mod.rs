@@ -23,7 +23,7 @@ use crate::output::terminal::Style;
 use crate::output::{Attention, Text, say, size, text};
 use futures_util::future::BoxFuture;
 use pinion_agent::Approver;
-use pinion_agent::approval::{Decision, Question};
+use pinion_agent::approval::{CallRules as _, Decision, Question};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use std::io;
 use std::sync::Arc;
@@ -68,8 +68,10 @@ impl Approver for TerminalApprover {
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
             let turn = self.turn.clone().lock_owned().await;
-            let rule = self.permissions.offer(&question);
-            let asked = Asked::of(&question, self.permissions.explained(&question), rule.clone());
+            let offer = self.permissions.offer(&question);
+            let shown = offer.as_ref().map(|offer| offer.shown.clone());
+            let asked = Asked::of(&question, self.permissions.explained(&question), shown)
+                .reaching(self.permissions.reach(&question));
             let until = token.clone();
             // Waiting for a key blocks, so it happens on a blocking thread. The turn ends when that thread has left the
             // terminal, even if nothing waits for the answer any more.
@@ -81,7 +83,7 @@ impl Approver for TerminalApprover {
                 Ok(Ok(Answered::Key(Key::Yes))) => Decision::Allow,
                 Ok(Ok(Answered::Key(Key::Always))) => Decision::AllowForSession,
                 Ok(Ok(Answered::Key(Key::Rule))) => {
-                    if let Some(Err(error)) = rule.map(|rule| self.permissions.allow(rule)) {
+                    if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer.rule)) {
                         say(&text!("! the rule was not kept: {}", error.to_string()));
                     }
                     Decision::Allow

@@ -1,7 +1,7 @@
 //! Decisions about calls by rules and by what the sandbox confines.
 //!
-//! Only calls of built-in plugins are judged by their arguments: commands of `bash`, and files of `fs`. The mode decides on
-//! all others.
+//! Only calls of built-in plugins are judged by their arguments: commands of `bash`, files of `fs`, and hosts of `fetch`. The
+//! mode decides on all others.
 
 use crate::approve::audit::Audit;
 use crate::approve::stored::{Effect, StoredRule, StoredRules};
@@ -14,6 +14,7 @@ use pinion_agent::ToolDefinition;
 use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
 use pinion_agent::hook::HookNote;
 use pinion_agent::text::one_line;
+use pinion_egress::Target;
 use pinion_exclusions::Finder;
 use pinion_permissions::{
     Effective, Judgement, Otherwise, Policy, Reason, Rule, Rules, Scene, Source, Verdict, judge, offer,
@@ -111,6 +112,7 @@ impl CallPermissions {
             ("shell", "bash") => |rule, _| rule.file().is_none() && rule.host().is_none(),
             ("fs", _) if writes && self.allows_edits(mode) => return true,
             ("fs", _) => |rule, writes| rule.file().is_some_and(|(of_writes, _)| of_writes == writes),
+            ("web", _) => |rule, _| rule.host().is_some(),
             _ => return false,
         };
         let allows = |rule: &Effective| rule.verdict == Verdict::Allow && is_about(&rule.rule, writes);
@@ -208,13 +210,24 @@ impl CallPermissions {
     }
 
     /// Returns the rule that a question may offer to add for this project.
-    pub(crate) fn offer(&self, question: &Question<'_>) -> Option<String> {
-        let Subject::Command { command, cwd } = Subject::of(question)? else { return None };
+    pub(crate) fn offer(&self, question: &Question<'_>) -> Option<Offer> {
         if question.notes.iter().any(HookNote::asks) {
             return None;
         }
-        let directory = self.directory(cwd).ok()?;
-        offer(command, &self.scene(&directory), &self.rules().ok()?)
+        match Subject::of(question)? {
+            Subject::Command { command, cwd } => {
+                let directory = self.directory(cwd).ok()?;
+                let rule = offer(command, &self.scene(&directory), &self.rules().ok()?)?;
+                Some(Offer { shown: format!("{rule} …"), rule })
+            }
+            Subject::Host(host) => {
+                // A rule that asks would still do so.
+                let rule = format!("net:{host}");
+                let is_new = self.rules().ok()?.about_host(&host).is_none() && Rule::parse(&rule, None).is_ok();
+                is_new.then(|| Offer { shown: rule.clone(), rule })
+            }
+            Subject::File { .. } => None,
+        }
     }
 
     /// Adds a rule that allows commands in this project.
@@ -260,6 +273,10 @@ impl CallPermissions {
                 let name = protected.strip_prefix(&self.workspace).unwrap_or(&protected);
                 Some(format!("`{}` decides what runs outside of the sandbox", name.display()))
             }
+            Subject::Host(host) => Some(match self.rules().ok()?.about_host(&host) {
+                Some(rule) => format!("rule `{}` ({})", rule.rule.text(), rule.source),
+                None => format!("no rule allows the host `{host}`"),
+            }),
         }
     }
 
@@ -289,6 +306,22 @@ impl CallPermissions {
         }
     }
 
+    fn host(&self, mode: ApprovalMode, host: &str) -> Ruling {
+        let rules = match self.rules() {
+            Ok(rules) => rules,
+            Err(error) => return no_page(host, &format!("`{}` cannot be read: {error}", self.stored.path().display())),
+        };
+        match rules.about_host(host) {
+            Some(rule) if rule.verdict == Verdict::Deny => {
+                no_page(host, &format!("rule `{}` ({})", rule.rule.text(), rule.source))
+            }
+            Some(rule) if rule.verdict == Verdict::Ask => Ruling::Ask,
+            // What is sent to a host leaves the machine, so that planning does not reach it.
+            Some(_) if mode != ApprovalMode::Plan => Ruling::Allow,
+            Some(_) | None => Ruling::Mode,
+        }
+    }
+
     /// Returns the protected path that a file is or lies in. Programs cannot change these, and the model does not without a
     /// question: they decide what runs outside of the sandbox.
     fn protected(&self, path: &str) -> Option<PathBuf> {
@@ -303,10 +336,26 @@ impl CallPermissions {
     }
 }
 
+/// A rule that a question offers to add.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub(crate) rule: String,
+    /// The rule as people read it: one about a command covers what begins with it.
+    pub(crate) shown: String,
+}
+
 /// Subject of a call of a built-in plugin.
 enum Subject<'a> {
-    Command { command: &'a str, cwd: Option<&'a str> },
-    File { writes: bool, path: &'a str },
+    Command {
+        command: &'a str,
+        cwd: Option<&'a str>,
+    },
+    File {
+        writes: bool,
+        path: &'a str,
+    },
+    /// The host of a page, as the host's client reads its URL.
+    Host(String),
 }
 
 impl<'a> Subject<'a> {
@@ -316,6 +365,8 @@ impl<'a> Subject<'a> {
         match (&*question.tool.source.plugin, question.tool.name.as_str()) {
             ("shell", "bash") => Some(Self::Command { command: text("command")?, cwd: text("cwd") }),
             ("fs", _) => Some(Self::File { writes: question.tool.authority.writes, path: text("path").unwrap_or(".") }),
+            // A URL that cannot be read is refused by the client.
+            ("web", _) => Some(Self::Host(Target::parse(text("url")?).ok()?.host().to_owned())),
             _ => None,
         }
     }
@@ -327,6 +378,7 @@ impl CallRules for CallPermissions {
         let (command, cwd) = match Subject::of(question) {
             Some(Subject::Command { command, cwd }) => (command, cwd),
             Some(Subject::File { writes, path }) => return self.file(mode, writes, path),
+            Some(Subject::Host(host)) => return self.host(mode, &host),
             None => return Ruling::Mode,
         };
         let judgement = self.judge(mode, command, cwd);
@@ -340,6 +392,13 @@ impl CallRules for CallPermissions {
                 _ if mode == ApprovalMode::All => Ruling::Ask,
                 _ => Ruling::Mode,
             },
+        }
+    }
+
+    fn reach(&self, question: &Question<'_>) -> Option<String> {
+        match Subject::of(question)? {
+            Subject::Host(host) => Some(host),
+            Subject::Command { .. } | Subject::File { .. } => None,
         }
     }
 
@@ -371,4 +430,10 @@ fn is_at_or_in(file: &Path, path: &Path) -> bool {
 
 fn deny(what: &str, reason: &str) -> Ruling {
     Ruling::Deny { reason: format!("`{what}` was not run: {reason}; leave it to the user, and do not try another way") }
+}
+
+fn no_page(host: &str, reason: &str) -> Ruling {
+    let reason =
+        format!("nothing was fetched from `{host}`: {reason}; leave it to the user, and do not try another way");
+    Ruling::Deny { reason }
 }

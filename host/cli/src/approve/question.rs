@@ -25,6 +25,8 @@ pub(super) struct Asked {
     reason: Option<String>,
     /// A rule that would allow such calls in this project.
     rule: Option<String>,
+    /// What an approval for the session is limited to.
+    reach: Option<String>,
 }
 
 /// An argument after [`exposed`].
@@ -46,7 +48,13 @@ impl Asked {
             arguments: arguments(&question.call.arguments),
             reason: reason.map(|reason| exposed(&one_line(&reason, 300))),
             rule: rule.map(|rule| exposed(&one_line(&rule, 100))),
+            reach: None,
         }
+    }
+
+    /// Adds what an approval for the session is limited to.
+    pub(super) fn reaching(self, reach: Option<String>) -> Self {
+        Self { reach: reach.map(|reach| exposed(&one_line(&reach, 100))), ..self }
     }
 
     pub(super) fn has_rule(&self) -> bool {
@@ -98,9 +106,11 @@ impl Asked {
             style.bold("n"),
             style.bold("r")
         );
-        let rule = self.rule.as_ref().map(|rule| text!("  [{}] always `{} …` in this project", style.bold("p"), rule));
+        let rule = self.rule.as_ref().map(|rule| text!("  [{}] always `{}` in this project", style.bold("p"), rule));
         let of = if self.plugin.is_empty() { String::new() } else { format!(" of this version of {}", self.plugin) };
-        let scope = format!("always: every call of {}{of} in this session, as long as it can do no more", self.tool);
+        let to = self.reach.as_ref().map(|reach| format!(" to {reach}")).unwrap_or_default();
+        let scope =
+            format!("always: every call of {}{of} in this session{to}, as long as it can do no more", self.tool);
         let mut rows: Vec<Text> = host_rows("  ", &scope, columns).into_iter().map(|row| style.dim(row)).collect();
         rows.extend(rule);
         rows.push(keys);
@@ -177,6 +187,7 @@ mod tests {
             arguments: arguments(&arguments_),
             reason: None,
             rule: None,
+            reach: None,
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Question {
     pub reason: Option<String>,
     /// A rule that would allow such calls in this project.
     pub rule: Option<String>,
+    /// What an approval for the session is limited to.
+    pub reach: Option<String>,
 }
 
 impl Question {
@@ -53,6 +55,12 @@ impl Question {
     #[must_use]
     pub fn explained(self, reason: Option<String>, rule: Option<String>) -> Self {
         Self { reason, rule, ..self }
+    }
+
+    /// Adds what an approval for the session is limited to, such as a host.
+    #[must_use]
+    pub fn reaching(self, reach: Option<String>) -> Self {
+        Self { reach, ..self }
     }
 
     /// Copies a question of the agent.
@@ -70,6 +78,7 @@ impl Question {
             change: None,
             reason: None,
             rule: None,
+            reach: None,
         }
     }
 }
@@ -300,12 +309,14 @@ impl Approval {
             "" => String::new(),
             plugin => format!(" of this version of {plugin}"),
         };
-        let scope = format!("always: every call of {}{of} in this session that can do no more", self.question.tool);
+        let to = self.question.reach.as_ref().map(|reach| format!(" to {reach}")).unwrap_or_default();
+        let tool = &self.question.tool;
+        let scope = format!("always: every call of {tool}{of} in this session{to} that can do no more");
         let mut rows: Vec<Row> = hint.into_iter().collect();
         let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
         wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
         if let Some(rule) = self.question.rule.as_ref().filter(|_| self.is_quiet) {
-            let text = format!("[p] always `{} …` in this project", exposed(&one_line(rule, 100)));
+            let text = format!("[p] always `{}` in this project", exposed(&one_line(rule, 100)));
             rows.push(line(&text, theme.strong));
         }
         // The keys are named only once they count.

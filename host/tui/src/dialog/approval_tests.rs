@@ -16,6 +16,7 @@ fn question(arguments: Value) -> Question {
         change: None,
         reason: None,
         rule: None,
+        reach: None,
     }
 }
 
@@ -99,7 +100,7 @@ fn rule_is_offered_by_name_and_counts_only_then() {
     assert_eq!(press(&mut approval, 'p', 500), None);
     let asked = question(json!({ "command": "cargo test -q" }));
     let mut approval =
-        Approval::new(asked.explained(Some("`cargo test -q`: no rule".into()), Some("cargo test".into())));
+        Approval::new(asked.explained(Some("`cargo test -q`: no rule".into()), Some("cargo test …".into())));
     assert!(shown(&mut approval, 20, 0).contains("│ asked because `cargo test -q`: no rule"));
     approval.tick(ms(400));
     assert!(shown(&mut approval, 20, 450).contains("[p] always `cargo test …` in this project"));

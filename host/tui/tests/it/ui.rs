@@ -215,6 +215,7 @@ impl Ui {
             change: None,
             reason: None,
             rule: None,
+            reach: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::approve::change::change;
 use crate::approve::permissions::CallPermissions;
 use crate::run::full::said::Said;
 use pinion_agent::Approver;
-use pinion_agent::approval::{Decision, Question};
+use pinion_agent::approval::{CallRules as _, Decision, Question};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_tui::{Answer, Input, Reply, Tone};
@@ -52,15 +52,17 @@ impl UiApprover {
 impl Approver for UiApprover {
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
-            let rule = self.permissions.offer(&question);
+            let offer = self.permissions.offer(&question);
             let reason = self.permissions.explained(&question);
+            let reach = self.permissions.reach(&question);
             let change = change(self.permissions.workspace(), &question);
             let ask = async {
                 let _turn = self.turn.lock().await;
                 let (answer, answered) = oneshot::channel();
                 let id = self.number.fetch_add(1, Ordering::Relaxed);
                 let question = pinion_tui::Question { change, ..pinion_tui::Question::new(id, &question) };
-                let question = question.explained(reason, rule.clone());
+                let shown = offer.as_ref().map(|offer| offer.shown.clone());
+                let question = question.explained(reason, shown).reaching(reach);
                 self.questions.send(Asked::Call(Box::new(question), answer)).await.ok()?;
                 answered.await.ok()
             };
@@ -73,7 +75,7 @@ impl Approver for UiApprover {
                 Some(Answer::Yes) => Decision::Allow,
                 Some(Answer::Always) => Decision::AllowForSession,
                 Some(Answer::Rule) => {
-                    if let Some(Err(error)) = rule.map(|rule| self.permissions.allow(rule)) {
+                    if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer.rule)) {
                         self.said.put(Input::Note(Tone::Warning, format!("the rule was not kept: {error}")));
                     }
                     Decision::Allow
