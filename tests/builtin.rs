@@ -12,6 +12,8 @@ mod find;
 mod read;
 #[path = "builtin/shell.rs"]
 mod shell;
+#[path = "builtin/web.rs"]
+mod web;
 
 use pinion_agent::tool::ToolOutput;
 use pinion_tests::{Sandbox, SandboxBuilder, builtin};

@@ -69,3 +69,4 @@ mod tmux;
 #[cfg(target_os = "linux")]
 mod undo;
 mod untrusted;
+mod web;
