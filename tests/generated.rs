@@ -14,7 +14,7 @@ fn committed_components_match_their_sources() {
 /// Each built-in component brings the description that it gives of itself.
 #[tokio::test]
 async fn committed_descriptions_match_their_components() {
-    for name in ["fs", "shell", "task", "web", "commands", "skills"] {
+    for name in ["fs", "shell", "task", "todo", "web", "commands", "skills"] {
         let component = root().join(format!("plugins/dist/{name}.wasm"));
         let sandbox = SandboxBuilder::default().file(component).build().await;
         // The cache may describe it already, without its code.

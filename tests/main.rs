@@ -66,6 +66,7 @@ mod surroundings;
 #[cfg(target_os = "linux")]
 mod themes;
 mod tmux;
+mod todo;
 #[cfg(target_os = "linux")]
 mod undo;
 mod untrusted;

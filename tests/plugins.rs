@@ -86,7 +86,7 @@ fn pack_adds_a_manifest_to_a_foreign_component() {
 fn unknown_plugin_is_reported() {
     let pinion = Pinion::default();
     let ended = pinion.run(["plugin", "info", "nothing"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, task, commands"), "{ended:?}");
+    assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, task, todo, web, commands"), "{ended:?}");
     let ended = pinion.run(["plugin", "call", "fs", "raed", "{}"]);
     assert!(
         ended.code == Some(2) && ended.stderr.contains("its tools are: read, write, edit, list, find, search\n"),

@@ -30,6 +30,7 @@ pub(crate) static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::new("fs", component!("fs"), FS),
     BuiltIn::new("shell", component!("shell"), SHELL),
     BuiltIn::new("task", component!("task"), TASK),
+    BuiltIn::new("todo", component!("todo"), TODO),
     BuiltIn::new("web", component!("web"), WEB),
     BuiltIn { is_for_conversations: true, ..BuiltIn::new("commands", component!("commands"), COMMANDS) },
     BuiltIn { is_for_servers: true, ..BuiltIn::new(BRIDGE, component!("mcp"), MCP) },
