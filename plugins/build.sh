@@ -26,6 +26,7 @@ RUSTC=${GUEST_RUSTC:-${RUSTC:-rustc}} "${GUEST_CARGO:-cargo}" build --release --
   --manifest-path "$workspace/Cargo.toml" --target-dir "$build" --config "target.$target.rustflags = [$flags]"
 for manifest in "$workspace"/*/Cargo.toml; do
   grep -q '^\[workspace\]' "$manifest" && continue # A workspace of its own.
+  grep -q '"cdylib"' "$manifest" || continue          # A library of others.
   name=$(basename "$(dirname "$manifest")" | tr - _)
   install -m 644 "$build/$target/release/$name.wasm" "$out/$name.wasm"
 done

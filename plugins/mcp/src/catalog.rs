@@ -1,8 +1,8 @@
 //! What the servers have, under the names that the model and the user see.
 
-use crate::clean;
-use crate::names::Names;
-use crate::schema::{self, Fitted};
+use listing::clean;
+use listing::names::Names;
+use listing::schema::{self, Fitted};
 use pinion_plugin_sdk::mcp::{Server, ServerState, ServerTool};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json;

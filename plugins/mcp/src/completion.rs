@@ -4,8 +4,9 @@
 //! unchanged: a value that was cleaned would be another one.
 
 use crate::catalog::Argument;
+use crate::failed;
 use crate::prompts::{assigned, read, takes_all, words};
-use crate::{clean, failed};
+use listing::clean;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json::Map;
 use pinion_plugin_sdk::{log, mcp};

@@ -5,22 +5,20 @@
 //! strangers: their texts are cleaned and bounded, and their hints about tools only ever ask for more care.
 
 mod catalog;
-mod clean;
 mod completion;
-mod names;
 mod offer;
 mod prompts;
 mod resources;
 mod result;
-mod schema;
 mod search;
 mod settings;
 mod tasks;
 
+use listing::clean;
+use listing::schema::Fitted;
 use pinion_plugin_sdk::mcp::{self, McpError};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::{Offer, serde_json};
-use schema::Fitted;
 use settings::Settings;
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! What the plugin offers for the servers that there are.
 
 use crate::catalog::{self, CALL, Listed, SEARCH};
-use crate::clean;
 use crate::settings::Settings;
 use crate::{prompts, resources, search, tasks};
+use listing::clean;
 use pinion_plugin_sdk::mcp::{Server, ServerState};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::{Offer, log};

@@ -2,7 +2,8 @@
 
 use crate::catalog::{self, Argument, PROMPTS, Prompt};
 use crate::completion::Completer;
-use crate::{clean, failed, result};
+use crate::{failed, result};
+use listing::clean;
 use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands::OtherAction;
 use pinion_plugin_sdk::mcp::{self, Server, ServerState};
 use pinion_plugin_sdk::prelude::*;

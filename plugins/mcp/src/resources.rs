@@ -1,7 +1,8 @@
 //! The tool that lists and reads resources, and finds values for the variables of their templates.
 
 use crate::catalog::RESOURCES;
-use crate::{clean, failed, result};
+use crate::{failed, result};
+use listing::clean;
 use pinion_plugin_sdk::mcp;
 use pinion_plugin_sdk::prelude::*;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Results of servers, for the model and for people.
 
-use crate::clean;
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use listing::clean;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json;
 use serde::de::IgnoredAny;

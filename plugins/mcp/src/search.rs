@@ -1,10 +1,11 @@
 //! Tools that find, call and start what is not listed.
 
 use crate::catalog::{self, CALL, CALL_DESTRUCTIVE, CONNECT, Listed, RESOURCES, SEARCH, TASKS};
-use crate::clean;
 use crate::offer::trouble;
-use crate::schema::Fitted;
 use crate::{call_server, connect};
+use listing::clean;
+use listing::schema::Fitted;
+use listing::search::{Described, found};
 use pinion_plugin_sdk::mcp;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json;
@@ -85,17 +86,11 @@ pub(crate) fn connect_tool() -> Tool {
 fn search(arguments: Search, _call: &Call) -> Result<String> {
     let servers = mcp::servers();
     let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let words = words(&arguments.query);
-    let mut found: Vec<(u32, Listed<'_>)> = catalog::tools(&servers)
-        .filter(|listed| arguments.server.as_ref().is_none_or(|server| *server == listed.server.name))
-        .filter_map(|listed| {
-            let score = score(&words, &listed);
-            (score > 0).then_some((score, listed))
-        })
-        .collect();
-    found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    let tools = catalog::tools(&servers)
+        .filter(|listed| arguments.server.as_ref().is_none_or(|server| *server == listed.server.name));
+    let found = found(&arguments.query, tools, described);
     let mut text = String::new();
-    for (_, listed) in found.iter().take(limit) {
+    for listed in found.iter().take(limit) {
         let shown = shown(listed);
         if text.len() + shown.len() > MAX_SHOWN && !text.is_empty() {
             text.push_str("[more tools match; narrow the search]\n");
@@ -118,6 +113,16 @@ fn search(arguments: Search, _call: &Call) -> Result<String> {
     Ok(text)
 }
 
+fn described<'a>(listed: &'a Listed<'_>) -> Described<'a> {
+    let about = &listed.about;
+    Described {
+        name: &listed.tool.name,
+        label: &about.label,
+        description: &about.description,
+        schema: &about.input.schema,
+    }
+}
+
 /// Describes a tool to the model.
 fn shown(listed: &Listed<'_>) -> String {
     let about = &listed.about;
@@ -126,54 +131,6 @@ fn shown(listed: &Listed<'_>) -> String {
     let caller = if about.is_destructive { format!("call it with `{CALL_DESTRUCTIVE}`\n") } else { String::new() };
     let name = clean::line(&name.to_string(), 2_048);
     format!("{name}\n{description}{caller}schema of `arguments`: {}\n\n", about.input.schema)
-}
-
-fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_lower = false;
-    for c in text.chars().take(1_000) {
-        if !c.is_alphanumeric() || c.is_uppercase() && was_lower {
-            words.push(String::new());
-        }
-        was_lower = c.is_lowercase();
-        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
-            word.extend(c.to_lowercase());
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-/// Returns how well a tool matches: names count more than descriptions, and these more than names of arguments.
-fn score(query: &[String], listed: &Listed<'_>) -> u32 {
-    let properties = listed.about.input.schema.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flat_map(|names| names.keys().flat_map(|name| words(name)));
-    let fields = [
-        (8, words(&listed.tool.name)),
-        (4, words(&listed.about.label)),
-        (2, words(clean::head(&listed.about.description, 2_000))),
-        (1, properties.collect()),
-    ];
-    let of_word = |word: &String| {
-        let of_field = |(weight, words): &(u32, Vec<String>)| {
-            let is_equal = words.contains(word);
-            let is_part = || {
-                word.len() > 2
-                    && words.iter().any(|known| {
-                        known.starts_with(word.as_str()) || word.starts_with(known.as_str()) && known.len() > 3
-                    })
-            };
-            if is_equal {
-                2 * weight
-            } else if is_part() {
-                *weight
-            } else {
-                0
-            }
-        };
-        fields.iter().map(of_field).sum::<u32>()
-    };
-    query.iter().map(of_word).sum()
 }
 
 fn call(arguments: CallArguments, may_destroy: bool) -> Result<Output> {
@@ -214,49 +171,5 @@ pub(crate) fn own(name: &str) -> Option<Tool> {
         RESOURCES => Some(crate::resources::tool()),
         TASKS => Some(crate::tasks::tool(&[])),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pinion_plugin_sdk::mcp::{Server, ServerState, ServerTool};
-
-    fn server(tools: &[(&str, &str)]) -> Server {
-        let tool = |(name, about): &(&str, &str)| ServerTool {
-            name: (*name).to_owned(),
-            definition: json!({ "description": about, "inputSchema": { "properties": { "city": {} } } }).to_string(),
-            enabled: true,
-            digest: String::new(),
-        };
-        Server {
-            name: "s".into(),
-            identity: String::new(),
-            state: ServerState::Ready,
-            problem: None,
-            instructions: None,
-            protocol: None,
-            tools: tools.iter().map(tool).collect(),
-            prompts: Vec::new(),
-            has_resources: false,
-            digest: String::new(),
-            is_known: true,
-            extra: None,
-        }
-    }
-
-    #[test]
-    fn names_count_more_than_descriptions() {
-        let servers =
-            [server(&[("list_all", "Shows the forecast."), ("getForecast", "For tomorrow."), ("other", "Nothing.")])];
-        let best = |query: &str| {
-            let words = words(query);
-            let scores: Vec<u32> = catalog::tools(&servers).map(|listed| score(&words, &listed)).collect();
-            scores
-        };
-        let scores = best("weather forecast");
-        assert!(scores[1] > scores[0] && scores[0] > 0 && scores[2] == 0, "{scores:?}");
-        assert_eq!(words("getHTTPForecast_v2"), ["get", "httpforecast", "v2"]);
-        assert!(best("cities for tomorrow")[1] > 0 && best("city").iter().all(|score| *score > 0));
     }
 }

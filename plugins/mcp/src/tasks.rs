@@ -1,7 +1,8 @@
 //! The tool for tasks: calls that servers still work on, or whose results wait there.
 
 use crate::catalog::{self, TASKS};
-use crate::{clean, failed, result};
+use crate::{failed, result};
+use listing::clean;
 use pinion_plugin_sdk::mcp::{self, Server};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json;

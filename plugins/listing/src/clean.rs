@@ -9,7 +9,7 @@ use std::borrow::Cow;
 const MAX_MARKS: usize = 2;
 
 /// Returns a text of several lines, at most `bytes` long, without anything that is invisible or moves the cursor.
-pub(crate) fn text(text: &str, bytes: usize) -> String {
+pub fn text(text: &str, bytes: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(bytes));
     let (mut marks, mut was_replaced) = (0, false);
     let text = text.replace("\r\n", "\n");
@@ -32,24 +32,24 @@ pub(crate) fn text(text: &str, bytes: usize) -> String {
 }
 
 /// Returns one line, at most `bytes` long, like [`text`].
-pub(crate) fn line(text: &str, bytes: usize) -> String {
+pub fn line(text: &str, bytes: usize) -> String {
     let begin: String = text.chars().take(bytes).collect();
     let words: Vec<&str> = begin.split_whitespace().collect();
     self::text(&words.join(" "), bytes)
 }
 
 /// Returns whether a text would pass as one line unchanged.
-pub(crate) fn is_clean_line(text: &str) -> bool {
+pub fn is_clean_line(text: &str) -> bool {
     !text.contains(['\n', '\t']) && self::text(text, usize::MAX) == text
 }
 
 /// Returns a text of several lines as a quotation: no line of it can pass for one of the text around it.
-pub(crate) fn quoted(text: &str, bytes: usize) -> String {
+pub fn quoted(text: &str, bytes: usize) -> String {
     self::text(text.trim(), bytes).lines().map(|line| format!("> {line}\n")).collect()
 }
 
 /// Returns a result for the model: only what draws on terminals, or turns text around, is replaced.
-pub(crate) fn result(text: &str) -> Cow<'_, str> {
+pub fn result(text: &str) -> Cow<'_, str> {
     let is_hidden = |c: char| match c {
         '\n' | '\t' | '\r' => false,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => true,
@@ -79,7 +79,7 @@ fn is_plain_ascii(text: &str) -> bool {
 }
 
 /// Returns the first `bytes` of a text, cut at the end of a character.
-pub(crate) fn head(text: &str, bytes: usize) -> &str {
+pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 

@@ -43,17 +43,18 @@ const NOT_AT_ROOT: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "if", "then", 
 
 /// A schema that every vendor accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fitted {
-    pub(crate) schema: Value,
+pub struct Fitted {
+    /// The schema.
+    pub schema: Value,
     /// Names of properties in the schema, and the names that the server knows, where these differ.
-    pub(crate) renamed: BTreeMap<String, String>,
+    pub renamed: BTreeMap<String, String>,
     /// A sentence for the model about rules that the schema does not contain.
-    pub(crate) note: Option<String>,
+    pub note: Option<String>,
 }
 
 impl Fitted {
     /// Returns arguments with the names that the server knows.
-    pub(crate) fn arguments(renamed: &BTreeMap<String, String>, arguments: Value) -> Value {
+    pub fn arguments(renamed: &BTreeMap<String, String>, arguments: Value) -> Value {
         match arguments {
             Value::Object(fields) if !renamed.is_empty() => {
                 let known = |name: String| renamed.get(&name).cloned().unwrap_or(name);
@@ -65,7 +66,7 @@ impl Fitted {
 }
 
 /// Fits the input schema of a tool.
-pub(crate) fn fitted(schema: &Value) -> Fitted {
+pub fn fitted(schema: &Value) -> Fitted {
     let is_small = values(schema, 0).is_some_and(|values| values <= MAX_VALUES);
     let whole = is_small.then(|| whole(schema)).flatten();
     whole.unwrap_or_else(|| fallback(schema))

@@ -14,14 +14,14 @@ const DIGITS: usize = 8;
 
 /// A set of names of which no two look alike.
 #[derive(Default)]
-pub(crate) struct Names {
+pub struct Names {
     read: HashSet<String>,
     drawn: HashSet<String>,
 }
 
 impl Names {
     /// Reserves a name. Returns false if it looks like one in the set.
-    pub(crate) fn reserve(&mut self, name: &str) -> bool {
+    pub fn reserve(&mut self, name: &str) -> bool {
         let [read, drawn] = folded(name);
         if self.read.contains(&read) || self.drawn.contains(&drawn) {
             return false;
@@ -32,7 +32,7 @@ impl Names {
     }
 
     /// Returns a new name for something of a server.
-    pub(crate) fn add(&mut self, server: &str, name: &str) -> String {
+    pub fn add(&mut self, server: &str, name: &str) -> String {
         let full = format!("{}__{}", server_part(server), letters(name));
         let is_whole = full.len() <= MAX_NAME && !letters(name).is_empty();
         if is_whole && self.reserve(&full) {
