@@ -41,6 +41,7 @@ mod mcp_questions;
 mod mcp_serve;
 mod mcp_servers;
 mod offers;
+mod openapi;
 mod packages;
 mod packing;
 mod permissions;

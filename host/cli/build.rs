@@ -76,7 +76,7 @@ fn components(root: &Path) -> PathBuf {
 /// Generates a constant for the description of each built-in plugin. Components that were just built have none.
 fn descriptions(dist: &Path) -> String {
     let mut constants = String::new();
-    for name in ["fs", "shell", "task", "todo", "web", "commands", "mcp", "skills"] {
+    for name in ["fs", "shell", "task", "todo", "web", "commands", "mcp", "openapi", "skills"] {
         let file = dist.join(format!("{name}.json"));
         let description = match file.is_file() {
             true => format!("Some(include_str!({:?}))", file.to_str().unwrap()),

@@ -14,6 +14,8 @@ pub(crate) struct BuiltIn {
     pub(crate) is_for_servers: bool,
     /// True if it has nothing to offer without skills.
     pub(crate) is_for_skills: bool,
+    /// True if it has nothing to offer without HTTP interfaces in its config.
+    pub(crate) is_for_apis: bool,
 }
 
 include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
@@ -34,12 +36,21 @@ pub(crate) static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::new("web", component!("web"), WEB),
     BuiltIn { is_for_conversations: true, ..BuiltIn::new("commands", component!("commands"), COMMANDS) },
     BuiltIn { is_for_servers: true, ..BuiltIn::new(BRIDGE, component!("mcp"), MCP) },
+    BuiltIn { is_for_apis: true, ..BuiltIn::new(OPENAPI_BRIDGE, component!("openapi"), OPENAPI) },
     BuiltIn { is_for_skills: true, ..BuiltIn::new(SKILL_READER, component!("skills"), SKILLS) },
 ];
 
 impl BuiltIn {
     const fn new(name: &'static str, bytes: &'static [u8], description: Option<&'static str>) -> Self {
-        Self { name, bytes, description, is_for_conversations: false, is_for_servers: false, is_for_skills: false }
+        Self {
+            name,
+            bytes,
+            description,
+            is_for_conversations: false,
+            is_for_servers: false,
+            is_for_skills: false,
+            is_for_apis: false,
+        }
     }
 
     /// Returns the source from which the runtime loads it.
@@ -50,6 +61,9 @@ impl BuiltIn {
 
 /// The plugin that offers the tools of MCP servers.
 pub(crate) const BRIDGE: &str = "mcp";
+
+/// The plugin that offers the operations of HTTP interfaces.
+pub(crate) const OPENAPI_BRIDGE: &str = "openapi";
 
 /// The plugin that hands out skills.
 pub(crate) const SKILL_READER: &str = "skills";

@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
-use crate::plugins::builtin::{BUILT_IN, BuiltIn};
+use crate::plugins::builtin::{BUILT_IN, BuiltIn, OPENAPI_BRIDGE};
 use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in, without_links};
 use std::path::Path;
 
@@ -41,7 +41,13 @@ impl Base {
                 && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
                 && (!plugin.is_for_servers || self.has_mcp_servers())
                 && (!plugin.is_for_skills || self.has_skills())
+                && (!plugin.is_for_apis || self.has_apis())
         })
+    }
+
+    /// Returns whether the config names HTTP interfaces.
+    pub(crate) fn has_apis(&self) -> bool {
+        self.config.plugins.get(OPENAPI_BRIDGE).is_some_and(|plugin| plugin.config.contains_key("apis"))
     }
 
     /// Returns whether the user or a trusted project disabled the plugin of this name, or of one that looks like it. A

@@ -185,7 +185,7 @@ impl Base {
             .partition(|source| matches!(source, Source::File { .. }) && !named.contains(source));
         let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
         wanted.settled().await;
-        if self.has_mcp_servers() || self.has_skills() {
+        if self.has_mcp_servers() || self.has_skills() || self.has_apis() {
             // What servers offer comes from a cache. Without it, the first request would name other tools.
             let _ = tokio::time::timeout(OFFERS, runtime.offers_settled()).await;
         }
