@@ -155,7 +155,17 @@ impl Runtime {
         serde_json::to_string_pretty(&described).ok()
     }
 
-    /// The plugins that answer calls.
+    /// Returns whether a plugin of this name answers calls.
+    pub fn has_plugin(&self, name: &str) -> bool {
+        self.registry.current().loaded().iter().any(|loaded| *loaded.program().name == *name)
+    }
+
+    /// Returns whether the plugin from this source answers calls.
+    pub fn has_source(&self, source: &Source) -> bool {
+        self.registry.current().loaded().iter().any(|loaded| loaded.source() == source)
+    }
+
+    /// The plugins that answer calls, with everything that people see of them.
     pub fn plugins(&self) -> Vec<PluginInfo> {
         self.registry.current().infos()
     }

@@ -46,9 +46,7 @@ impl BuiltIns {
     }
 
     fn lost(&self) -> Option<&str> {
-        let loaded = self.runtime.plugins();
-        let is_missing = |name: &&&str| !loaded.iter().any(|plugin| *plugin.name == ***name);
-        if let Some(missing) = self.names.iter().find(is_missing) {
+        if let Some(missing) = self.names.iter().find(|name| !self.runtime.has_plugin(name)) {
             let causes: Vec<String> = self.runtime.problems().into_iter().map(|(_, problem)| problem).collect();
             let text = || format!("the built-in plugin `{missing}` was not loaded: {}", causes.join("; "));
             return Some(self.lost.get_or_init(text));

@@ -212,8 +212,7 @@ impl Base {
     /// plugin for it and waits for what it offers, as a start does.
     pub(crate) async fn refresh_offers(&self, args: &RunArgs, runtime: &Runtime) -> Option<String> {
         let changed = self.reload_mcp();
-        let loaded = runtime.plugins();
-        let is_missing = |plugin: &&BuiltIn| !loaded.iter().any(|other| *other.name == *plugin.name);
+        let is_missing = |plugin: &&BuiltIn| !runtime.has_plugin(plugin.name);
         let offering =
             self.built_in(args, Purpose::Conversation).filter(|plugin| plugin.is_for_servers || plugin.is_for_skills);
         let missing: Vec<Source> = offering.filter(is_missing).map(BuiltIn::source).collect();
@@ -230,9 +229,8 @@ impl Base {
 
     /// Fails if a plugin from the command line was not loaded. Those in directories are optional.
     pub(crate) fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
-        let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
-        let sources = args.plugins.iter().map(|path| self.named(path).to_string());
-        match sources.into_iter().find(|source| !loaded.contains(source)) {
+        let mut sources = args.plugins.iter().map(|path| self.named(path));
+        match sources.find(|source| !runtime.has_source(source)) {
             Some(missing) => Err(Failure::usage(format!("the plugin `{missing}` was not loaded"))
                 .hint("see the notice above (without one, the plugin is disabled in the config)")),
             None => Ok(()),
