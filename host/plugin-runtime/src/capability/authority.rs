@@ -1,9 +1,7 @@
 //! The authority of plugins and their calls: the one check that every import makes before it acts.
 
-use super::definition::Capability as _;
 use super::files::place::FileAuthority;
 use super::files::roots::Workspace;
-use super::mcp::Mcp;
 use super::table::{Asks, Granted, Grants, Missing};
 use crate::limits::descriptors::Share;
 use crate::loading::identity::Identity;
@@ -83,8 +81,7 @@ impl PluginAuthority {
         descriptors: Arc<Share>,
     ) -> Self {
         let grants = grants.clone().cut_to(asks);
-        let only_waits =
-            Mcp::held(&grants.mcp).is_some() && Grants { mcp: None, ..grants.clone() } == Grants::default();
+        let only_waits = grants.only_wait();
         Self {
             plugin: plugin.to_owned(),
             asks: asks.clone(),
@@ -319,6 +316,7 @@ impl CallAuthority {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::McpGrant;
     use crate::capability::ProcessGrant;
     use crate::capability::catalog::Catalog;
     use crate::capability::files::access::Access;
@@ -337,6 +335,15 @@ mod tests {
 
     const READS: Authority = Authority::READ_ONLY;
     const WRITES: Authority = Authority { writes: true, ..Authority::READ_ONLY };
+
+    #[test]
+    fn plugin_only_waits_if_all_that_it_was_granted_is_servers() {
+        let asks = Asks { mcp: true, catalog: true, ..Asks::default() };
+        let servers = Grants { mcp: Some(McpGrant::default()), ..Grants::default() };
+        let more = Grants { catalog: true, ..servers.clone() };
+        let only_waits = |grants: Grants| authority(asks.clone(), grants).only_waits();
+        assert!(only_waits(servers) && !only_waits(more) && !only_waits(Grants::default()));
+    }
 
     #[test]
     fn everything_is_denied_without_a_grant() {

@@ -25,6 +25,9 @@ pub(crate) trait Capability {
     const FOR_COMMANDS: bool = true;
     /// True if the completion of an argument may use it, where no effect is needed.
     const FOR_COMPLETIONS: bool = true;
+    /// True if its functions do nothing but wait for MCP servers. Calls of a plugin that was granted nothing else block no
+    /// thread, and what it offers while it runs follows from the servers.
+    const ONLY_WAITS: bool = false;
     /// The most that a manifest can ask for.
     const MOST: Self::Ask;
 

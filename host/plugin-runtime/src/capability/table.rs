@@ -237,6 +237,19 @@ macro_rules! tables {
                 self
             }
 
+            /// Returns whether something is granted, of which all functions only wait for MCP servers.
+            pub(crate) fn only_wait(&self) -> bool {
+                let (mut only_wait, mut is_any) = (true, false);
+                $(
+                    $(#[$cfg])?
+                    if $name::$Capability::held(&self.$name).is_some() {
+                        is_any = true;
+                        only_wait &= $name::$Capability::ONLY_WAITS;
+                    }
+                )+
+                is_any && only_wait
+            }
+
             /// Returns the effects that the grants make possible in calls of tools.
             pub(crate) fn effects(&self) -> Authority {
                 let mut effects = Authority::default();

@@ -48,6 +48,7 @@ impl Capability for Mcp {
     const FORMS: &'static [&'static str] = &["mcp", "mcp=SERVER,..."];
     const EFFECT: &'static str = "executes` together with `network";
     const FOR_COMPLETIONS: bool = false;
+    const ONLY_WAITS: bool = true;
     const MOST: Ask = true;
 
     type Ask = Ask;
