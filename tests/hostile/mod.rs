@@ -14,6 +14,7 @@ mod git;
 mod grants;
 mod hooks;
 mod http;
+mod index;
 mod invoke;
 mod loading;
 mod model;

@@ -83,7 +83,7 @@ pub use loading::source::{FileOrigin, Source};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 pub use paths::protected::{HostDirectories, is_host_part};
 pub use paths::real::without_links;
-pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
+pub use policy::{Ceiling, Component, Likeness, PluginPolicy, is_alike};
 pub use registry::attempt::Loading;
 pub use registry::listing::{Capability, Hook, PluginInfo};
 pub use registry::notice::{Notice, NoticeEvent};

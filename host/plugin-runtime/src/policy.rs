@@ -16,7 +16,7 @@ use crate::manifest::{Lifetime, Manifest};
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A component on its way into the runtime.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,8 @@ pub struct Component<'a> {
     pub source: &'a Source,
     /// BLAKE3 of the bytes, in hexadecimal.
     pub digest: &'a str,
+    /// The path that identifies its file, as [`without_links`](crate::without_links) returns it; none if there is no file.
+    pub path: Option<&'a Path>,
 }
 
 /// Decides which components are loaded and what each is granted. Called from threads that may block.
@@ -37,6 +39,12 @@ pub trait PluginPolicy: Send + Sync {
     /// # Errors
     /// The component must not be loaded: its name is reserved, or the user disabled it.
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError>;
+
+    /// Returns the settings of many components, each as [`PluginPolicy::settings`] does, so that a start with hundreds of them
+    /// reads what decisions depend on once.
+    fn settings_of_all(&self, components: &[Component<'_>]) -> Vec<Result<PluginSettings, LoadError>> {
+        components.iter().map(|component| self.settings(component)).collect()
+    }
 
     /// Called once a component has described itself without a name collision, before its first call.
     ///
@@ -136,11 +144,27 @@ pub(crate) fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> 
 /// Returns whether people could confuse the names of two plugins, because they read or look alike. In names of plugins, `5`
 /// looks like `s`.
 pub fn is_alike(one: &str, other: &str) -> bool {
-    let [(read, drawn), (other_read, other_drawn)] = [one, other].map(|name| {
+    Likeness::of(one).is_like(&Likeness::of(other))
+}
+
+/// What people may take the name of a plugin for, to compare it with many others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Likeness {
+    read: String,
+    drawn: String,
+}
+
+impl Likeness {
+    /// The likeness of a name.
+    pub fn of(name: &str) -> Self {
         let [read, drawn] = folded(name);
-        (read, drawn.replace('5', "s"))
-    });
-    read == other_read || drawn == other_drawn
+        Self { read, drawn: drawn.replace('5', "s") }
+    }
+
+    /// Returns whether the names are alike, as [`is_alike`] does.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.read == other.read || self.drawn == other.drawn
+    }
 }
 
 #[cfg(test)]

@@ -14,13 +14,17 @@ use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::stamp::Stamp;
 pub(crate) use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
-    Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
-    is_alike, without_links,
+    Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, Likeness, LoadError, PluginPolicy,
+    PluginSettings, Source, is_alike, without_links,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The names of built-in plugins, which no file may claim.
+static RESERVED: LazyLock<Vec<(&str, Likeness)>> =
+    LazyLock::new(|| BUILT_IN.iter().map(|built_in| (built_in.name, Likeness::of(built_in.name))).collect());
 
 /// The effect of loading a component on the grants of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,7 @@ struct State {
     /// True if the component received grants before it was compiled, by path and digest.
     given: HashMap<(PathBuf, String), bool>,
     /// The pins as they were read last, with the state of the file at that time.
-    pins: Option<(Stamp, Arc<Vec<Pin>>)>,
+    pins: Option<(Stamp, Arc<Pins>)>,
     /// The names in the manifests of the user's plugin directory, by path.
     names: HashMap<PathBuf, (Stamp, Option<String>)>,
     /// The plugins in the user's config as they were read last, with the state of the file at that time.
@@ -73,6 +77,36 @@ struct State {
 
 /// The sections for plugins in the user's config, and the defaults below it.
 type UserPlugins = BTreeMap<String, FilePlugin>;
+
+/// The pins in `grants.toml`, and the place of the first one for each path.
+#[derive(Default)]
+struct Pins {
+    all: Vec<Pin>,
+    by_path: HashMap<PathBuf, usize>,
+}
+
+impl Pins {
+    fn of(all: Vec<Pin>) -> Self {
+        // The first one of a path counts.
+        let by_path = all.iter().enumerate().rev().map(|(at, pin)| (pin.path.clone(), at)).collect();
+        Self { all, by_path }
+    }
+
+    fn at(&self, path: &Path) -> Option<&Pin> {
+        self.by_path.get(path).map(|at| &self.all[*at])
+    }
+}
+
+/// What decisions depend on, as the files have it now.
+struct View {
+    plugins: Arc<UserPlugins>,
+    pins: io::Result<Arc<Pins>>,
+}
+
+/// Returns the user's section for files of this name. A project's plugin has none, because the section may contain secrets.
+fn section<'a>(plugins: &'a UserPlugins, name: &str, origin: FileOrigin) -> Option<&'a FilePlugin> {
+    plugins.get(name).filter(|_| origin != FileOrigin::Project)
+}
 
 /// The relation of a file to the existing grants.
 enum Standing {
@@ -111,9 +145,14 @@ impl Policy {
         plugins
     }
 
+    /// Reads the files on which decisions depend, if they have changed.
+    fn view(&self) -> View {
+        View { plugins: self.user_plugins(), pins: self.pins() }
+    }
+
     /// Returns the settings of a built-in plugin. A project cannot grant anything.
-    fn built_in(&self, name: &str) -> PluginSettings {
-        let granted = self.user_plugins().get(name).map(|plugin| self.base.grants(&plugin.grants));
+    fn built_in(&self, name: &str, view: &View) -> PluginSettings {
+        let granted = view.plugins.get(name).map(|plugin| self.base.grants(&plugin.grants));
         let plugin = self.base.config.plugins.get(name);
         let mut grants = granted.unwrap_or_default();
         // The model may read what a program wrote, wherever `bash` had to put it.
@@ -135,19 +174,22 @@ impl Policy {
         }
     }
 
-    fn of_file(&self, component: &Component<'_>, path: &Path, origin: FileOrigin) -> PluginSettings {
+    fn of_file(&self, component: &Component<'_>, path: &Path, origin: FileOrigin, view: &View) -> PluginSettings {
         let name = &component.manifest.name;
-        let standing = match self.pins() {
-            Ok(pins) => self.standing(component, path, origin, &pins),
-            Err(error) => Standing::HeldBack(self.unusable(&error)),
+        let section = section(&view.plugins, name, origin);
+        let standing = match &view.pins {
+            Ok(pins) => match pins.at(path) {
+                Some(pin) => self.pinned(component, origin, pin),
+                None => self.unpinned(component, path, origin, section, &pins.all),
+            },
+            Err(error) => Standing::HeldBack(self.unusable(error)),
         };
-        let section = self.section(name, origin);
         let project = self.base.config.project_plugins.get(name).filter(|_| origin == FileOrigin::Project);
         let mut settings = PluginSettings { hint: grant_hint(path, &standing, component), ..PluginSettings::default() };
         match &standing {
             Standing::Pinned(pin) => {
                 settings.grants = self.base.grants(&pin.grants);
-                if let Some(section) = &section {
+                if let Some(section) = section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
                     if pin.config {
                         settings.grants.widen(self.base.grants(&section.grants));
@@ -156,7 +198,7 @@ impl Policy {
                 settings.ceiling = Some(pin.granted_for.clone());
             }
             Standing::Free => {
-                if let Some(section) = &section {
+                if let Some(section) = section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
                     settings.grants = self.base.grants(&section.grants);
                 }
@@ -171,18 +213,17 @@ impl Policy {
         settings
     }
 
-    /// Returns the user's section for files of this name. A project's plugin has none, because the section may contain
-    /// secrets.
-    fn section(&self, name: &str, origin: FileOrigin) -> Option<FilePlugin> {
-        self.user_plugins().get(name).filter(|_| origin != FileOrigin::Project).cloned()
-    }
-
-    fn standing(&self, component: &Component<'_>, path: &Path, origin: FileOrigin, pins: &[Pin]) -> Standing {
-        if let Some(pin) = pins.iter().find(|pin| pin.path == path) {
-            return self.pinned(component, origin, pin);
-        }
+    /// Returns the standing of a file that no pin names.
+    fn unpinned(
+        &self,
+        component: &Component<'_>,
+        path: &Path,
+        origin: FileOrigin,
+        section: Option<&FilePlugin>,
+        pins: &[Pin],
+    ) -> Standing {
         let name = &component.manifest.name;
-        let Some(section) = self.section(name, origin) else { return Standing::Stranger };
+        let Some(section) = section else { return Standing::Stranger };
         let withheld = |why: String| match section.grants == GrantTable::default()
             || component.manifest.capabilities == Asks::default()
         {
@@ -229,7 +270,7 @@ impl Policy {
     }
 
     /// Returns the pins, reading them again only if the file has changed.
-    fn pins(&self) -> io::Result<Arc<Vec<Pin>>> {
+    fn pins(&self) -> io::Result<Arc<Pins>> {
         // A missing file has no stamp and is cheap to look for.
         let stamp = Stamp::of(self.file.path());
         if let Some((known, pins)) = &self.state().pins
@@ -237,7 +278,7 @@ impl Policy {
         {
             return Ok(pins.clone());
         }
-        let pins = Arc::new(self.file.read()?);
+        let pins = Arc::new(Pins::of(self.file.read()?));
         self.state().pins = stamp.map(|stamp| (stamp, pins.clone()));
         Ok(pins)
     }
@@ -271,14 +312,19 @@ impl Policy {
         offered: &Ceiling,
         pins: &mut Vec<Pin>,
     ) -> bool {
-        match self.standing(component, path, origin, pins) {
+        let plugins = self.user_plugins();
+        let section = section(&plugins, &component.manifest.name, origin);
+        let standing = match pins.iter().find(|pin| pin.path == path) {
+            Some(pin) => self.pinned(component, origin, pin),
+            None => self.unpinned(component, path, origin, section, pins),
+        };
+        match standing {
             Standing::Pinned(pin) => {
                 let same = pins.iter_mut().filter(|other| other.path == pin.path);
                 same.for_each(|pin| component.digest.clone_into(&mut pin.digest));
                 true
             }
             Standing::Free => {
-                let section = self.section(&component.manifest.name, origin);
                 if section.is_some_and(|section| section.grants != GrantTable::default()) {
                     pins.push(Pin {
                         name: component.manifest.name.clone(),
@@ -308,24 +354,54 @@ impl Policy {
 
 impl PluginPolicy for Policy {
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError> {
+        self.decide(component, &self.view())
+    }
+
+    fn settings_of_all(&self, components: &[Component<'_>]) -> Vec<Result<PluginSettings, LoadError>> {
+        let view = self.view();
+        components.iter().map(|component| self.decide(component, &view)).collect()
+    }
+
+    fn loaded(&self, component: &Component<'_>, offered: &Ceiling) -> Result<(), LoadError> {
+        let Source::File { path, origin } = component.source else { return Ok(()) };
+        let path = component.path.unwrap_or(path);
+        let was_given = self.state().given.remove(&(path.to_owned(), component.digest.to_owned())).unwrap_or_default();
+        if was_given && self.binding == Binding::Bind {
+            self.record(component, path, *origin, offered)?;
+        }
+        self.state().last.insert(path.to_owned(), component.digest.to_owned());
+        Ok(())
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.file.path().to_owned(), self.base.paths.config_file()];
+        files.extend(self.base.skills().watched());
+        files
+    }
+}
+
+impl Policy {
+    /// Decides on a component.
+    fn decide(&self, component: &Component<'_>, view: &View) -> Result<PluginSettings, LoadError> {
         let name = &component.manifest.name;
         if self.base.is_disabled(name) {
             return Err(LoadError::Disabled(name.clone()));
         }
         let by_name = Some(Target::Name(name.clone()));
         let (mut settings, targets) = match component.source {
-            Source::BuiltIn { name, .. } => (self.built_in(name), [by_name, None]),
+            Source::BuiltIn { name, .. } => (self.built_in(name, view), [by_name, None]),
             Source::File { path, origin } => {
-                if let Some(built_in) = BUILT_IN.iter().find(|built_in| is_alike(built_in.name, name)) {
-                    return Err(LoadError::Reserved { name: name.clone(), built_in: built_in.name.to_owned() });
+                let path = component.path.unwrap_or(path);
+                let likeness = Likeness::of(name);
+                if let Some((built_in, _)) = RESERVED.iter().find(|(_, reserved)| reserved.is_like(&likeness)) {
+                    return Err(LoadError::Reserved { name: name.clone(), built_in: (*built_in).to_owned() });
                 }
-                let path = without_links(path);
-                if let Some(problem) = self.base.config.project.refuses(&path, component.digest) {
+                if let Some(problem) = self.base.config.project.refuses(path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }
                 // A name never selects a project's plugin; the user must name the file.
                 let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
-                (self.of_file(component, &path, *origin), [by_name, Some(Target::File(path))])
+                (self.of_file(component, path, *origin, view), [by_name, Some(Target::File(path.to_owned()))])
             }
         };
         if let Some(call) = &self.call
@@ -338,25 +414,6 @@ impl PluginPolicy for Policy {
         Ok(settings)
     }
 
-    fn loaded(&self, component: &Component<'_>, offered: &Ceiling) -> Result<(), LoadError> {
-        let Source::File { path, origin } = component.source else { return Ok(()) };
-        let path = without_links(path);
-        let was_given = self.state().given.remove(&(path.clone(), component.digest.to_owned())).unwrap_or_default();
-        if was_given && self.binding == Binding::Bind {
-            self.record(component, &path, *origin, offered)?;
-        }
-        self.state().last.insert(path, component.digest.to_owned());
-        Ok(())
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        let mut files = vec![self.file.path().to_owned(), self.base.paths.config_file()];
-        files.extend(self.base.skills().watched());
-        files
-    }
-}
-
-impl Policy {
     /// Binds grants to a component that received them, unless they are bound already.
     fn record(
         &self,
@@ -365,8 +422,7 @@ impl Policy {
         origin: FileOrigin,
         offered: &Ceiling,
     ) -> Result<(), LoadError> {
-        let is_bound = |pin: &Pin| pin.path == path && pin.digest == component.digest;
-        if self.pins().is_ok_and(|pins| pins.iter().any(is_bound)) {
+        if self.pins().is_ok_and(|pins| pins.at(path).is_some_and(|pin| pin.digest == component.digest)) {
             return Ok(());
         }
         let bound = self.file.update(|pins| self.bind(component, path, origin, offered, pins));

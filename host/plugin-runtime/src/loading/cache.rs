@@ -12,13 +12,13 @@
 //! another entry, and entries of an earlier secret are never looked at.
 //!
 //! Beside the code of a component is its description, under the same seal; [`crate::loading::described`] says when it is
-//! used.
+//! used, and [`crate::loading::index`] how a start reads those of many plugins at once.
 //!
 //! Entries that were not used for long make room for new ones, see [`crate::loading::evict`].
 
 use crate::engine::Engine;
 use crate::loading::evict;
-use crate::loading::source::Source;
+use crate::loading::source::{FileOrigin, Place, Source};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ use wasmtime::component::Component;
 const SEAL_BYTES: usize = 32;
 /// The extension of entries that describe a plugin; those with compiled code have none.
 const DESCRIPTION: &str = "description";
+/// The extension of entries that describe all plugins in one place.
+const INDEX: &str = "index";
 /// The extension of entries with what a plugin offered last.
 const OFFER: &str = "offer";
 /// The extension of files that are locked while a component is compiled.
@@ -151,6 +153,19 @@ impl Cache {
         }
     }
 
+    /// Loads the descriptions of the plugins in a place. None when there is no valid entry.
+    pub(crate) fn load_index(&self, place: Place<'_>) -> Option<Content> {
+        self.read(&self.place_path(place))
+    }
+
+    /// Stores the descriptions of the plugins in a place. A failure is only logged.
+    pub(crate) fn store_index(&self, place: Place<'_>, index: &[u8]) {
+        let path = self.place_path(place);
+        if let Err(error) = self.write(&path, index) {
+            tracing::debug!(entry = %path.display(), %error, "an index of descriptions was not cached");
+        }
+    }
+
     /// Loads what the plugin from this source offered last. None when there is no valid entry.
     pub(crate) fn load_offer(&self, source: &Source) -> Option<Content> {
         self.read(&self.source_path(source, OFFER))
@@ -166,14 +181,27 @@ impl Cache {
 
     /// Names the entry by the path of the source, so that a new one replaces the old one.
     fn source_path(&self, source: &Source, kind: &str) -> PathBuf {
+        match source {
+            Source::BuiltIn { name, .. } => self.named_path(kind, "built-in", name.as_bytes()),
+            Source::File { path, origin } => self.file_path(kind, path, *origin),
+        }
+    }
+
+    fn place_path(&self, place: Place<'_>) -> PathBuf {
+        match place {
+            Place::BuiltIn => self.named_path(INDEX, "built-in", b""),
+            Place::Directory(directory, origin) => self.file_path(INDEX, directory, origin),
+        }
+    }
+
+    fn file_path(&self, kind: &str, path: &Path, origin: FileOrigin) -> PathBuf {
+        self.named_path(kind, origin.words(), path.as_os_str().as_encoded_bytes())
+    }
+
+    fn named_path(&self, kind: &str, origin: &str, name: &[u8]) -> PathBuf {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(kind.as_bytes()).update(b" of the plugin from a source:");
-        match source {
-            Source::BuiltIn { name, .. } => hasher.update(b"built-in:").update(name.as_bytes()),
-            Source::File { path, origin } => {
-                hasher.update(origin.words().as_bytes()).update(b":").update(path.as_os_str().as_encoded_bytes())
-            }
-        };
+        hasher.update(origin.as_bytes()).update(b":").update(name);
         self.directory.join(format!("{}.{kind}", hasher.finalize().to_hex()))
     }
 

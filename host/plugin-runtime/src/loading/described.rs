@@ -63,17 +63,11 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Reads the state of the file that holds a component. None when there is none, or the system tells too little.
-    pub(crate) fn of(source: &Source) -> Option<Self> {
-        match source {
-            Source::File { path, .. } => Self::from_metadata(&std::fs::metadata(path).ok()?, 0),
-            Source::BuiltIn { bytes, .. } => Self::from_metadata(&own_file()?, bytes.len() as u64),
-        }
-    }
-
+    /// The state that the metadata of the file shows which holds a component. None when the system tells too little.
+    /// `built_in` is the size of a component of this program.
     #[cfg(unix)]
     #[allow(clippy::unnecessary_wraps, reason = "other systems tell too little")]
-    fn from_metadata(metadata: &Metadata, built_in: u64) -> Option<Self> {
+    pub(crate) fn from_metadata(metadata: &Metadata, built_in: u64) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
         Some(Self {
             device: metadata.dev(),
@@ -86,7 +80,7 @@ impl Seen {
     }
 
     #[cfg(not(unix))]
-    fn from_metadata(_metadata: &Metadata, _built_in: u64) -> Option<Self> {
+    pub(crate) fn from_metadata(_metadata: &Metadata, _built_in: u64) -> Option<Self> {
         None
     }
 
@@ -99,25 +93,14 @@ impl Seen {
     }
 }
 
-/// The metadata of the file of this program, even if another one has taken its path.
-fn own_file() -> Option<Metadata> {
-    #[cfg(target_os = "linux")]
-    let path = std::path::Path::new("/proc/self/exe");
-    #[cfg(not(target_os = "linux"))]
-    let path = std::env::current_exe().ok()?;
-    std::fs::metadata(path).ok()
-}
-
 impl Described {
     pub(crate) fn new(inspection: Inspection, digest: &blake3::Hash, config: &str, description: Description) -> Self {
         Self { config: hash(config), digest: digest.to_hex().to_string(), inspection, description }
     }
 
-    /// Reads the description of a source, if it is still that of its file.
-    pub(crate) fn read(cache: &Cache, engine: &str, source: &Source) -> Option<Self> {
-        let seen = Seen::of(source)?;
-        let content = cache.load_description(source)?;
-        let entry: Entry = serde_json::from_slice(content.bytes()).ok()?;
+    /// Reads an entry, if it describes the file in this state.
+    pub(crate) fn read(entry: &[u8], engine: &str, seen: Seen) -> Option<Self> {
+        let entry: Entry = serde_json::from_slice(entry).ok()?;
         (entry.engine == engine && entry.seen == seen).then_some(entry.described)
     }
 

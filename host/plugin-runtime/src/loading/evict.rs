@@ -16,6 +16,9 @@ const RENEWED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Characters of the hash that names an entry.
 const NAME_CHARACTERS: usize = 64;
 
+/// The ends of the names of entries that contain no code.
+const KINDS: [&str; 3] = [".description", ".index", ".offer"];
+
 /// Notes that an entry is used.
 pub(super) fn touch(path: &Path) {
     let renew = || -> io::Result<()> {
@@ -61,7 +64,7 @@ fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     for found in fs::read_dir(directory)? {
         let found = found?;
         let is_entry = found.file_name().to_str().is_some_and(|name| {
-            let hash = name.strip_suffix(".description").unwrap_or(name);
+            let hash = KINDS.iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(name);
             hash.len() == NAME_CHARACTERS && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
         });
         // Others may remove entries at the same time.
@@ -93,14 +96,16 @@ mod tests {
         let at = directory.path();
         let [old, older, new, used] =
             [('a', 3), ('b', 9), ('c', 20), ('d', 7)].map(|(digit, days)| entry(at, digit, days));
+        let index = entry(at, 'e', 30).with_extension("index");
+        fs::rename(at.join("e".repeat(NAME_CHARACTERS)), &index).unwrap();
         let foreign = at.join("notes.txt");
         fs::write(&foreign, [0; 1000]).unwrap();
         touch(&used);
-        evict(at, &new, 400).unwrap();
-        assert!([&old, &older, &new, &used].iter().all(|path| path.exists()), "within the bound");
-        evict(at, &new, 399).unwrap();
-        assert!(!older.exists() && !old.exists(), "least recently used");
-        assert!(new.exists() && used.exists() && foreign.exists());
+        evict(at, &new, 500).unwrap();
+        assert!([&old, &older, &new, &used, &index].iter().all(|path| path.exists()), "within the bound");
+        evict(at, &new, 499).unwrap();
+        assert!(!index.exists() && !older.exists(), "least recently used");
+        assert!(new.exists() && used.exists() && old.exists() && foreign.exists());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::loading::describe::describe;
 use crate::loading::described::{Described, Seen};
 use crate::loading::identity::Identity;
 use crate::loading::lists::{Lists, Tool};
+use crate::loading::look::Look;
 use crate::loading::offer::Description;
 use crate::loading::program::{Code, Exported, Program};
 use crate::loading::settings::PluginSettings;
@@ -25,6 +26,7 @@ use crate::shared::Shared;
 use pinion_protocol::HookPoint;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use wasmtime::component::Component;
 
@@ -39,6 +41,8 @@ pub(crate) struct Generation {
     pub(crate) plugin_name: FoldedNames,
     /// The settings that the policy decided on.
     pub(crate) settings: PluginSettings,
+    /// The path that identified its file when it was loaded; none if it is built in.
+    path: Option<PathBuf>,
     /// The granted capabilities.
     pub(crate) grants: Grants,
     /// Its asks and declarations, before anything was held back.
@@ -89,15 +93,17 @@ impl Generation {
         .await
     }
 
-    /// Creates the first generation of a source from its description in the cache, or from the one that a built-in plugin
-    /// brings, without code. None when there is no valid one, or the policy or a check refuses it, so that a load has to tell. Blocks for about 50 µs.
-    pub(crate) fn described(shared: &Arc<Shared>, source: &Source, share: &Arc<Share>) -> Option<Arc<Self>> {
-        if let Source::File { path, .. } = source {
-            shared.surroundings.protected.add_plugin(path);
-        }
-        let cached = Described::read(shared.cache.as_ref()?, shared.engine.compatibility(), source);
-        let described = cached.or_else(|| Described::embedded(source))?;
-        let settings = settings(shared, source, &described.inspection.manifest, &described.digest, None).ok()?;
+    /// Creates the first generation of a source from its description, without code, with the settings that the policy decided
+    /// on. None when the description is not for them, or a check refuses it, so that a load has to tell.
+    pub(crate) fn described(
+        shared: &Arc<Shared>,
+        source: &Source,
+        path: Option<PathBuf>,
+        share: &Arc<Share>,
+        described: Described,
+        settings: PluginSettings,
+    ) -> Option<Arc<Self>> {
+        let settings = CutSettings::of(settings, None, source, path, &described.inspection.manifest);
         if !described.is_for_config(&config_text(&settings)) {
             return None;
         }
@@ -110,7 +116,7 @@ impl Generation {
     /// Puts a generation together, and checks what it offers.
     fn offering(linked: Linked, origin: Origin, description: Description) -> Result<Self, LoadError> {
         let Linked { program, digest, inspection, settings, .. } = linked;
-        let CutSettings { decided, grants, ceiling, held_back, hint, .. } = settings;
+        let CutSettings { decided, grants, ceiling, held_back, hint, path, .. } = settings;
         let covered =
             |tool: &str, declared| ceiling.as_ref().map_or(declared, |ceiling| ceiling.effects(tool, declared));
         let lists = Lists::checked(description, wording::LOADED, &program, &digest, covered)?;
@@ -129,6 +135,7 @@ impl Generation {
             digest,
             origin,
             settings: decided,
+            path,
             grants,
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
@@ -172,7 +179,7 @@ impl Generation {
 
     /// The identity of the component, for a policy.
     pub(crate) fn identity<'a>(&'a self, source: &'a Source, digest: &'a str) -> policy::Component<'a> {
-        policy::Component { manifest: &self.inspection.manifest, source, digest }
+        policy::Component { manifest: &self.inspection.manifest, source, digest, path: self.path.as_deref() }
     }
 
     /// Returns whether a command is newer than the grants, so that it runs with none of them. Commands that appear while the
@@ -237,12 +244,20 @@ struct CutSettings {
     held_back: Option<String>,
     hint: Option<String>,
     /// The owner of stored values.
+    path: Option<PathBuf>,
     identity: Identity,
 }
 
 impl CutSettings {
     /// Prefers the policy's ceiling to that of the earlier generation. A component without grants needs none.
-    fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest, identity: Identity) -> Self {
+    fn of(
+        settings: PluginSettings,
+        before: Option<Arc<Ceiling>>,
+        source: &Source,
+        path: Option<PathBuf>,
+        manifest: &Manifest,
+    ) -> Self {
+        let identity = Identity::of(source, path.as_deref(), &manifest.name);
         let decided = settings.clone();
         let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
         let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
@@ -250,7 +265,7 @@ impl CutSettings {
             Some(ceiling) => ceiling.cut(manifest, grants),
             None => grants,
         };
-        Self { decided, grants, limits, config, ceiling, held_back, hint, identity }
+        Self { decided, grants, limits, config, ceiling, held_back, hint, path, identity }
     }
 }
 
@@ -350,27 +365,15 @@ fn inspect(
     source: &Source,
     before: Option<Arc<Ceiling>>,
 ) -> Result<(Cow<'static, [u8]>, Inspected), LoadError> {
-    if let Source::File { path, .. } = source {
-        shared.surroundings.protected.add_plugin(path);
-    }
-    let seen = Seen::of(source);
+    let Look { path, seen, .. } = Look::at(source, &shared.surroundings.protected);
     let bytes = source.bytes()?;
     let inspection = Inspection::of(&bytes)?;
     let digest = blake3::hash(&bytes);
-    let settings = settings(shared, source, &inspection.manifest, &digest.to_hex(), before)?;
+    let (manifest, hex) = (&inspection.manifest, digest.to_hex());
+    let component = policy::Component { manifest, source, digest: &hex, path: path.as_deref() };
+    let settings = shared.policy.settings(&component)?;
+    let settings = CutSettings::of(settings, before, source, path, manifest);
     Ok((bytes, Inspected { digest, inspection, settings, seen }))
-}
-
-/// Asks the policy for the settings of a component. Blocks.
-fn settings(
-    shared: &Shared,
-    source: &Source,
-    manifest: &Manifest,
-    digest: &str,
-    before: Option<Arc<Ceiling>>,
-) -> Result<CutSettings, LoadError> {
-    let settings = shared.policy.settings(&policy::Component { manifest, source, digest })?;
-    Ok(CutSettings::of(settings, before, manifest, Identity::of(source, &manifest.name)))
 }
 
 /// Links a component. Blocks.

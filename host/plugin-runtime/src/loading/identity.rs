@@ -1,8 +1,7 @@
 //! The identity of an installed plugin, to which its stored values belong.
 
 use crate::loading::source::{FileOrigin, Source};
-use crate::paths::real::without_links;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Identifies a plugin across versions: its origin, the path of its file, and its name.
 ///
@@ -17,14 +16,15 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The identity of the plugin `name` from `source`. Resolves the links in the path of the file's directory.
-    pub(crate) fn of(source: &Source, name: &str) -> Self {
-        let (origin, path) = match source {
-            Source::BuiltIn { .. } => ("built-in", PathBuf::new()),
-            Source::File { path, origin: FileOrigin::User } => ("user", without_links(path)),
-            Source::File { path, origin: FileOrigin::Project } => ("project", without_links(path)),
-            Source::File { path, origin: FileOrigin::Named } => ("named", without_links(path)),
+    /// The identity of the plugin `name` from `source`, whose file `path` identifies.
+    pub(crate) fn of(source: &Source, path: Option<&Path>, name: &str) -> Self {
+        let origin = match source {
+            Source::BuiltIn { .. } => "built-in",
+            Source::File { origin: FileOrigin::User, .. } => "user",
+            Source::File { origin: FileOrigin::Project, .. } => "project",
+            Source::File { origin: FileOrigin::Named, .. } => "named",
         };
+        let path = path.unwrap_or(Path::new(""));
         let mut hasher = blake3::Hasher::new_derive_key("pinion 2026 identity of a plugin");
         for part in [origin.as_bytes(), path.as_os_str().as_encoded_bytes(), name.as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes());
@@ -53,23 +53,24 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::real::without_links;
 
-    fn file(path: impl Into<PathBuf>, origin: FileOrigin) -> Source {
-        Source::File { path: path.into(), origin }
+    fn file(path: &Path, origin: FileOrigin, name: &str) -> Identity {
+        Identity::of(&Source::File { path: path.to_owned(), origin }, Some(&without_links(path)), name)
     }
 
     #[test]
     fn origin_path_and_name_each_make_another_identity() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.wasm");
-        let named = Identity::of(&file(&path, FileOrigin::Named), "a");
-        assert_eq!((named.key().len(), &named), (32, &Identity::of(&file(&path, FileOrigin::Named), "a")));
+        let named = file(&path, FileOrigin::Named, "a");
+        assert_eq!((named.key().len(), &named), (32, &file(&path, FileOrigin::Named, "a")));
         let others = [
-            Identity::of(&file(&path, FileOrigin::User), "a"),
-            Identity::of(&file(&path, FileOrigin::Project), "a"),
-            Identity::of(&file(directory.path().join("A.wasm"), FileOrigin::Named), "a"),
-            Identity::of(&file(&path, FileOrigin::Named), "A"),
-            Identity::of(&Source::BuiltIn { name: "a", bytes: &[], description: None }, "a"),
+            file(&path, FileOrigin::User, "a"),
+            file(&path, FileOrigin::Project, "a"),
+            file(&directory.path().join("A.wasm"), FileOrigin::Named, "a"),
+            file(&path, FileOrigin::Named, "A"),
+            Identity::of(&Source::BuiltIn { name: "a", bytes: &[], description: None }, None, "a"),
         ];
         assert!(others.iter().all(|other| other.key() != named.key()));
     }
@@ -80,7 +81,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("real")).unwrap();
         std::os::unix::fs::symlink("real", directory.path().join("link")).unwrap();
-        let at = |name: &str| Identity::of(&file(directory.path().join(name).join("a.wasm"), FileOrigin::User), "a");
+        let at = |name: &str| file(&directory.path().join(name).join("a.wasm"), FileOrigin::User, "a");
         assert_eq!(at("link"), at("real"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound what they may hold; [`compiler`]
 //! compiles them in a child process, with what [`functions`] has of earlier ones, and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, [`lists`]
-//! and [`served`] check the answer, and [`described`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
+//! and [`served`] check the answer, and [`described`], [`index`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
 
 pub(crate) mod cache;
 pub(crate) mod compile;
@@ -14,8 +14,10 @@ mod evict;
 pub(crate) mod functions;
 pub(crate) mod generation;
 pub(crate) mod identity;
+pub(crate) mod index;
 pub(crate) mod last_offer;
 pub(crate) mod lists;
+pub(crate) mod look;
 pub(crate) mod offer;
 pub(crate) mod program;
 pub(crate) mod served;

@@ -54,6 +54,25 @@ impl FileOrigin {
     }
 }
 
+/// The place of many plugins: this program, or a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Place<'a> {
+    BuiltIn,
+    Directory(&'a Path, FileOrigin),
+}
+
+impl<'a> Place<'a> {
+    /// The place of a source, and its name there.
+    pub(crate) fn of(source: &'a Source) -> Option<(Self, &'a [u8])> {
+        match source {
+            Source::BuiltIn { name, .. } => Some((Self::BuiltIn, name.as_bytes())),
+            Source::File { path, origin } => {
+                Some((Self::Directory(path.parent()?, *origin), path.file_name()?.as_encoded_bytes()))
+            }
+        }
+    }
+}
+
 impl Display for Source {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

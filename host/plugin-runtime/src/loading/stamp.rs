@@ -1,5 +1,6 @@
 //! The state of a plugin file on disk.
 
+use std::fs::Metadata;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -15,12 +16,16 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// Reads the state of a file with one `stat`, in about a microsecond. None when the file is missing.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let metadata = std::fs::metadata(path).ok()?;
+        Self::from_metadata(&std::fs::metadata(path).ok()?)
+    }
+
+    /// The state that this metadata of a file shows.
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Option<Self> {
         Some(Self {
             modified: metadata.modified().ok()?,
             length: metadata.len(),
             #[cfg(unix)]
-            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+            inode: std::os::unix::fs::MetadataExt::ino(metadata),
         })
     }
 

@@ -86,10 +86,9 @@ impl FoldedNames {
         is_new
     }
 
-    /// Adds the names of another set.
-    pub(crate) fn extend(&mut self, other: &Self) {
-        self.read.extend(other.read.iter().cloned());
-        self.drawn.extend(other.drawn.iter().cloned());
+    /// The names as they are read, and as they are drawn.
+    pub(crate) fn forms(&self) -> [&HashSet<String>; 2] {
+        [&self.read, &self.drawn]
     }
 
     /// Returns whether the sets have names that look alike.

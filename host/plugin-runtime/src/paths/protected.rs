@@ -12,7 +12,7 @@
 //! host's own files take precedence.
 
 use crate::capability::files::access::Access;
-use crate::paths::real::{real, without_links};
+use crate::paths::real::real;
 use pinion_exclusions::Finder;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -193,13 +193,8 @@ impl Protected {
         self.plugin_files().values().any(|plugin| *plugin == Some(identity))
     }
 
-    /// Protects the file of a plugin, identified as it is now.
-    pub(crate) fn add_plugin(&self, file: &Path) {
-        let (location, metadata) = match std::fs::symlink_metadata(file) {
-            Ok(metadata) if metadata.is_file() && file.is_absolute() => (without_links(file), Some(metadata)),
-            _ => (real(file), std::fs::metadata(file).ok()),
-        };
-        let identity = metadata.as_ref().and_then(identity);
+    /// Protects the file of a plugin, by its location without links and by what identifies it now.
+    pub(crate) fn add_plugin(&self, location: PathBuf, identity: Option<Identity>) {
         self.plugins.write().unwrap_or_else(PoisonError::into_inner).insert(location, identity);
     }
 

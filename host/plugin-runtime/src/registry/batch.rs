@@ -4,18 +4,24 @@
 //! the snapshot that calls see is replaced once. A plugin without a valid description, or one that might
 //! conflict with another plugin, is loaded as if there were no descriptions.
 
+use crate::loading::cache::Cache;
+use crate::loading::described::Described;
 use crate::loading::generation::Generation;
+use crate::loading::index::Places;
 use crate::loading::last_offer;
-use crate::loading::stamp::Stamp;
+use crate::loading::look::Look;
+use crate::loading::settings::PluginSettings;
+use crate::loading::source::Source;
 use crate::loading::wording::FoldedNames;
+use crate::policy::Component;
 use crate::registry::Registry;
 use crate::registry::attempt::{FileState, Phase};
 use crate::registry::load::Work;
 use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
-use crate::registry::slot::Slot;
-use std::collections::HashMap;
+use crate::shared::Shared;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
@@ -38,15 +44,18 @@ struct Found {
 pub(super) async fn open(registry: Weak<Registry>, begun: Vec<StartedLoads>) {
     let Some(this) = registry.upgrade() else { return };
     let opening = tokio::task::spawn_blocking(move || {
-        let (found, mut rest) = find(begun);
-        rest.extend(this.settle_found(found));
-        rest
+        let shared = this.shared.clone();
+        let Some(cache) = &shared.cache else { return this.spawn(begun) };
+        let sources: Vec<Source> = begun.iter().map(|begun| begun.work.source.clone()).collect();
+        let places = Places::open(cache, sources.iter());
+        let (found, rest) = find(begun, &shared, cache, &places);
+        let rest = this.settle_found(found).into_iter().chain(rest).collect();
+        this.spawn(rest);
+        drop(this);
+        places.store(cache);
     });
     // Fails when the program ends.
-    let Ok(rest) = opening.await else { return };
-    if let Some(registry) = registry.upgrade() {
-        registry.spawn(rest);
-    }
+    let _ = opening.await;
 }
 
 /// Sources that justify another thread, which takes as long to start as two of them to open.
@@ -55,7 +64,12 @@ const SOURCES_PER_THREAD: usize = 50;
 const MAX_THREADS: usize = 4;
 
 /// Opens the sources that the cache describes, in their order. Returns the others, too.
-fn find(mut begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
+fn find(
+    mut begun: Vec<StartedLoads>,
+    shared: &Arc<Shared>,
+    cache: &Cache,
+    places: &Places<'_>,
+) -> (Vec<Found>, Vec<StartedLoads>) {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = (begun.len() / SOURCES_PER_THREAD).clamp(1, cores.min(MAX_THREADS));
     let length = begun.len().div_ceil(threads);
@@ -65,18 +79,43 @@ fn find(mut begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
         parts.push(std::mem::replace(&mut begun, rest));
     }
     thread::scope(|scope| {
-        let others: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| find_each(part))).collect();
-        let last = find_each(begun);
+        let find = |part| find_each(part, shared, cache, places);
+        let others: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || find(part))).collect();
+        let last = find(begun);
         let parts = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         let (found, rest): (Vec<_>, Vec<_>) = parts.chain([last]).unzip();
         (found.into_iter().flatten().collect(), rest.into_iter().flatten().collect())
     })
 }
 
-fn find_each(begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
-    let (mut found, mut rest) = (Vec::new(), Vec::new());
+/// A source with its description.
+struct Sighting {
+    begun: StartedLoads,
+    look: Look,
+    described: Described,
+}
+
+fn find_each(
+    begun: Vec<StartedLoads>,
+    shared: &Arc<Shared>,
+    cache: &Cache,
+    places: &Places<'_>,
+) -> (Vec<Found>, Vec<StartedLoads>) {
+    let (mut seen, mut rest) = (Vec::new(), Vec::new());
     for begun in begun {
-        match found_in_cache(&begun.work) {
+        let source = &begun.work.source;
+        let look = places.look(source, &shared.surroundings.protected);
+        let cached = look.seen.and_then(|seen| places.described(cache, shared.engine.compatibility(), source, seen));
+        match cached.or_else(|| Described::embedded(source)) {
+            Some(described) => seen.push(Sighting { begun, look, described }),
+            None => rest.push(begun),
+        }
+    }
+    let components: Vec<Component<'_>> = seen.iter().map(Sighting::component).collect();
+    let settings = shared.policy.settings_of_all(&components);
+    let mut found = Vec::new();
+    for (Sighting { begun, look, described }, settings) in seen.into_iter().zip(settings) {
+        match settings.ok().and_then(|settings| described_plugin(&begun.work, look, described, settings)) {
             Some(loaded) => found.push(Found { begun, loaded }),
             None => rest.push(begun),
         }
@@ -84,12 +123,19 @@ fn find_each(begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
     (found, rest)
 }
 
-fn found_in_cache(work: &Work) -> Option<Arc<Loaded>> {
-    // Before the description, whose check sees a later change of the file.
-    let stamp = work.source.path().and_then(Stamp::of);
+impl Sighting {
+    fn component(&self) -> Component<'_> {
+        let Self { begun, look, described } = self;
+        let (manifest, digest) = (&described.inspection.manifest, described.digest.as_str());
+        Component { manifest, source: &begun.work.source, digest, path: look.path.as_deref() }
+    }
+}
+
+fn described_plugin(work: &Work, look: Look, described: Described, settings: PluginSettings) -> Option<Arc<Loaded>> {
     let (shared, source) = (&work.shared, &work.source);
-    let generation = Generation::described(shared, source, work.share.as_ref().ok()?)?;
-    let loaded = Loaded::new(generation.clone(), None, source.clone(), stamp);
+    let share = work.share.as_ref().ok()?;
+    let generation = Generation::described(shared, source, look.path, share, described, settings)?;
+    let loaded = Loaded::new(generation.clone(), None, source.clone(), look.stamp);
     if !generation.has_offers() {
         return Some(Arc::new(loaded));
     }
@@ -104,27 +150,43 @@ fn found_in_cache(work: &Work) -> Option<Arc<Loaded>> {
 
 /// The names of all plugins together.
 #[derive(Default)]
-struct Taken {
-    plugins: FoldedNames,
-    tools: FoldedNames,
-    commands: FoldedNames,
+struct Taken<'a> {
+    plugins: Names<'a>,
+    tools: Names<'a>,
+    commands: Names<'a>,
 }
 
-impl Taken {
-    fn by(slots: &[Slot]) -> Self {
+/// Names of many plugins, as they are read and as they are drawn.
+#[derive(Default)]
+struct Names<'a>([HashSet<&'a str>; 2]);
+
+impl<'a> Names<'a> {
+    fn add(&mut self, names: &'a FoldedNames) {
+        for (all, names) in self.0.iter_mut().zip(names.forms()) {
+            all.extend(names.iter().map(String::as_str));
+        }
+    }
+
+    fn meets(&self, names: &FoldedNames) -> bool {
+        self.0.iter().zip(names.forms()).any(|(all, names)| names.iter().any(|name| all.contains(name.as_str())))
+    }
+}
+
+impl<'a> Taken<'a> {
+    fn by(plugins: &'a PluginSet) -> Self {
         let mut taken = Self::default();
-        slots.iter().filter_map(|slot| slot.loaded.as_ref()).for_each(|loaded| taken.add(&loaded.generation));
+        plugins.loaded().iter().for_each(|loaded| taken.add(&loaded.generation));
         taken
     }
 
-    fn add(&mut self, generation: &Generation) {
-        self.plugins.extend(&generation.plugin_name);
-        self.tools.extend(&generation.lists.tool_names);
-        self.commands.extend(&generation.lists.command_names);
+    fn add(&mut self, generation: &'a Generation) {
+        self.plugins.add(&generation.plugin_name);
+        self.tools.add(&generation.lists.tool_names);
+        self.commands.add(&generation.lists.command_names);
     }
 
     /// Adds the names of a generation, unless one of them could be mistaken for another one.
-    fn admits(&mut self, generation: &Generation) -> bool {
+    fn admits(&mut self, generation: &'a Generation) -> bool {
         let meets = self.plugins.meets(&generation.plugin_name)
             || self.tools.meets(&generation.lists.tool_names)
             || self.commands.meets(&generation.lists.command_names);
@@ -135,33 +197,46 @@ impl Taken {
     }
 }
 
+/// Splits plugins into those whose names nobody has, neither one of `others` nor an earlier one, and the rest.
+fn split(others: &PluginSet, found: Vec<Found>) -> (Vec<Found>, Vec<StartedLoads>) {
+    let mut taken = Taken::by(others);
+    let is_admitted: Vec<bool> = found.iter().map(|found| taken.admits(&found.loaded.generation)).collect();
+    let mut is_admitted = is_admitted.into_iter();
+    separate(found, |_| is_admitted.next() == Some(true))
+}
+
+fn separate(found: Vec<Found>, is_meant: impl FnMut(&Found) -> bool) -> (Vec<Found>, Vec<StartedLoads>) {
+    let (meant, rest): (Vec<Found>, Vec<Found>) = found.into_iter().partition(is_meant);
+    (meant, rest.into_iter().map(|found| found.begun).collect())
+}
+
 impl Registry {
     /// Makes described plugins answer. Returns those that need a load. Blocks.
     fn settle_found(self: &Arc<Self>, found: Vec<Found>) -> Vec<StartedLoads> {
-        let mut taken = Taken::by(&self.slots());
-        let is_admitted = |found: &Found| {
-            let generation = &found.loaded.generation;
-            taken.admits(generation) && found.begun.work.ask_policy(generation).is_ok()
-        };
-        let (found, rest): (Vec<Found>, Vec<Found>) = found.into_iter().partition(is_admitted);
-        let mut rest: Vec<StartedLoads> = rest.into_iter().map(|found| found.begun).collect();
-        let mut notices = Vec::new();
+        let before = self.current();
+        let (found, mut rest) = split(&before, found);
+        let (mut found, refused) =
+            separate(found, |found| found.begun.work.ask_policy(&found.loaded.generation).is_ok());
+        rest.extend(refused);
         let mut slots = self.slots();
-        // Other loads may have ended meanwhile.
-        let mut taken = Taken::by(&slots);
+        let current = self.current();
+        if !Arc::ptr_eq(&before, &current) {
+            // Other loads have ended meanwhile.
+            let (still, late) = split(&current, found);
+            found = still;
+            rest.extend(late);
+        }
+        let mut notices = Vec::new();
         let places: HashMap<u64, usize> = slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect();
-        let mut settled = Vec::new();
+        let (mut settled, mut new) = (Vec::new(), Vec::new());
         for Found { begun, loaded } in found {
             let Some(at) = places.get(&begun.work.slot).copied() else { continue };
-            if !taken.admits(&loaded.generation) {
-                rest.push(begun);
-                continue;
-            }
             slots[at].end_attempt(FileState { stamp: loaded.stamp(), is_restless: false });
             notices.extend(slots[at].accept(loaded));
-            notices.extend(settle_running(&mut slots, at));
+            new.push(at);
             settled.push(begun);
         }
+        notices.extend(settle_running(&mut slots, &new));
         self.current.store(Arc::new(PluginSet::of(&slots)));
         drop(slots);
         // Those who wait for a plugin see it.

@@ -309,7 +309,7 @@ impl Registry {
                 Ok(displaced) => {
                     displaced.into_iter().for_each(|(weaker, error)| notices.push(slots[weaker].displace(error)));
                     notices.extend(slots[at].accept(loaded));
-                    notices.extend(settle_running(&mut slots, at));
+                    notices.extend(settle_running(&mut slots, &[at]));
                     self.follow_offers(&mut slots[at]);
                 }
                 Err(error) => notices.push(slots[at].refuse(error)),

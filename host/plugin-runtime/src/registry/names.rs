@@ -72,18 +72,20 @@ pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<
     )
 }
 
-/// Settles the names that appeared while plugins run, after the slot at `at` got a new generation: it takes its names from
-/// all others, and those that it had before its load from none. Returns the notices.
-pub(super) fn settle_running(slots: &mut [Slot], at: usize) -> Vec<Notice> {
+/// Settles the names that appeared while plugins run, after the slots at `new` got new generations: these take their names
+/// from all others, and those that they had before their load from none. Returns the notices.
+pub(super) fn settle_running(slots: &mut [Slot], new: &[usize]) -> Vec<Notice> {
+    let has_offer = |at: &usize| slots[*at].loaded.as_ref().is_some_and(|loaded| loaded.offer().is_some());
+    let (last, first): (Vec<usize>, Vec<usize>) = (0..slots.len()).filter(has_offer).partition(|at| new.contains(at));
     let mut notices = Vec::new();
-    for other in (0..slots.len()).filter(|other| *other != at).chain([at]) {
-        let Some(loaded) = slots[other].loaded.clone().filter(|loaded| loaded.offer().is_some()) else { continue };
+    for at in first.into_iter().chain(last) {
+        let Some(loaded) = slots[at].loaded.clone() else { continue };
         let mut lists = (*loaded.lists).clone();
-        let removed = remove_taken(slots, other, &mut lists);
+        let removed = remove_taken(slots, at, &mut lists);
         if !removed.is_empty() {
             let loaded = loaded.offering(Arc::new(lists), loaded.offer().cloned());
-            slots[other].loaded = Some(Arc::new(loaded));
-            notices.push(slots[other].notice(NoticeEvent::Offer(left_out(&removed))));
+            slots[at].loaded = Some(Arc::new(loaded));
+            notices.push(slots[at].notice(NoticeEvent::Offer(left_out(&removed))));
         }
     }
     notices

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 const QUOTA: u64 = 1024 * 1024;
 
 fn identity(file: &str) -> Identity {
-    Identity::of(&Source::file(file), "keeper")
+    Identity::of(&Source::file(file), Some(Path::new(file)), "keeper")
 }
 
 fn place(root: &Path) -> Place {
