@@ -8,6 +8,7 @@ mod browser_login;
 mod builtin;
 mod children;
 mod command;
+mod compiling;
 mod confinement;
 mod contract;
 #[cfg(target_os = "linux")]

@@ -29,9 +29,9 @@ use crate::config::secrets;
 use crate::failure::{Failure, Result, Status};
 use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
-use crate::process::own_command::{COMPILE_COMPONENT, GUARD_PROGRAMS, RUN_IN_SANDBOX};
+use crate::process::own_command::{COMPILE_COMPONENT, COMPILE_PLUGINS, GUARD_PROGRAMS, RUN_IN_SANDBOX};
 use crate::process::running::revert_for_host;
-use crate::process::{hardening, logging, signals};
+use crate::process::{background, hardening, logging, signals};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,7 +74,15 @@ fn main() -> ExitCode {
         // Signals still end the program, but without restoring its terminal.
         note(&text!("! could not handle signals: {}", error.to_string()));
     }
-    let args: Vec<_> = std::env::args_os().collect();
+    let mut args: Vec<_> = std::env::args_os().collect();
+    let _turn = match args.iter().skip(1).eq([COMPILE_PLUGINS]).then(background::turn) {
+        Some(None) => return ExitCode::SUCCESS,
+        Some(turn) => {
+            args = background::command_line();
+            turn
+        }
+        None => None,
+    };
     let format = command_line::output_format(&args);
     let cli = match command_line::parse(args.clone()) {
         Ok(cli) => cli,

@@ -1,5 +1,6 @@
 //! The process itself: hardening, signals and the log; the sandbox of the programs that it starts; the user's browser.
 
+pub(crate) mod background;
 pub(crate) mod browser;
 pub(crate) mod confinement;
 pub(crate) mod credentials;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Argument with which this program compiles a component for its parent process and then exits.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component-for-parent";
+/// Argument with which this program compiles the plugins that a run left.
+pub(crate) const COMPILE_PLUGINS: &str = "compile-plugins-of-user";
 /// First argument with which this program guards the programs that plugins of its parent process run. The number of that
 /// process and the directory for what they left at protected paths follow.
 pub(crate) const GUARD_PROGRAMS: &str = "guard-programs-of-parent";

@@ -55,6 +55,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     if !global.quiet && is_silent(&outcome) {
         note(&text!("! the model ended its reply without an answer"));
     }
+    if !was_interrupted && let Some(notice) = finished.ready.compile_later(base).filter(|_| !global.quiet) {
+        note(&text!("! {}", Text::block(notice)));
+    }
     finished.verdict(outcome, was_interrupted)
 }
 

@@ -9,6 +9,7 @@ use crate::model::Chosen;
 use crate::model::info::SessionInfo;
 use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
 use crate::plugins::sources::Purpose;
+use crate::process::background::compile_plugins;
 use crate::process::running::revert_killed;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
@@ -101,6 +102,15 @@ impl Ready {
     /// of it back at once, and faster than one after another.
     pub(crate) fn leak(&self) {
         std::mem::forget((self.agent.clone(), self.runtime.clone()));
+    }
+
+    /// Lets a process of its own compile the plugins that are not ready when a run ends. Returns a notice about them.
+    pub(crate) fn compile_later(&self, base: &Base) -> Option<String> {
+        let plugins = self.runtime.being_loaded();
+        base.compiled_code().filter(|_| !plugins.is_empty())?;
+        let process = compile_plugins(&base.workspace)?;
+        let names: Vec<String> = plugins.iter().map(|plugin| format!("`{}`", printable(plugin))).collect();
+        Some(format!("still compiling {} in the background (process {process})", names.join(", ")))
     }
 
     /// Fails if a built-in plugin was lost.
