@@ -14,7 +14,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 async fn granted(access: SessionAccess) -> Sandbox {
-    SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.session = access).build().await
+    let builder = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.session = access);
+    builder.guest("echo").build().await
 }
 
 async fn told(sandbox: &Sandbox, session: &Arc<Session>, does: Value) -> Told {

@@ -1,6 +1,7 @@
 //! A network grant is for the requests that it names: whatever the guest, the server and a reload try.
 
 use super::grants::{manifest, packed};
+use super::talks::assert_served;
 use pinion_agent::Authority;
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::{Action, EngineLimits, NoticeEvent, PartialLimits};
@@ -18,16 +19,18 @@ fn ok(_: &Received) -> Answer {
 }
 
 fn builder(rules: &[&str]) -> SandboxBuilder {
-    SandboxBuilder::default().guest("fetcher").http("fetcher", rules)
+    SandboxBuilder::default().guest("fetcher").http("fetcher", rules).guest("echo")
 }
 
 async fn granted(rules: &[&str]) -> Sandbox {
     builder(rules).build().await
 }
 
-/// Sends requests in one call and returns their outcomes.
+/// Sends requests in one call and returns their outcomes. Another plugin is served after it.
 async fn outcomes(sandbox: &Sandbox, requests: &[Value]) -> Vec<Value> {
-    serde_json::from_str(&sandbox.text("fetch", json!({ "requests": requests })).await).unwrap()
+    let outcomes = sandbox.text("fetch", json!({ "requests": requests })).await;
+    assert_served(&sandbox.runtime).await;
+    serde_json::from_str(&outcomes).unwrap()
 }
 
 async fn outcome(sandbox: &Sandbox, request: Value) -> Value {
@@ -422,7 +425,7 @@ async fn grant_reaches_only_the_servers_that_the_manifest_names() {
     let file = directory.path().join("fetcher.wasm");
     std::fs::write(&file, asking(&json!([asked.url("/v1")]))).unwrap();
     let rules = [&asked.url("")[..], &other.url("")];
-    let sandbox = SandboxBuilder::default().file(file).http("fetcher", &rules).build().await;
+    let sandbox = SandboxBuilder::default().file(file).http("fetcher", &rules).guest("echo").build().await;
     assert_eq!(outcome(&sandbox, get(&asked.url("/v1/x"))).await["body"], json!("reached"));
     for url in [asked.url("/v2"), other.url("/")] {
         assert!(is_refused(&outcome(&sandbox, get(&url)).await), "{url}");
@@ -442,7 +445,7 @@ async fn reload_that_asks_for_more_servers_does_not_get_them() {
     let file = directory.path().join("fetcher.wasm");
     std::fs::write(&file, asking(&json!([old.url("")]))).unwrap();
     let rules = [&old.url("")[..], &new.url("")];
-    let sandbox = SandboxBuilder::default().file(file.clone()).http("fetcher", &rules).build().await;
+    let sandbox = SandboxBuilder::default().file(file.clone()).http("fetcher", &rules).guest("echo").build().await;
     assert_eq!(outcome(&sandbox, get(&old.url("/"))).await["body"], json!("reached"));
     for ask in [json!([old.url(""), new.url("")]), json!(true)] {
         std::fs::write(&file, asking(&ask)).unwrap();

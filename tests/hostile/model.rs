@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 async fn granted(change: impl FnOnce(&mut ModelGrant)) -> Sandbox {
     let mut grant = ModelGrant::default();
     change(&mut grant);
-    SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.model = Some(grant)).build().await
+    let builder = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.model = Some(grant));
+    builder.guest("echo").build().await
 }
 
 fn ask(more: Value) -> Value {

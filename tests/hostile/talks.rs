@@ -6,11 +6,12 @@ use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Questio
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, ProviderError, Request, StreamEvent};
-use pinion_agent::tool::ANSWER_TOOL;
+use pinion_agent::tool::{ANSWER_TOOL, ToolInvocation};
 use pinion_agent::{
     Agent, Content, Context, EventKind, LoopConfig, Message, Model, Outcome, Provider, ToolExecutor as _, Usage,
 };
-use pinion_tests::Sandbox;
+use pinion_plugin_runtime::Runtime;
+use pinion_tests::{Progress, Sandbox};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -162,6 +163,7 @@ impl Approver for ScriptedUser {
 
 /// An agent that is about to make calls.
 pub(super) struct Talk {
+    runtime: Arc<Runtime>,
     pub(super) agent: Arc<Agent>,
     pub(super) model: Arc<Scripted>,
     events: pinion_agent::channel::EventReceiver,
@@ -188,12 +190,15 @@ impl Talk {
         change(&mut config);
         let agent = Arc::new(Agent::new(config, Context::new("You are a test.", "session-1")));
         let events = agent.subscribe(100_000);
-        Self { agent, model, events }
+        Self { runtime: sandbox.runtime.clone(), agent, model, events }
     }
 
-    /// Runs the agent to its end.
+    /// Runs the agent to its end. If there is another plugin, it is served after that.
     pub(super) async fn run(mut self) -> Told {
         let outcome = self.agent.run(vec![Message::user("go")]).await.unwrap();
+        if self.runtime.has_plugin("echo") {
+            assert_served(&self.runtime).await;
+        }
         let events = std::iter::from_fn(|| self.events.try_recv()).map(|event| event.kind).collect();
         Told { outcome, events }
     }
@@ -222,6 +227,14 @@ impl Told {
         let drawings = self.events.iter().filter(|event| matches!(event, EventKind::Drawing { .. }));
         drawings.map(|event| serde_json::to_value(event).unwrap()).collect()
     }
+}
+
+/// Checks that the plugin `echo`, which needs no grant for this, is served, whatever another one did before.
+pub(super) async fn assert_served(runtime: &Runtime) {
+    let tool = runtime.definitions().into_iter().find(|tool| tool.name == "details").unwrap();
+    let call = ToolInvocation::alone(tool, json!({ "message": "still here" }));
+    let reply = runtime.call(call, &Progress::default()).await;
+    assert_eq!(reply.result.unwrap().content[0].as_text(), Some("done"));
 }
 
 /// Checks that the runtime still answers a harmless call.

@@ -1,6 +1,7 @@
 //! `wasi:http` is another way to the same client: what is refused to `pinion:plugin/http` is refused there.
 
 use super::storage::command::answer as answer_of;
+use super::talks::assert_served;
 use pinion_agent::Authority;
 use pinion_agent::tool::Ledger;
 use pinion_plugin_runtime::PartialLimits;
@@ -18,7 +19,7 @@ fn ok(_: &Received) -> Answer {
 }
 
 fn builder(rules: &[&str]) -> SandboxBuilder {
-    SandboxBuilder::default().guest("surfer").http("surfer", rules)
+    SandboxBuilder::default().guest("surfer").http("surfer", rules).guest("echo")
 }
 
 async fn granted(rules: &[&str]) -> Sandbox {
@@ -29,13 +30,14 @@ fn get(url: &str) -> Value {
     json!({ "url": url })
 }
 
-/// Makes one call that sends requests. Returns its text and its ledger.
+/// Makes one call that sends requests, after which another plugin is served. Returns its text and its ledger.
 async fn surf(sandbox: &Sandbox, arguments: Value) -> (String, Ledger) {
     let (result, ledger) = sandbox.call_with("surf", arguments, &Progress::default(), CancellationToken::new()).await;
     let text = match result {
         Ok(output) => output.content[0].as_text().unwrap().to_owned(),
         Err(error) => error.to_string(),
     };
+    assert_served(&sandbox.runtime).await;
     (text, ledger)
 }
 
