@@ -43,7 +43,7 @@ server.registerTool(
   "count",
   { description: "Counts the words of a file.", inputSchema: { path: z.string() } },
   async ({ path }) => {
-    const words = readFileSync(path, "utf8").split(/\\s+/).filter(Boolean).length;
+    const words = (readFileSync(path, "utf8").match(/\\S+/g) ?? []).length;
     return { content: [{ type: "text", text: `${words} words` }] };
   },
 );

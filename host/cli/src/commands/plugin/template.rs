@@ -88,9 +88,8 @@ fn lifetime(language: Language) -> &'static str {
         Language::Python => {
             "# One instance for all calls, because resetting the interpreter takes longer than a short call.\nlifetime = \"session\""
         }
-        // An idle instance of an interpreter, without state, is as good as a fresh one and faster.
-        Language::Js | Language::Ts => "lifetime = \"reused\"",
-        _ => "lifetime = \"call\"",
+        // Its tool has no state, so an idle instance is as good as a fresh one, and faster.
+        _ => "lifetime = \"reused\"",
     }
 }
 
@@ -116,6 +115,7 @@ fn put(file: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::commands::plugin::project::Project;
+    use pinion_plugin_runtime::Lifetime;
     use std::path::PathBuf;
 
     fn values(name: &str) -> Values {
@@ -168,6 +168,23 @@ mod tests {
             let project = Project::read(directory.path()).unwrap().unwrap();
             assert_eq!((project.name.as_str(), project.asks.words()), ("my-tool", vec!["files=read".to_owned()]));
             assert!(!project.build.steps.is_empty(), "{language:?}");
+        }
+    }
+
+    #[test]
+    fn instances_of_a_starter_are_not_made_anew_for_each_call() {
+        for language in Language::value_variants() {
+            let directory = written(*language, "a");
+            let lifetime = match *language {
+                Language::Rust => {
+                    let code = fs::read_to_string(directory.path().join("src/lib.rs")).unwrap();
+                    assert!(code.contains("lifetime = \"reused\""), "{code}");
+                    continue;
+                }
+                Language::Python => Lifetime::Session,
+                _ => Lifetime::Reused,
+            };
+            assert_eq!(Project::read(directory.path()).unwrap().unwrap().lifetime, lifetime, "{language:?}");
         }
     }
 

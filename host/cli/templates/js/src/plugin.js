@@ -9,7 +9,7 @@ export const { tools, commands } = plugin({
       effects: ['reads'],
       run({ path }, call) {
         call.progress(`reading ${path}`);
-        return `${readText(path).split(/\s+/).filter(Boolean).length} words`;
+        return `${(readText(path).match(/\S+/g) ?? []).length} words`;
       },
     },
   },

@@ -29,4 +29,4 @@ fn ask(input: &str, _call: &Call) -> Result<Vec<Action>, String> {
     Ok(vec![Action::Submit(format!("Count the words in {input}."))])
 }
 
-export!(Plug, exports = [tools, commands], asks = { "files": "read" });
+export!(Plug, exports = [tools, commands], asks = { "files": "read" }, lifetime = "reused");
