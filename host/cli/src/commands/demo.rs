@@ -13,7 +13,7 @@ use crate::files::spill;
 use crate::invocation::Invocation;
 use crate::model::Chosen;
 use crate::output::terminal::{Style, size};
-use crate::output::{Stdout, indented, page, print, text, written};
+use crate::output::{Stdout, indented, page, print, showing, text, written};
 use crate::plugins::builtin::GREETER;
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
@@ -217,7 +217,7 @@ async fn work(base: &Base, output: &Output, global: &GlobalArgs) -> Result<RunEn
     let agent = Arc::new(base.agent(&args, parts));
     agent.configure(|config| config.ports.hooks.push(Arc::new(Pace::of_stdout())));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
-    let showing = tokio::spawn(output.clone().show(agent.subscribe(256), detail));
+    let showing = showing(output.clone().show(agent.subscribe(256), detail));
     let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;
     let shown = showing.await.map_err(|error| Failure::failed("the display failed").because(error))?;
     written(shown)?;

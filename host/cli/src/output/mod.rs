@@ -10,6 +10,7 @@ mod flow;
 mod numbers;
 mod prose;
 mod report;
+mod showing;
 mod streams;
 pub(crate) mod terminal;
 mod text;
@@ -20,6 +21,7 @@ pub(crate) use self::flow::{Flow, indented};
 pub(crate) use self::numbers::{age, bytes, short};
 pub(crate) use self::prose::{Prose, page, rows};
 pub(crate) use self::report::{report, report_usage};
+pub(crate) use self::showing::showing;
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, print, report_panics,
     result, result_if_none, say, stdout_failure, usage, written,

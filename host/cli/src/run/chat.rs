@@ -10,7 +10,7 @@ use crate::commands::session::short_id;
 use crate::failure::{Failure, Result, Status};
 use crate::names::nearest;
 use crate::output::terminal::{Style, is_linear};
-use crate::output::{self, Stdout, Text, count, indented, text, written};
+use crate::output::{self, Stdout, Text, count, indented, showing, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
@@ -228,7 +228,7 @@ impl Chat<'_> {
             Voice::Lines { style, detail } => (style, detail),
             Voice::Screen(_) => (Style::Plain, Detail::Conversation),
         };
-        let rendering = tokio::spawn(render(events, Renderer::new(Stdout, style, detail), notices.clone(), style));
+        let rendering = showing(render(events, Renderer::new(Stdout, style, detail), notices.clone(), style));
         let (outcome, _) = interruptible(&agent, self.ready.work(prompts)).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         written(rendered)?;

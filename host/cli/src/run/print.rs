@@ -142,7 +142,7 @@ impl<'a> Headless<'a> {
         }
         let format = args.output_format;
         let events = ready.agent.subscribe(CHANNEL);
-        let writing = tokio::spawn(write(events, format, global.clone(), is_over.clone()));
+        let writing = output::showing(write(events, format, global.clone(), is_over.clone()));
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
     }
 
