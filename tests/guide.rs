@@ -170,8 +170,8 @@ fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &
     assert_eq!(relayed, "`relay`: denied: no tools can be called here: the call belongs to no conversation");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let grant = format!("http=http://127.0.0.1:{port}");
-    let fetched = error(call("fetch", json!({ "url": format!("http://127.0.0.1:{port}/") }), &["--grant", &grant]));
-    assert!(fetched.starts_with("`fetch`: could not connect") && !fetched.contains("equest"), "{fetched}");
+    let fetched = error(call("status", json!({ "url": format!("http://127.0.0.1:{port}/") }), &["--grant", &grant]));
+    assert!(fetched.starts_with("`status`: could not connect") && !fetched.contains("equest"), "{fetched}");
     hooks_run(&pinion, "facts", &component);
     Some((pinion, component))
 }
@@ -179,8 +179,8 @@ fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &
 #[test]
 fn snippets_in_javascript_keep_values_and_guard_calls() {
     let tools = r#"    relay: { description: 'Calls a tool.', run: () => callTool('nope', '{}').content },
-    fetch: {
-      description: 'Fetches.',
+    status: {
+      description: 'Asks a server.',
       input: { url: string('A URL') },
       effects: ['network'],
       run: ({ url }) => `${send({ method: 'GET', url, headers: [], body: new Uint8Array() }).status}`,
@@ -212,8 +212,8 @@ def relay(call: Call):
 
 
 @tool(network=True)
-def fetch(call: Call, url: str):
-    """Fetches."""
+def status(call: Call, url: str):
+    """Asks a server."""
     request = http.Request(method="GET", url=url, headers=[], body=b"", credential=None, timeout_ms=None,
                            max_redirects=None, max_body=None, extra=None)
     return str(http.send(request).status)
