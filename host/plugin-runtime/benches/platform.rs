@@ -17,6 +17,7 @@ use futures_util::future::join_all;
 use guests::{Plugins, guest, renamed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -46,10 +47,16 @@ fn main() {
     let (directory, cache) = (kept.join("plugins"), kept.join("cache"));
     std::fs::create_dir_all(&directory).unwrap();
     let files = renamed(&guest("greet_one"), &directory, INSTALLED);
-    // Descriptions of files that were written just now are not kept.
-    std::thread::sleep(Duration::from_millis(100));
+    if std::env::args().any(|argument| argument == PREPARE) {
+        // Descriptions of files that were written just now are not kept.
+        std::thread::sleep(Duration::from_millis(100));
+        drop(tokio.block_on(Plugins::load_files(files, &cache)));
+        return;
+    }
     let begun = Instant::now();
-    drop(tokio.block_on(Plugins::load_files(files.clone(), &cache)));
+    // In a process of its own, so that the memory of this one is that of a start.
+    let prepared = Command::new(std::env::current_exe().unwrap()).arg(PREPARE).status().unwrap();
+    assert!(prepared.success());
     println!("{INSTALLED} plugins compiled, or read from the cache, and described in {:.1?}", begun.elapsed());
     let met = [tokio.block_on(installed(&files, &cache)), tokio.block_on(at_once(&files[..USED], &cache))];
     if met.contains(&false) {
@@ -69,6 +76,9 @@ fn tool(number: usize) -> String {
     format!("gr{number:03}")
 }
 
+/// The argument of the process that compiles what is not compiled yet.
+const PREPARE: &str = "prepare";
+
 /// Megabytes of the process that are its own: neither shared with others nor of a file.
 fn memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -87,15 +97,21 @@ async fn start(files: &[PathBuf], cache: &Path) -> (Duration, Plugins) {
 }
 
 async fn lookup(plugins: &Plugins) -> Duration {
-    let missing = plugins.missing();
+    let outdated = plugins.outdated();
     let begun = Instant::now();
     for _ in 0..10_000 {
-        plugins.look_up(&missing).await;
+        plugins.look_up(&outdated).await;
     }
     begun.elapsed() / 10_000
 }
 
 async fn installed(files: &[PathBuf], cache: &Path) -> bool {
+    drop(start(&[], cache).await);
+    let without = memory();
+    let (_, plugins) = start(files, cache).await;
+    let taken = memory() - without;
+    println!("{INSTALLED} plugins take {taken:.1} MB");
+    drop(plugins);
     let (mut none, mut all) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         none.push(start(&[], cache).await.0);
@@ -105,10 +121,7 @@ async fn installed(files: &[PathBuf], cache: &Path) -> bool {
     let more = all.saturating_sub(none);
     println!("start with no plugin {none:.1?}, with {INSTALLED} {all:.1?}: {more:.1?} more");
     let alone = lookup(&start(&files[..1], cache).await.1).await;
-    let without = memory();
     let (_, plugins) = start(files, cache).await;
-    let taken = memory() - without;
-    println!("{INSTALLED} plugins take {taken:.1} MB");
     println!("lookup among 1: {alone:.1?}, among {INSTALLED}: {:.1?}", lookup(&plugins).await);
     // The pool keeps the memory of some instances, whatever plugin they were of.
     for _ in 0..20 {

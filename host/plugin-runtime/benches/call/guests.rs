@@ -153,17 +153,19 @@ impl Plugins {
         }
     }
 
-    /// Calls a tool of a name that no plugin offers: the cost of the lookup.
+    /// Calls a tool in a version that its plugin does not have: the cost of the lookup.
     #[allow(dead_code, reason = "for one of the benches that include this file")]
-    pub(crate) async fn look_up(&self, missing: &Arc<ToolDefinition>) {
-        let invocation = self.invocation_of(missing.clone(), &Value::Null);
+    pub(crate) async fn look_up(&self, outdated: &Arc<ToolDefinition>) {
+        let invocation = self.invocation_of(outdated.clone(), &Value::Null);
         assert!(self.runtime.call(invocation, &Silent).await.result.is_err());
     }
 
+    /// The first tool, in another version.
     #[allow(dead_code, reason = "for one of the benches that include this file")]
-    pub(crate) fn missing(&self) -> Arc<ToolDefinition> {
-        let definition = self.runtime.definitions()[0].clone();
-        Arc::new(ToolDefinition { name: "missing".to_owned(), ..ToolDefinition::clone(&definition) })
+    pub(crate) fn outdated(&self) -> Arc<ToolDefinition> {
+        let mut definition = ToolDefinition::clone(&self.runtime.definitions()[0]);
+        definition.source.generation += 1;
+        Arc::new(definition)
     }
 
     /// Calls a tool, whose definition is known as it is to an agent.
