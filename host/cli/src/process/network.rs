@@ -445,7 +445,8 @@ pub(crate) mod tests {
             address: "10.0.0.1".parse().unwrap(),
             class: AddressClass::Private,
         };
-        [&denial, &denial, &metadata, &private].iter().for_each(|denial| attempts.denied(denial));
+        let by_rule = Denial::Denied { host: "denied.example".to_owned(), port: 443 };
+        [&denial, &denial, &metadata, &private, &by_rule].iter().for_each(|denial| attempts.denied(denial));
         assert_eq!(network.take_refused(), ["evil.example:8443".parse().unwrap()]);
         assert!(network.take_refused().is_empty());
     }

@@ -112,9 +112,11 @@ impl Hosts {
 
     /// Checks host and port. The addresses of the host remain to be checked when it is resolved.
     pub(crate) fn check(&self, target: &Target) -> Result<(), Denial> {
+        let (host, port) = (target.host().to_owned(), target.port());
         match self.covering(target).next() {
             Some(_) => Ok(()),
-            None => Err(Denial::Host { host: target.host().to_owned(), port: target.port() }),
+            None if self.is_denied(target) => Err(Denial::Denied { host, port }),
+            None => Err(Denial::Host { host, port }),
         }
     }
 
@@ -128,8 +130,12 @@ impl Hosts {
     }
 
     fn covering<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = &'a HostRule> {
-        let is_denied = self.denied.iter().any(|rule| rule.denies(target));
+        let is_denied = self.is_denied(target);
         self.rules.iter().filter(move |rule| !is_denied && rule.covers(target))
+    }
+
+    fn is_denied(&self, target: &Target) -> bool {
+        self.denied.iter().any(|rule| rule.denies(target))
     }
 }
 
@@ -151,7 +157,8 @@ mod tests {
         let denied = ["*.a.example", "b.example", "c.example:443"].map(|rule| rule.parse().unwrap()).to_vec();
         let hosts = hosts(&["*", "*:22", "x.a.example", "b.example:22"]).denying(denied);
         for authority in ["x.a.example", "X.A.Example:22", "b.example:443", "b.example:22", "c.example:443"] {
-            assert!(hosts.check(&target(authority)).is_err(), "{authority}");
+            // The user is not told how to allow it: that would change nothing.
+            assert!(matches!(hosts.check(&target(authority)), Err(Denial::Denied { .. })), "{authority}");
         }
         for authority in ["a.example:443", "c.example:80", "d.example:22"] {
             assert_eq!(hosts.check(&target(authority)), Ok(()), "{authority}");

@@ -51,6 +51,14 @@ pub enum Denial {
         /// The port.
         port: u16,
     },
+    /// A rule denies the host, whatever allows it.
+    #[error("`{host}:{port}` is denied by a rule")]
+    Denied {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
     /// The host has an address that needs a special rule.
     #[error("`{host}` is at {address}, {class} address, which its network rule does not include")]
     Address {
