@@ -8,7 +8,7 @@ directory=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 # Named explicitly, because git would otherwise look for a repository in the directories above.
 there() { git --git-dir="$directory/.git" --work-tree="$directory" "$@"; }
-# Without a repository, or with a damaged one, it begins anew.
+# A missing or damaged repository is cloned again.
 if ! { there fetch --quiet "$PWD" HEAD && there reset --quiet --hard FETCH_HEAD && there clean --quiet -ffdx; } 2> /dev/null; then
   rm -rf "$directory"
   git clone --quiet . "$directory"

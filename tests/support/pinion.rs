@@ -29,7 +29,7 @@ pub struct Ended {
 }
 
 impl Default for Pinion {
-    /// Has the compiled code of the plugins that most runs call.
+    /// Creates a home with the compiled code of the plugins that most runs call.
     fn default() -> Self {
         let pinion = Self::new(None);
         let compiled = COMPILED.get_or_init(compile);
@@ -79,7 +79,7 @@ impl Pinion {
         pinion
     }
 
-    /// Has compiled nothing.
+    /// Creates a home without compiled code.
     pub fn cold() -> Self {
         Self::new(None)
     }

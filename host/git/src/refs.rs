@@ -19,7 +19,7 @@ const MAX_PACKED: u64 = 4 << 20;
 const MAX_LOOSE_BYTES: u64 = 4_096;
 /// Bytes of the log of the stash.
 const MAX_LOG: u64 = 1 << 20;
-/// The beginning of the names of stashes, which git numbers anew when one is dropped.
+/// The beginning of the names of stashes. Git changes their numbers when one is dropped.
 const STASH: &str = "stash/";
 
 /// Names of refs, with what they lead to: the name of an object, or `ref: ` and the name of another ref. A stash has the name

@@ -147,7 +147,7 @@ pub fn is_alike(one: &str, other: &str) -> bool {
     Likeness::of(one).is_like(&Likeness::of(other))
 }
 
-/// What people may take the name of a plugin for, to compare it with many others.
+/// The name of a plugin as people may read it, for comparisons with many others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Likeness {
     read: String,

@@ -1,6 +1,6 @@
 //! The task of `/init`.
 
-/// What `AGENTS.md` is for, and how to find out what belongs in it.
+/// The task for the agent: the purpose of `AGENTS.md`, and ways to find what belongs in it.
 const TASK: &str = "\
 Write `AGENTS.md` in the root of this project: what a coding agent has to know to work here.
 

@@ -16,7 +16,7 @@ const PART: usize = 1_000_000;
 /// The longest wait for a server, less than the host gives a list.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What is kept of a URL; the parts are under keys of their own.
+/// The record of a document from a URL, whose parts are under keys of their own.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     url: String,
@@ -26,7 +26,7 @@ struct Kept {
 /// Whether a URL is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// What was kept will do.
+    /// Accepts a document that was kept.
     Any,
     New,
 }

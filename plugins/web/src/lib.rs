@@ -68,7 +68,7 @@ fn fetch(arguments: Arguments, call: &Call) -> Result<Output> {
     }
 }
 
-/// What a server answered.
+/// The answer of a server.
 enum Answer {
     Page(Response),
     /// A redirect to another host.

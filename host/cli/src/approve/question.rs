@@ -25,7 +25,7 @@ pub(super) struct Asked {
     reason: Option<String>,
     /// A rule that would allow such calls in this project.
     rule: Option<String>,
-    /// What an approval for the session is limited to.
+    /// The limit of an approval for the session, for example a host.
     reach: Option<String>,
 }
 

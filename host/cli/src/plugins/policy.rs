@@ -97,7 +97,7 @@ impl Pins {
     }
 }
 
-/// What decisions depend on, as the files have it now.
+/// The config and the grants that decisions depend on, as they are in their files now.
 struct View {
     plugins: Arc<UserPlugins>,
     pins: io::Result<Arc<Pins>>,

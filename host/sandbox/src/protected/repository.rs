@@ -15,8 +15,8 @@ const IN_REPOSITORY: [(&str, Kind); 5] = [
     ("commondir", Kind::Common),
     ("info/attributes", Kind::Any),
 ];
-/// What is left of a rebase or a series of picks, of which git runs the commands, and a program for each strategy: `a/b` is
-/// `git-merge-a/b` in the working tree.
+/// Files that an unfinished rebase or series of picks leaves. Git runs the commands in them, and a program for each strategy:
+/// `a/b` is `git-merge-a/b` in the working tree.
 const LEFT: [(&str, Kind); 3] = [
     ("rebase-merge/git-rebase-todo", Kind::Todo),
     ("rebase-merge/strategy", Kind::Strategy),

@@ -46,7 +46,7 @@ pub struct Question {
     pub reason: Option<String>,
     /// A rule that would allow such calls in this project.
     pub rule: Option<String>,
-    /// What an approval for the session is limited to.
+    /// The limit of an approval for the session, for example a host.
     pub reach: Option<String>,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct Transcript {
     shortened: usize,
     /// Item and row of the match that the search shows.
     found: Option<(usize, usize)>,
-    /// What the mouse has marked.
+    /// The text that the mouse has marked.
     region: Option<Region>,
 }
 
