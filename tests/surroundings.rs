@@ -1,4 +1,4 @@
-//! What a terminal shows around a conversation: its title, progress, marks in the scrollback, and the greeting.
+//! Terminal state around a conversation: its title, progress, marks in the scrollback, and the greeting.
 
 use pinion_tests::{Pinion, Terminal, say};
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,5 +1,5 @@
-//! What a person at a terminal waits for, with the real command: the first frame, that of a long session and its first key, and a
-//! typed key while an answer streams; then the processor time of streaming and of waiting.
+//! Waiting times of a person at a terminal, with the real command: the first frame, that of a long session and its first key,
+//! and a typed key while an answer streams; then the processor time of streaming and of waiting.
 //!
 //! Run `cargo build --release --bins`, then `cargo bench -p pinion-tests --bench terminal`; `PINION_BIN` names another build.
 //! Linux only: reads `/proc`.

@@ -1,4 +1,4 @@
-//! What is listed, and when it changes.
+//! Lists of tools and prompts, and their changes.
 
 use super::*;
 use pinion_tests::{Progress, until};

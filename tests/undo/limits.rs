@@ -1,4 +1,4 @@
-//! What undo leaves alone or does not cover, and says so.
+//! Files that undo leaves alone or does not cover, and its reports of them.
 
 use super::{CHOICE, bash, ids, read, rewind, run, state, workspace, write};
 use crate::command::assert_error;

@@ -1,4 +1,4 @@
-//! What a terminal shows around a conversation: the title of its window, the progress of the work, and marks in its
+//! Terminal state around a conversation: the title of its window, the progress of the work, and marks in its
 //! scrollback.
 
 use pinion_protocol::text::one_line;

@@ -1,4 +1,4 @@
-//! What the servers have, under the names that the model and the user see.
+//! Tools and prompts of the servers, under the names that the model and the user see.
 
 use listing::clean;
 use listing::names::Names;

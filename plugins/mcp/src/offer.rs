@@ -1,4 +1,4 @@
-//! What the plugin offers for the servers that there are.
+//! Tools and commands that the plugin offers for the connected servers.
 
 use crate::catalog::{self, CALL, Listed, SEARCH};
 use crate::settings::Settings;

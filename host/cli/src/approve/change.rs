@@ -1,4 +1,4 @@
-//! What a call of `write` would change, for the question whether it may run.
+//! The change that a call of `write` would make, as its approval prompt shows it.
 
 use crate::files::repository::{Links, Repository};
 use pinion_agent::approval::Question;

@@ -1,4 +1,4 @@
-//! What a command knows of MCP servers: the content of their files, and the servers once something asks for them.
+//! The MCP servers of a command: their files are read at once, the servers started when something asks for them.
 
 use crate::mcp::person::ServersUser;
 use crate::mcp::programs::programs;

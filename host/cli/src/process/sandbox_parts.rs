@@ -1,4 +1,4 @@
-//! What the sandboxes of all programs have in common: the helper, the limits and the reports.
+//! Parts that the sandboxes of all programs share: the helper, the limits and the reports.
 
 use crate::config::sandbox::SandboxSettings;
 use crate::process::own_command::{RUN_IN_SANDBOX, own_command};

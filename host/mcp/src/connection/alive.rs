@@ -1,4 +1,4 @@
-//! Whether a connection can take another request.
+//! Checks that a connection can take another request.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;

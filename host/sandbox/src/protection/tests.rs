@@ -1,4 +1,4 @@
-//! What programs leave at protected paths, and what becomes of it.
+//! Removal of what programs leave at protected paths.
 
 use super::*;
 use crate::protected::tests::{directory, find, repository, worktree, write};

@@ -1,4 +1,4 @@
-//! What the UI itself adds to the conversation.
+//! Pages that the UI itself adds to the conversation.
 
 use crate::status::{short, time};
 use crate::transcript::{Item, Tone};

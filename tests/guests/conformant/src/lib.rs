@@ -1,4 +1,4 @@
-//! Has the tools and prompts that the scenarios of the MCP conformance suite expect of a server.
+//! Offers the tools and prompts that the scenarios of the MCP conformance suite expect of a server.
 
 mod resources;
 mod tasks;

@@ -1,4 +1,4 @@
-//! Has every hook. Each does what its step in the config says: honest, broken or hostile.
+//! Implements every hook. Each does what its step in the config says: honest, broken or hostile.
 
 use pinion_plugin_sdk::hooks::{
     AfterToolCall, BeforeCompaction, BeforePrompt, BeforeToolCall, Compaction, Content, Display, ErrorKind,

@@ -1,4 +1,4 @@
-//! What was written and not sent when a conversation ended or crashed: the message in the editor, and those that waited.
+//! Unsent text of a conversation that ended or crashed: the message in the editor, and those that waited.
 //!
 //! Each conversation has a file of its own, because several may run in one directory, and holds the lock beside it. A file whose
 //! lock is free was left behind: the next conversation of its session takes it over, or else the next new one in the
