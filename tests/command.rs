@@ -133,6 +133,23 @@ fn session_continues_where_it_ended() {
 }
 
 #[test]
+fn empty_lists_are_explained_on_stderr() {
+    let pinion = Pinion::default();
+    let lists: [(&[&str], &str); 5] = [
+        (&["session", "list"], "no sessions of this directory"),
+        (&["permissions", "list"], "no rules of your own"),
+        (&["audit"], "no entries in `"),
+        (&["trust", "list"], "no trusted directories"),
+        (&["mcp", "list"], "no MCP servers"),
+    ];
+    for (arguments, explanation) in lists {
+        let ended = pinion.run(arguments);
+        assert!(ended.code == Some(0) && ended.stdout.is_empty(), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.starts_with(explanation), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[test]
 fn session_in_use_is_an_error() {
     let pinion = Pinion::default();
     scripted(&pinion, &[say("hi")], &[]);

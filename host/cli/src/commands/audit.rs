@@ -5,7 +5,7 @@ use crate::approve::audit::Audit;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::invocation::Invocation;
-use crate::output::{Text, json, line, print, text, written};
+use crate::output::{Text, json, line, note, print, text, written};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -65,6 +65,10 @@ impl AuditArgs {
         read.map_err(|error| Failure::failed(format!("could not read `{}`", path.display())).because(error))?;
         if self.json {
             return entries.iter().try_for_each(|entry| written(json(entry)));
+        }
+        if entries.is_empty() {
+            let which = if self.denied || self.since.is_some() { "matching " } else { "" };
+            note(&text!("no {}entries in `{}`", which, path.display().to_string()));
         }
         let mut lines = Text::default();
         entries.iter().for_each(|entry| lines.line(text!("{}", line(&row(entry)))));

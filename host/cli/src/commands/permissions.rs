@@ -4,7 +4,7 @@ use crate::approve::permissions::CallPermissions;
 use crate::approve::stored::StoredRule;
 use crate::failure::{Failure, Result, Status};
 use crate::invocation::Invocation;
-use crate::output::{Text, json, line, print, text, written};
+use crate::output::{Text, json, line, note, print, text, written};
 use clap::{Args, Subcommand};
 use pinion_agent::approval::ApprovalMode;
 use pinion_permissions::{Judgement, Source, Verdict};
@@ -64,6 +64,9 @@ impl Permissions {
                 }
                 let mut lines = Text::default();
                 shown.for_each(|rule| lines.line(text!("{}", line(&row(&stored, rule)))));
+                if lines.as_str().is_empty() {
+                    note(&text!("no rules of your own (--all lists the built-in ones)"));
+                }
                 print(&lines)
             }
             PermissionsCommand::Remove { number } => {

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::files::paths::{self, Paths};
 use crate::invocation::Invocation;
 use crate::output::terminal;
-use crate::output::{Text, print, stdout_failure, text};
+use crate::output::{Text, note, print, stdout_failure, text};
 use crate::output::{count, line};
 use crate::trust::records::{Record, Records};
 use crate::trust::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, fixed};
@@ -67,6 +67,9 @@ fn list(paths: &Paths) -> Result<()> {
         if !records.all().iter().any(|record| record.path == path) {
             text.push_str(&row("not used yet", &path));
         }
+    }
+    if text.is_empty() {
+        note(&text!("no trusted directories (`pinion trust add` trusts this one)"));
     }
     print(&Text::complete(&text))
 }

@@ -6,7 +6,7 @@ use crate::failure::Result;
 use crate::mcp::files::what;
 use crate::mcp::lazy::{FileProblem, McpConfig};
 use crate::mcp::servers::tokens_of;
-use crate::output::{Text, age, count, left, print, result, short, text, written};
+use crate::output::{Text, age, count, left, note, print, result, short, text, written};
 use pinion_mcp::config::{Scope, ServerConfig, Transport};
 use pinion_mcp::{Contact, Outcome, ServerInfo};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
         text.line(text!("  ! {}", Text::block(problem.text())));
     }
     if config.servers.is_empty() && config.problems.is_empty() {
-        text.line(text!("no MCP servers (`pinion mcp add` adds one, `pinion mcp import` those of other programs)"));
+        note(&text!("no MCP servers (`pinion mcp add` adds one, `pinion mcp import` those of other programs)"));
     }
     let notices = config.notices.iter().cloned().chain(base.project_notices());
     notices.for_each(|notice| text.line(text!("! {}", Text::block(notice))));
