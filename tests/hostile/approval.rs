@@ -183,7 +183,7 @@ async fn always_ends_with_the_session() {
     let approver = answer(Decision::AllowForSession, |_| {});
     let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
     results(&agent).await;
-    agent.reset(pinion_agent::Context::new("", "another")).unwrap();
+    agent.reset(pinion_agent::Context::new("", "another")).await;
     agent.configure(|config| config.ports.provider = Arc::new(Script(Mutex::new(vec![vec![greet()]]))));
     results(&agent).await;
     assert_eq!(approver.asked.lock().unwrap().len(), 2);

@@ -26,9 +26,35 @@ pub struct Agent {
     /// Locked by a run until it ends.
     context: tokio::sync::Mutex<Context>,
     events: Events,
-    running: Mutex<CancellationToken>,
+    running: Mutex<Running>,
     spent: Mutex<Totals>,
     live: Arc<Live>,
+}
+
+/// The use of the conversation, present or last.
+#[derive(Default)]
+struct Running {
+    token: CancellationToken,
+    /// Number of resets that wait for the conversation. Uses that begin before them are aborted at once.
+    resets: usize,
+}
+
+/// A reset that waits for the conversation.
+struct Waiting<'a>(&'a Mutex<Running>);
+
+impl<'a> Waiting<'a> {
+    fn abort(running: &'a Mutex<Running>) -> Self {
+        let mut state = lock(running);
+        state.resets += 1;
+        state.token.cancel();
+        Self(running)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(self.0).resets -= 1;
+    }
 }
 
 /// Exclusive use of an idle agent, until it is dropped. Readers of the agent see the conversation as it was before.
@@ -271,7 +297,13 @@ impl Agent {
     /// Shows the conversation to readers while it is in use.
     fn take<'a>(&'a self, mut context: tokio::sync::MutexGuard<'a, Context>) -> Lease<'a> {
         let token = CancellationToken::new();
-        *lock(&self.running) = token.clone();
+        {
+            let mut running = lock(&self.running);
+            running.token = token.clone();
+            if running.resets > 0 {
+                token.cancel();
+            }
+        }
         context.system_prompt = self.live.state().lend(context.messages.clone(), &context.system_prompt);
         Lease { context, token, agent: self }
     }
@@ -302,7 +334,7 @@ impl Agent {
 
     /// Aborts the current run or compaction. Does nothing if the agent is idle.
     pub fn abort(&self) {
-        lock(&self.running).cancel();
+        lock(&self.running).token.cancel();
     }
 
     /// Returns the config of the next run.
@@ -315,18 +347,20 @@ impl Agent {
         change(&mut lock(&self.config));
     }
 
-    /// Starts another conversation. Keeps the totals, and forgets what was approved for the previous session.
-    ///
-    /// # Errors
-    /// Fails if the agent is running.
-    pub fn reset(&self, conversation: Context) -> Result<(), AgentError> {
-        let mut context = self.idle()?;
+    /// Starts another conversation. Aborts a run that is under way and waits for its end, so that its results stay in the
+    /// conversation before; no hook or tool of that run may wait for it. Empties the queues, keeps the totals, and forgets
+    /// what was approved for the previous session.
+    pub async fn reset(&self, conversation: Context) {
+        let waiting = Waiting::abort(&self.running);
+        let mut context = self.context.lock().await;
+        drop(waiting);
+        // A system prompt that was set is that of the conversation before.
+        self.live.state().prompt_or(&context.system_prompt);
         *context = conversation;
         let config = self.config();
         config.inbox.steering.clear();
         config.inbox.follow_up.clear();
         config.ports.approval.forget();
-        Ok(())
     }
 
     /// Returns whether a run, a compaction or a lease is under way.

@@ -50,7 +50,7 @@ async fn converse(args: Args) -> Result<()> {
             "/quit" => return Ok(()),
             "/clear" => {
                 let prompt = agent.snapshot()?.system_prompt;
-                agent.reset(Context::new(prompt, "conversation"))?;
+                agent.reset(Context::new(prompt, "conversation")).await;
                 print("[a new conversation]\n")?;
             }
             "/model" => print(&change_model(&agent, rest.trim()))?,

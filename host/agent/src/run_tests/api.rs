@@ -57,7 +57,7 @@ async fn l7_aborted_reply_is_repeated_and_an_answered_one_stays() {
     // A prompt instead of a resumed run: the user has seen the half.
     snapshot.messages.push(Arc::new(Message::user("and?")));
     let context = Context { messages: snapshot.messages, ..Context::new("", "s") };
-    harness.agent.reset(context).unwrap();
+    harness.agent.reset(context).await;
     harness.agent.resume().await.unwrap();
     assert_eq!(harness.last_request(), ["user: go", "assistant: half a", "user: and?"]);
 }
@@ -237,9 +237,43 @@ async fn reset_drops_queued_messages() {
     let harness = Setup::new(vec![says("hello")]).build();
     harness.agent.steer(Message::user("old"));
     harness.agent.follow_up(Message::user("older"));
-    harness.agent.reset(Context::new("", "another")).unwrap();
+    harness.agent.reset(Context::new("", "another")).await;
     harness.prompt("hi").await;
     assert_eq!((harness.last_request(), harness.requests()), (vec!["user: hi".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn reset_aborts_the_run_and_keeps_its_results_out_of_the_new_conversation() {
+    let replies = vec![calls(&[("wait", json!({}))]), says("hello")];
+    let harness = Setup::new(replies).tool("wait", Act::AnswerOnCancel("late")).build();
+    let resetting = async {
+        harness.tools.reached("+call-0").await;
+        harness.agent.steer(Message::user("old"));
+        harness.agent.follow_up(Message::user("older"));
+        harness.agent.reset(Context::new("", "another")).await;
+        assert!(harness.agent.history().is_empty() && !harness.agent.is_running());
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), resetting);
+    assert_eq!(outcome.end, RunEnd::Aborted);
+    crate::testing::assert_paired(&outcome.messages);
+    assert_eq!(harness.prompt("hi").await.text(), "hello");
+    assert_eq!((harness.last_request(), harness.requests()), (vec!["user: hi".to_owned()], 2));
+}
+
+#[tokio::test]
+async fn run_that_waited_before_a_reset_is_aborted_too() {
+    let harness = Setup::new(vec![says("never")]).build();
+    let lease = harness.agent.lease().unwrap();
+    let sending = harness.agent.send(Message::user("old"));
+    let resetting = harness.agent.reset(Context::new("", "another"));
+    let releasing = async {
+        tokio::task::yield_now().await;
+        assert!(lease.token.is_cancelled());
+        drop(lease);
+    };
+    let (sent, (), ()) = tokio::join!(sending, resetting, releasing);
+    assert_eq!(sent.unwrap().unwrap().end, RunEnd::Aborted);
+    assert!(harness.agent.history().is_empty() && !harness.agent.is_running());
 }
 
 #[test]
@@ -305,7 +339,7 @@ async fn estimate_of_the_context_follows_a_reset() {
     let before = harness.agent.context_estimate().tokens;
     harness.prompt(&"a long prompt ".repeat(100)).await;
     assert!(harness.agent.context_estimate().tokens > before + 300);
-    harness.agent.reset(Context::new(harness.agent.system_prompt(), "another")).unwrap();
+    harness.agent.reset(Context::new(harness.agent.system_prompt(), "another")).await;
     assert_eq!(harness.agent.context_estimate().tokens, before);
 }
 

@@ -273,7 +273,7 @@ async fn what_was_allowed_for_a_session_ends_with_it() {
     setup.approver = Arc::new(Answers { decision: Decision::AllowForSession, asked: Mutex::default() });
     let harness = setup.build();
     harness.prompt("go").await;
-    harness.agent.reset(Context::new("", "next")).unwrap();
+    harness.agent.reset(Context::new("", "next")).await;
     harness.prompt("go").await;
     assert_eq!(harness.approver.asked.lock().unwrap().len(), 2);
 }

@@ -80,10 +80,10 @@ impl Chat<'_> {
             Action::Print(markdown) => self.page(&markdown),
             Action::SetModel(name) => self.set_model(&name).await?,
             Action::Compact(instructions) => self.compact(instructions.as_deref()).await?,
-            Action::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,
-            Action::Resume(id) => self.resume(id.as_deref())?,
+            Action::NewSession => self.switch(OpenSession::begin(self.base), "new session").await?,
+            Action::Resume(id) => self.resume(id.as_deref()).await?,
             Action::ReloadPlugins => self.reload().await,
-            Action::Fork => self.fork()?,
+            Action::Fork => self.fork().await?,
             Action::Unknown { name, argument: Some(argument) } if name == SUBMIT_CONTENT => {
                 let prompt = serde_json::from_str::<Prompt>(&argument).map_err(|problem| problem.to_string());
                 let prompt = prompt.and_then(Prompt::checked);
@@ -122,7 +122,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    fn resume(&mut self, id: Option<&str>) -> Result<()> {
+    async fn resume(&mut self, id: Option<&str>) -> Result<()> {
         let directory = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
             let listing = directory.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
@@ -133,40 +133,41 @@ impl Chat<'_> {
         };
         let (path, elsewhere) = here(self.base, id)?;
         let session = OpenSession::resumed(&path, &self.base.workspace)?;
-        let Some(elsewhere) = elsewhere else { return self.switch(session, "resumed session") };
-        self.switch(session, "forked session")?;
+        let Some(elsewhere) = elsewhere else { return self.switch(session, "resumed session").await };
+        self.switch(session, "forked session").await?;
         let shown = shown_directory(&elsewhere);
         self.say(&text!("this is a copy, because the session belongs to {}", shown));
         Ok(())
     }
 
-    fn fork(&mut self) -> Result<()> {
+    async fn fork(&mut self) -> Result<()> {
         let session = self.ready.session.on_disk.as_ref();
         let session = session.ok_or_else(|| Failure::failed("cannot fork a session that is not saved"))?;
         let forked = fork(self.base, session.path(), None)?;
-        self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "forked session")
+        self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "forked session").await
     }
 
     /// Continues in a copy of a session. Reports a failure.
     pub(crate) async fn fork_of(&mut self, id: &str) -> Next {
-        let mut forked = || {
-            let path = match here(self.base, id)? {
-                (path, None) => fork(self.base, &path, None)?,
-                (copy, Some(_)) => copy,
-            };
-            self.switch(OpenSession::resumed(&path, &self.base.workspace)?, "forked session")
-        };
-        if let Err(failure) = forked() {
+        if let Err(failure) = self.switch_to_copy(id).await {
             self.say(&text!("! {}", failure));
         }
         Next::default()
     }
 
+    async fn switch_to_copy(&mut self, id: &str) -> Result<()> {
+        let path = match here(self.base, id)? {
+            (path, None) => fork(self.base, &path, None)?,
+            (copy, Some(_)) => copy,
+        };
+        self.switch(OpenSession::resumed(&path, &self.base.workspace)?, "forked session").await
+    }
+
     /// Continues in another session.
-    fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
+    async fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let files = self.base.context(self.args);
         let conversation = self.base.conversation(self.args, &session, &files);
-        self.begin_conversation(conversation, files)?;
+        self.begin_conversation(conversation, files).await;
         self.ready.agent.set_totals(session.totals);
         self.ready.agent.configure(|config| {
             config.ports.store = session.store.clone();
@@ -191,11 +192,10 @@ impl Chat<'_> {
 
     /// Replaces the conversation of the agent. Output of the user's shell commands that the model has not seen belongs to
     /// the one before.
-    pub(crate) fn begin_conversation(&mut self, conversation: Context, files: ContextFiles) -> Result<()> {
-        self.ready.agent.reset(conversation).map_err(Failure::from)?;
+    pub(crate) async fn begin_conversation(&mut self, conversation: Context, files: ContextFiles) {
+        self.ready.agent.reset(conversation).await;
         self.ready.context = files;
         drop(self.pending.take());
-        Ok(())
     }
 
     async fn reload(&mut self) {

@@ -47,7 +47,10 @@ impl Chat<'_> {
         let done = blocking(move || rewind(store.as_ref(), &session, wish)).await?;
         let lines = show::report(&done, wish);
         let has_moved = done.conversation.is_some();
-        let moved = done.conversation.map_or(Ok(()), |conversation| self.move_to(conversation));
+        let moved = match done.conversation {
+            Some(conversation) => self.move_to(conversation).await,
+            None => Ok(()),
+        };
         lines.iter().for_each(|line| self.say(line));
         moved?;
         let prompt = done.prompt.filter(|_| has_moved).map(|prompt| self.base.secrets.clean(&prompt).into_owned());
@@ -55,14 +58,14 @@ impl Chat<'_> {
     }
 
     /// Continues the conversation at another entry of the session.
-    fn move_to(&mut self, conversation: Conversation) -> Result<()> {
+    async fn move_to(&mut self, conversation: Conversation) -> Result<()> {
         let session = &mut self.ready.session;
         session.messages = pinion_agent::compaction::view(conversation.messages);
         session.loops = conversation.loops;
         session.last_loop = conversation.last_loop.into();
         let files = self.base.context(self.args);
         let context = self.base.conversation(self.args, &self.ready.session, &files);
-        self.begin_conversation(context, files)?;
+        self.begin_conversation(context, files).await;
         if matches!(self.voice, Voice::Screen(_)) {
             let session = &mut self.ready.session;
             let read = session.on_disk.as_ref().map(|session| History::read(session.path()));

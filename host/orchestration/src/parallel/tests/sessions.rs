@@ -150,7 +150,7 @@ async fn branches_without_prompts_resume_the_conversation() {
     assert_eq!(message(nothing), "nothing to continue: nothing was said yet");
 
     let said = vec![Arc::new(Message::user("go"))];
-    harness.agent.reset(Context { messages: said, ..Context::new("", "s") }).unwrap();
+    harness.agent.reset(Context { messages: said, ..Context::new("", "s") }).await;
     let outcome = run_branches(&harness.agent, vec![], branches(), &First).await.unwrap();
     assert_eq!(outcome.chosen, Some(1), "the first one failed");
     assert_eq!(outcome.outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["assistant: one"]);
