@@ -118,7 +118,7 @@ pub enum AgentError {
 }
 
 impl Agent {
-    /// Creates an agent that continues from a context.
+    /// Creates an agent that continues from a context, and has its id for its whole life.
     pub fn new(config: LoopConfig, context: Context) -> Self {
         Self {
             config: Mutex::new(config),
@@ -266,7 +266,7 @@ impl Agent {
             messages: context.messages.clone(),
             steering: config.inbox.steering.waiting(),
             follow_up: config.inbox.follow_up.waiting(),
-            loops: context.loops,
+            loops: context.loops.clone(),
             totals: self.totals(),
             calibration: context.calibration,
         })
@@ -315,8 +315,7 @@ impl Agent {
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
         let mut lease = self.lease().map_err(|_| CompactionError::AlreadyRunning)?;
         let (config, token) = (self.config(), lease.token.clone());
-        let loop_id = config.next_loop_id(&lease.context);
-        lease.context.begin_run(loop_id);
+        config.begin_run(&mut lease.context);
         let compaction = compact(&mut lease.context, instructions, &config, &self.events, &token).await?;
         self.add(1, compaction.spend);
         Ok(compaction)
@@ -349,14 +348,14 @@ impl Agent {
 
     /// Starts another conversation. Aborts a run that is under way and waits for its end, so that its results stay in the
     /// conversation before; no hook or tool of that run may wait for it. Empties the queues, keeps the totals, and forgets
-    /// what was approved for the previous session.
+    /// what was approved for the previous session. The agent keeps its id.
     pub async fn reset(&self, conversation: Context) {
         let waiting = Waiting::abort(&self.running);
         let mut context = self.context.lock().await;
         drop(waiting);
         // A system prompt that was set is that of the conversation before.
         self.live.state().prompt_or(&context.system_prompt);
-        *context = conversation;
+        *context = Context { agent_id: context.agent_id.clone(), ..conversation };
         let config = self.config();
         config.inbox.steering.clear();
         config.inbox.follow_up.clear();

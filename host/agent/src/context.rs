@@ -1,6 +1,6 @@
 //! The conversation that runs share.
 
-use pinion_protocol::identity::{Continuation, TurnTrigger};
+use pinion_protocol::identity::{Continuation, RunNumbers, TurnTrigger, new_agent_id};
 use pinion_protocol::message::Message;
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ pub struct Context {
     pub system_prompt: Arc<str>,
     /// The history. Every tool call in it is followed by its result.
     pub messages: Vec<Arc<Message>>,
-    /// Id of the agent.
+    /// Id of the agent: random, unless the application sets it.
     pub agent_id: Arc<str>,
     /// Id of the session.
     pub session_id: Arc<str>,
     /// Id of the current or last run.
     pub loop_id: Arc<str>,
-    /// Number of runs in the session.
-    pub loops: u32,
+    /// Numbers of the runs in the session.
+    pub loops: RunNumbers,
     /// Id of the parent run: the previous run, or the run whose tool started this one.
     pub parent_loop_id: Option<Arc<str>>,
     /// Id of the parent run's tool call for which this run works.
@@ -33,21 +33,15 @@ pub struct Context {
 }
 
 impl Context {
-    /// Records the start of a run with this id.
-    pub(crate) fn begin_run(&mut self, loop_id: Arc<str>) {
-        self.loop_id = loop_id;
-        self.loops = self.loops.saturating_add(1);
-    }
-
-    /// Creates an empty conversation.
+    /// Creates an empty conversation of a new agent.
     pub fn new(system_prompt: impl Into<Arc<str>>, session_id: impl Into<Arc<str>>) -> Self {
         Self {
             system_prompt: system_prompt.into(),
             messages: Vec::new(),
-            agent_id: "agent".into(),
+            agent_id: new_agent_id().into(),
             session_id: session_id.into(),
             loop_id: "".into(),
-            loops: 0,
+            loops: RunNumbers::default(),
             parent_loop_id: None,
             call_id: None,
             continuation: None,

@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Runs the agent until the model stops. With no prompts, resumes from `context`.
 ///
-/// The run gets an id and a number of its own, which `context` holds afterwards.
+/// The run gets an id of its own, which `context` holds afterwards.
 ///
 /// Cancelling `token` ends the run promptly with [`RunEnd::Aborted`]. The future must be driven to completion: dropping
 /// it leaves the context without the results of calls that ran.
@@ -56,7 +56,7 @@ pub async fn run(
     events: &Events,
     token: &CancellationToken,
 ) -> Outcome {
-    context.begin_run(config.next_loop_id(context));
+    config.begin_run(context);
     let token = token.child_token();
     let events = &events.until(&token);
     let hooks = HookChain::new(&config.ports.hooks, &token);

@@ -1,6 +1,7 @@
 //! The state of an idle agent, for later or elsewhere.
 
 use crate::context::Context;
+use pinion_protocol::identity::RunNumbers;
 use pinion_protocol::message::Message;
 pub use pinion_protocol::usage::Totals;
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,8 @@ pub struct Snapshot {
     pub steering: Vec<Message>,
     /// Queued follow-up messages.
     pub follow_up: Vec<Message>,
-    /// Loops so far.
-    pub loops: u32,
+    /// Numbers of the loops so far.
+    pub loops: RunNumbers,
     /// Totals so far.
     pub totals: Totals,
     /// Ratio of reported to estimated tokens, see [`Context::calibration`].

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The relation of a run to its parent run, when it has no prompt of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,4 +47,81 @@ pub enum TurnTrigger {
     Continuation,
     /// The start of a branch.
     Branch,
+}
+
+/// Creates the id of an agent: 128 random bits in hexadecimal.
+pub fn new_agent_id() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}
+
+/// The numbers of the last runs in a session, by the configuration that their ids name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunNumbers(BTreeMap<String, u32>);
+
+impl RunNumbers {
+    /// Returns the number of the next run with this configuration, from 1.
+    pub fn next(&self, config: &str) -> u32 {
+        self.0.get(config).copied().unwrap_or_default().saturating_add(1)
+    }
+
+    /// Counts a run with this configuration.
+    pub fn count(&mut self, config: &str) {
+        let number = self.next(config);
+        self.0.insert(config.to_owned(), number);
+    }
+
+    /// Returns the sum of the numbers, which grows with each run.
+    pub fn total(&self) -> u32 {
+        self.0.values().fold(0, |sum, number| sum.saturating_add(*number))
+    }
+}
+
+impl Extend<(String, u32)> for RunNumbers {
+    /// Takes note of runs, in any order.
+    fn extend<T: IntoIterator<Item = (String, u32)>>(&mut self, runs: T) {
+        for (config, number) in runs {
+            let last = self.0.entry(config).or_default();
+            *last = number.max(*last);
+        }
+    }
+}
+
+impl FromIterator<(String, u32)> for RunNumbers {
+    fn from_iter<T: IntoIterator<Item = (String, u32)>>(runs: T) -> Self {
+        let mut numbers = Self::default();
+        numbers.extend(runs);
+        numbers
+    }
+}
+
+impl IntoIterator for RunNumbers {
+    type Item = (String, u32);
+    type IntoIter = std::collections::btree_map::IntoIter<String, u32>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_configuration_counts_its_own_runs() {
+        let mut numbers: RunNumbers =
+            [("a".to_owned(), 3), ("b".to_owned(), 1), ("a".to_owned(), 2)].into_iter().collect();
+        numbers.count("b");
+        numbers.count("c");
+        assert_eq!(["a", "b", "c", "d"].map(|config| numbers.next(config)), [4, 3, 2, 1]);
+        assert_eq!(numbers.total(), 6);
+    }
+
+    #[test]
+    fn agents_get_different_ids() {
+        let (one, two) = (new_agent_id(), new_agent_id());
+        assert_ne!(one, two);
+        assert_eq!((one.len(), two.len()), (32, 32));
+    }
 }

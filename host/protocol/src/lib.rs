@@ -71,7 +71,7 @@ pub use filter::{FilterVerdict, InputFilter};
 pub use form::FormSchema;
 pub use function::{FunctionTool, FunctionTools, NoTools};
 pub use hook::{HookAnswer, HookCall, HookNote, HookPoint, PluginHooks};
-pub use identity::{Continuation, TurnTrigger};
+pub use identity::{Continuation, RunNumbers, TurnTrigger};
 pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};
 pub use live::ContextEstimate;

@@ -134,6 +134,22 @@ impl SessionDirectory {
         Ok(listing)
     }
 
+    /// Lists the sessions that the agent with this id created, in every workspace and those of sub-agents included, the
+    /// last written first.
+    ///
+    /// # Errors
+    /// The directory itself cannot be read.
+    pub fn list_of_agent(&self, agent_id: &str) -> Result<Listing, SessionError> {
+        let mut listing = Listing::default();
+        let mut files = self.files(Scope::All, &mut listing.unreadable)?;
+        add_children(&mut files);
+        sort(&mut files);
+        summarize(files, &mut listing);
+        let is_of_agent = |header: &Header| header.agent_id.as_deref() == Some(agent_id);
+        listing.sessions.retain(|summary| summary.header.as_ref().is_some_and(is_of_agent));
+        Ok(listing)
+    }
+
     /// Returns the session of `workspace` that was written last; none when no session has entries.
     ///
     /// # Errors

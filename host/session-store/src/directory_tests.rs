@@ -1,7 +1,8 @@
 use super::*;
+use crate::record::{LoopStart, Record};
 use crate::summary::{SUMMARY_LIMIT, TITLE_LENGTH};
 use crate::testing::{calls, user, workspace};
-use pinion_protocol::SessionStore;
+use pinion_protocol::{ChildCall, SessionStore};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -327,4 +328,30 @@ fn session_deleted_during_opening_is_not_found() {
     assert!(crate::lock::is_deleted(&file));
     let error = crate::open_to_continue(&path, workspace()).unwrap_err();
     assert!(matches!(error.kind, SessionErrorKind::NotFound { .. }), "{error}");
+}
+
+#[test]
+fn sessions_of_an_agent_are_those_of_its_first_run_and_of_its_calls() {
+    let fixture = Fixture::new();
+    let started = |session: Session, agent: &str| {
+        let start = LoopStart { loop_id: "s.c.1".into(), agent_id: Some(agent.to_owned()), ..LoopStart::default() };
+        session.record_event(Record::LoopStart(start));
+        session.append(&user(agent)).unwrap();
+        session
+    };
+    let one = started(fixture.directory.begin(Path::new("/a")), "one");
+    started(fixture.directory.begin(Path::new("/b")), "two");
+    fixture.directory.begin(workspace()).append(&user("none")).unwrap();
+    let call = ChildCall { call_id: "1", tool: "task", agent_id: "two", loop_id: "s.c.1" };
+    one.child_of(call, None).store.append(&user("child")).unwrap();
+    let titles = |agent: &str| -> Vec<String> {
+        let listing = fixture.directory.list_of_agent(agent).unwrap();
+        listing.sessions.into_iter().filter_map(|summary| summary.title).collect()
+    };
+    let mut two = titles("two");
+    two.sort();
+    assert_eq!(
+        (titles("one"), two, titles("three")),
+        (vec!["one".to_owned()], vec!["child".to_owned(), "two".to_owned()], vec![])
+    );
 }

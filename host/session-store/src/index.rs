@@ -12,7 +12,6 @@ use crate::format::{Head, Kind};
 use crate::header::{self, FirstLine, Header};
 use crate::id::EntryId;
 use crate::lines::{Line, Lines, MAX_LINE};
-use crate::record::RecordKind;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
@@ -128,11 +127,6 @@ impl Index {
     /// Returns the id of a node.
     pub(crate) fn id_of(&self, node: Option<usize>) -> Option<EntryId> {
         node.and_then(|node| self.nodes.get(node)).map(|node| node.id)
-    }
-
-    /// Counts the runs that started.
-    pub(crate) fn loops(&self) -> u64 {
-        self.nodes.iter().filter(|node| node.kind == Kind::Record(RecordKind::LoopStart)).count() as u64
     }
 
     /// Returns the largest id in use.

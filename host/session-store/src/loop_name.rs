@@ -7,7 +7,7 @@ pub struct LoopName<'a> {
     pub session: &'a str,
     /// The configuration of the model, `PROVIDER.MODEL` unless the application named it.
     pub config: &'a str,
-    /// The number of the run in its session, from 1.
+    /// The number of the run among those of this configuration in the session, from 1.
     pub number: u64,
 }
 

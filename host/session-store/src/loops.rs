@@ -1,12 +1,14 @@
 //! The runs of a session, from its records: their links, their ends and their usage.
 
 use crate::error::SessionError;
-use crate::format::{Entry, Payload};
+use crate::format::{Entry, Kind, Payload};
 use crate::id::EntryId;
-use crate::record::{GroupEnd, GroupStart, LoopEnd, LoopStart, Record, Spawned};
+use crate::index::Node;
+use crate::loop_name::LoopName;
+use crate::record::{GroupEnd, GroupStart, LoopEnd, LoopStart, Record, RecordKind, Spawned};
 use crate::transcript::{EntryError, Transcript};
 use jiff::Timestamp;
-use pinion_protocol::Usage;
+use pinion_protocol::{RunNumbers, Usage};
 use std::collections::BTreeMap;
 
 /// The runs of a session, in the order of their first record.
@@ -80,6 +82,29 @@ impl LoopRecord {
 }
 
 impl Transcript {
+    /// Reads the numbers of the runs that started, on all branches, for the ids of further runs. Skips records that cannot
+    /// be read.
+    ///
+    /// # Errors
+    /// The file can no longer be read.
+    pub fn run_numbers(&mut self) -> Result<RunNumbers, SessionError> {
+        let starts = |node: &&Node| node.kind == Kind::Record(RecordKind::LoopStart);
+        let nodes = self.index().nodes.iter().filter(starts).copied().collect();
+        let mut numbers = RunNumbers::default();
+        for entry in self.entries(nodes) {
+            match entry {
+                Ok(Entry { payload: Payload::Record(Record::LoopStart(start)), .. }) => {
+                    let number =
+                        |name: LoopName<'_>| (name.config.to_owned(), u32::try_from(name.number).unwrap_or(u32::MAX));
+                    numbers.extend(LoopName::parse(&start.loop_id).map(number));
+                }
+                Ok(_) | Err(EntryError::Broken(_)) => {}
+                Err(EntryError::Session(error)) => return Err(error),
+            }
+        }
+        Ok(numbers)
+    }
+
     /// Reads the runs of the session, on all its branches. Skips records that cannot be read. Reads no messages.
     ///
     /// # Errors

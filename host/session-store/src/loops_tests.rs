@@ -77,3 +77,16 @@ fn group_names_its_runs_before_they_start() {
     assert_eq!((chosen("s.c.1"), chosen("s.d.2")), (Some(false), Some(true)));
     assert_eq!(ids(after.siblings_of("s.c.1")), ["s.d.2"]);
 }
+
+#[test]
+fn run_numbers_are_the_last_ones_of_each_config_on_all_branches() {
+    let directory = TempDir::new().unwrap();
+    let session = session(&directory);
+    for id in ["s.a.1", "s.a.2", "s.b.c.1", "no number"] {
+        session.record(&start(id, None)).unwrap();
+    }
+    session.go_back(None).unwrap();
+    session.record(&start("s.b.c.4", None)).unwrap();
+    let numbers = Transcript::open(session.path()).unwrap().run_numbers().unwrap();
+    assert_eq!((numbers.next("a"), numbers.next("b.c"), numbers.next("c")), (3, 5, 1));
+}

@@ -11,7 +11,7 @@ use crate::record::{LoopStart, Record, RecordKind};
 use crate::replay::{History, add_record};
 use crate::session::Session;
 use crate::transcript::Transcript;
-use pinion_protocol::{Message, Totals, sort_results};
+use pinion_protocol::{Message, RunNumbers, Totals, sort_results};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -30,8 +30,8 @@ pub struct Opened {
     pub records: Vec<(usize, Record)>,
     /// All requests so far, on all branches.
     pub totals: Totals,
-    /// The number of runs so far, on all branches: the number of the last one, for the ids of further runs.
-    pub loops: u64,
+    /// The numbers of the runs so far, on all branches, for the ids of further runs.
+    pub loops: RunNumbers,
     /// The last run that started on this branch, which the next run continues.
     pub last_loop: Option<LoopStart>,
     /// The repairs.
@@ -84,6 +84,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let last_loop = last_loop(&history);
     let totals = totals(&mut transcript, &history);
     let History { mut messages, records } = history;
+    let loops = transcript.run_numbers()?;
     let (mut file, index) = transcript.into_parts();
     recovery.torn = settle_tail(path, &mut file, &index)?;
     let session = Session::resume(path, header(path, workspace, &index), &index, file);
@@ -92,7 +93,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
         session.append_message(message)?;
     }
     sort_results(&mut messages);
-    Ok(Opened { session, messages, records, totals, loops: index.loops(), last_loop, recovery })
+    Ok(Opened { session, messages, records, totals, loops, last_loop, recovery })
 }
 
 /// Returns the last run that started on the branch.

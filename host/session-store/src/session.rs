@@ -142,7 +142,8 @@ impl Session {
         &self.header.id
     }
 
-    /// Returns the facts in the first line of the session.
+    /// Returns the facts in the first line of the session. In one that was begun without an agent, the file names that of
+    /// the first run, and this does not.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -297,6 +298,16 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the header, with the agent of the first run of a session that nothing was said in.
+    fn header_after(&self, waiting: &[Record]) -> Header {
+        let agent = |record: &Record| match record {
+            Record::LoopStart(start) => start.agent_id.clone(),
+            _ => None,
+        };
+        let agent_id = self.header.agent_id.clone().or_else(|| waiting.iter().find_map(agent));
+        Header { agent_id, ..self.header.clone() }
+    }
+
     /// Appends one entry, after the header if that is due.
     fn add(
         &self,
@@ -306,7 +317,7 @@ impl Session {
         encode: impl FnOnce(Link<'_>) -> Result<Vec<u8>, EncodeError>,
     ) -> Result<EntryId, SessionError> {
         let mut lines = match state.header_is_due {
-            true => self.header.encode().map_err(|error| self.refused(error))?,
+            true => self.header_after(&state.waiting).encode().map_err(|error| self.refused(error))?,
             false => Vec::new(),
         };
         let (mut parent, mut next, time) = (parent, state.next, format::now());

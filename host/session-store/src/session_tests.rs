@@ -236,7 +236,7 @@ fn records_stay_in_place_and_out_of_the_messages() {
     assert_eq!(records, [Record::LoopStart(start.clone()), Record::Retry(retry)]);
     let opened = open_to_continue(&path, workspace()).unwrap();
     assert_eq!(opened.messages, [user("one"), user("two")]);
-    assert_eq!((opened.loops, opened.last_loop), (1, Some(start)));
+    assert_eq!((opened.loops.total(), opened.last_loop), (1, Some(start)));
 }
 
 #[test]

@@ -100,11 +100,6 @@ impl Transcript {
         })
     }
 
-    /// Returns the number of runs on all branches.
-    pub fn run_count(&self) -> u64 {
-        self.index.loops()
-    }
-
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }

@@ -243,11 +243,18 @@ impl LoopConfig {
 
     /// Returns the id that the next run of a conversation gets.
     pub fn next_loop_id(&self, context: &Context) -> Arc<str> {
-        format!("{}.{}.{}", context.session_id, self.id(), context.loops.saturating_add(1)).into()
+        let id = self.id();
+        format!("{}.{id}.{}", context.session_id, context.loops.next(&id)).into()
+    }
+
+    /// Gives a conversation the id of its next run, and counts it.
+    pub(crate) fn begin_run(&self, context: &mut Context) {
+        context.loop_id = self.next_loop_id(context);
+        context.loops.count(&self.id());
     }
 
     /// Returns the middle part of run ids.
-    pub(crate) fn id(&self) -> String {
+    pub fn id(&self) -> String {
         let id = || {
             let thinking = match self.policy.options.thinking {
                 ThinkingLevel::Off => "",

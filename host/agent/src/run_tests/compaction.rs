@@ -176,7 +176,7 @@ async fn calibration_persists_across_the_runs_of_a_session() {
     // The next run begins with it, also in another process that knows only the messages.
     let second = Setup::new(vec![says("no report that counts")]).build();
     let messages = snapshot.messages.clone();
-    second.agent.reset(Context { messages, loops: 1, ..Context::new("You are a test.", "s") }).await;
+    second.agent.reset(Context { messages, ..Context::new("You are a test.", "s") }).await;
     second.prompt("more").await;
     let learned = second.agent.snapshot().unwrap().calibration.unwrap();
     assert!((learned - ratio).abs() < 1e-9, "{learned} {ratio}");

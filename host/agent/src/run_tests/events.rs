@@ -153,8 +153,8 @@ async fn l22_runs_are_numbered_and_name_their_trigger() {
 }
 
 #[tokio::test]
-async fn l22_ids_of_runs_name_the_config_and_the_number_in_the_session() {
-    let harness = Setup::new(vec![says("one"), says("two"), says("three"), says("four")]).build();
+async fn l22_ids_of_runs_name_the_config_and_count_its_runs() {
+    let harness = Setup::new(vec![says("one"), says("two"), says("three"), says("four"), says("five")]).build();
     let mut seen = harness.agent.subscribe(1000);
     harness.prompt("go").await;
     harness.agent.configure(|config| config.policy.model.name = "other".into());
@@ -163,19 +163,25 @@ async fn l22_ids_of_runs_name_the_config_and_the_number_in_the_session() {
     harness.prompt("on").await;
     harness.agent.configure(|config| config.policy.config_id = Some("fast".into()));
     harness.prompt("on").await;
+    harness.agent.configure(|config| config.policy.config_id = None);
+    harness.agent.reset(Context { loops: harness.agent.snapshot().unwrap().loops, ..Context::new("", "s") }).await;
+    harness.prompt("on").await;
+    let own = harness.agent.snapshot().unwrap().agent_id;
     let starts = std::iter::from_fn(|| seen.try_recv()).filter_map(|event| match event.kind {
         EventKind::AgentStart { agent_id, session_id, model, .. } => {
-            Some(format!("{agent_id} {session_id} {model} {}", event.loop_id))
+            assert_eq!(agent_id, own);
+            Some(format!("{session_id} {model} {}", event.loop_id))
         }
         _ => None,
     });
     assert_eq!(
         starts.collect::<Vec<_>>(),
         [
-            "agent s m s.scripted.m.1",
-            "agent s other s.scripted.other.2",
-            "agent s other s.scripted.other.thinking.3",
-            "agent s other s.fast.4",
+            "s m s.scripted.m.1",
+            "s other s.scripted.other.1",
+            "s other s.scripted.other.thinking.1",
+            "s other s.fast.1",
+            "s other s.scripted.other.thinking.2",
         ]
     );
 }
@@ -189,7 +195,7 @@ async fn l22_function_that_runs_numbers_its_runs_as_an_agent_does() {
         let config = harness.config();
         let outcome = run(&mut context, vec![Message::user(prompt)], &config, &Events::default(), &token).await;
         assert!(done(&outcome));
-        assert_eq!((&*context.loop_id, context.messages.len()), (id, 2 * context.loops as usize));
+        assert_eq!((&*context.loop_id, context.messages.len()), (id, 2 * context.loops.total() as usize));
     }
     assert_eq!(harness.last_request(), ["user: go", "assistant: one", "user: on"]);
 }

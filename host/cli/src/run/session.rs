@@ -4,6 +4,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{ELSEWHERE, Failure, Result};
 use crate::files::private::owner_hint;
+use pinion_agent::identity::RunNumbers;
 use pinion_agent::snapshot::Totals;
 use pinion_agent::{Message, SessionStore};
 use pinion_plugin_runtime::PluginStorage;
@@ -29,8 +30,8 @@ pub(crate) struct OpenSession {
     pub(crate) history: History,
     /// The requests of earlier runs.
     pub(crate) totals: Totals,
-    /// Number of earlier runs.
-    pub(crate) loops: u32,
+    /// Numbers of earlier runs.
+    pub(crate) loops: RunNumbers,
     /// Id of the last run; empty for a new session.
     pub(crate) last_loop: Arc<str>,
     /// Notices about the state in which the session was found.
@@ -74,7 +75,7 @@ impl OpenSession {
             messages: Vec::new(),
             history: History::default(),
             totals: Totals::default(),
-            loops: 0,
+            loops: RunNumbers::default(),
             last_loop: "".into(),
             notices: Vec::new(),
             _unkept_values: Some(values),
@@ -92,11 +93,11 @@ impl OpenSession {
     pub(crate) fn resumed(path: &Path, workspace: &Path) -> Result<Self> {
         let opened = open_to_continue(path, workspace).map_err(Failure::from)?;
         let notices = opened.recovery.notices();
-        let loops = u32::try_from(opened.loops).unwrap_or(u32::MAX);
         let last_loop = opened.last_loop.map(|start| start.loop_id).unwrap_or_default().into();
         let history = History { messages: opened.messages.clone(), records: opened.records };
         let messages = pinion_agent::compaction::view(opened.messages);
-        Ok(Self { messages, history, totals: opened.totals, loops, last_loop, notices, ..Self::kept(opened.session) })
+        let (totals, loops) = (opened.totals, opened.loops);
+        Ok(Self { messages, history, totals, loops, last_loop, notices, ..Self::kept(opened.session) })
     }
 
     fn kept(session: Session) -> Self {
@@ -108,7 +109,7 @@ impl OpenSession {
             messages: Vec::new(),
             history: History::default(),
             totals: Totals::default(),
-            loops: 0,
+            loops: RunNumbers::default(),
             last_loop: "".into(),
             notices: Vec::new(),
             _unkept_values: None,

@@ -259,6 +259,9 @@ impl Base {
     }
 }
 
+/// Id of the agent that the command runs, the same in every process that continues a session.
+const AGENT_ID: &str = "agent";
+
 /// The parts of an agent that differ between runs.
 pub(crate) struct AgentParts<'a> {
     pub(crate) chosen: Chosen,
@@ -307,7 +310,8 @@ impl Base {
     pub(crate) fn conversation(&self, args: &RunArgs, session: &OpenSession, files: &ContextFiles) -> Context {
         Context {
             messages: session.messages.clone(),
-            loops: session.loops,
+            agent_id: AGENT_ID.into(),
+            loops: session.loops.clone(),
             loop_id: session.last_loop.clone(),
             ..Context::new(self.system_prompt(args, files), session.id.clone())
         }

@@ -7,6 +7,7 @@
 use crate::failure::{Failure, Result, with_causes};
 use crate::undo::turns::{LastRewind, Turn, Turns, Work};
 use pinion_agent::Message;
+use pinion_agent::identity::RunNumbers;
 use pinion_agent::serde_json;
 use pinion_agent::text::count;
 use pinion_checkpoints::{Error, Plan, Prepared, Report, Snapshot, StepKind, Store};
@@ -65,8 +66,8 @@ impl Done {
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) messages: Vec<Arc<Message>>,
-    /// The number of runs on all branches.
-    pub(crate) loops: u32,
+    /// The numbers of the runs on all branches.
+    pub(crate) loops: RunNumbers,
     /// The last run before the position.
     pub(crate) last_loop: String,
 }
@@ -239,10 +240,10 @@ fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> 
     }
     if let (Some(messages), Some((_, last_loop))) = (messages, to) {
         let now = read(session)?;
-        let loops = Transcript::open(session.path()).map_err(Failure::from)?.run_count();
+        let loops = Transcript::open(session.path()).and_then(|mut transcript| transcript.run_numbers());
         done.conversation = Some(Conversation {
             messages,
-            loops: u32::try_from(loops).unwrap_or(u32::MAX),
+            loops: loops.map_err(Failure::from)?,
             last_loop: last_loop.unwrap_or(now.last_loop),
         });
     }

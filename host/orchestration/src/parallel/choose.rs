@@ -3,6 +3,7 @@
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::channel::Events;
+use pinion_protocol::identity::RunNumbers;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::usage::Spend;
@@ -51,8 +52,8 @@ pub struct Choice {
     pub candidate: usize,
     /// The reason the choice deviates from the strategy, for people.
     pub note: Option<String>,
-    /// Number of runs for the choice.
-    pub loops: u32,
+    /// Numbers of the runs for the choice.
+    pub loops: RunNumbers,
     /// Turns of these runs.
     pub turns: u32,
     /// Tokens and cost of these runs.

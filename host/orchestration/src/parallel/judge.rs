@@ -72,7 +72,7 @@ impl Judge {
             Ok(candidate) => Choice::of(candidate),
             Err(why) => first(&format!("the judge did not decide: {why}")),
         };
-        Choice { loops: 1, turns, spend, ..choice }
+        Choice { loops: context.loops, turns, spend, ..choice }
     }
 
     fn config(&self) -> LoopConfig {
@@ -90,7 +90,7 @@ impl Judge {
         let parent = &conversation.loop_id;
         Context {
             agent_id: "judge".into(),
-            loops: conversation.loops,
+            loops: conversation.loops.clone(),
             parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
             first_trigger: TurnTrigger::SubAgent,
             ..Context::new(self.instructions(), conversation.session_id.clone())

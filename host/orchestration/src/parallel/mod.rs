@@ -9,7 +9,7 @@
 //! 4. The messages of the chosen branch are added to the session, then to the context; then the end is reported.
 //!
 //! Invariants: every run that `ParallelStart` names starts and ends exactly once before `ParallelEnd`. If no branch is
-//! chosen, or the session cannot be written, the context does not change, except for its number of runs.
+//! chosen, or the session cannot be written, the context does not change, except for its numbers of runs.
 
 mod choose;
 mod judge;
@@ -152,25 +152,24 @@ struct Ended {
 impl<'a> Group<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
         // Unique, because no other group starts before the same run. Cannot equal the id of a run.
-        let id = format!("{}.parallel.from-{}", context.session_id, context.loops.saturating_add(1)).into();
+        let id = format!("{}.parallel.from-{}", context.session_id, context.loops.total().saturating_add(1)).into();
         Self { id, context, config, events, token }
     }
 
     /// Returns the contexts of the branches, which differ in their run numbers, and counts these runs.
     fn contexts(&mut self, branches: &[LoopConfig]) -> Vec<Context> {
-        let before = self.context.loops;
-        let numbers = (0..=u32::MAX).map(|number| before.saturating_add(number));
-        let contexts: Vec<Context> =
-            branches.iter().zip(numbers).map(|(_, loops)| self.branch_context(loops)).collect();
-        self.context.loops = contexts.last().map_or(before, |context| context.loops.saturating_add(1));
-        contexts
+        let context = |branch: &LoopConfig| {
+            let context = self.branch_context();
+            self.context.loops.count(&branch.id());
+            context
+        };
+        branches.iter().map(context).collect()
     }
 
-    /// Returns the context of the branch whose run follows `loops` earlier runs.
-    fn branch_context(&self, loops: u32) -> Context {
-        let (parent, number) = (&self.context.loop_id, loops.saturating_add(1));
+    /// Returns the context of the next branch.
+    fn branch_context(&self) -> Context {
+        let (parent, number) = (&self.context.loop_id, self.context.loops.total().saturating_add(1));
         Context {
-            loops,
             parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
             continuation: Some(Continuation::Branch { tag: format!("{}/{number}", self.id) }),
             ..self.context.clone()
@@ -230,7 +229,7 @@ impl<'a> Group<'a> {
         }
         let (context, events, token) = (&*self.context, self.events, self.token);
         let choice = strategy.choose(Candidates { context, prompts, candidates: &done, events, token }).await;
-        self.context.loops = self.context.loops.saturating_add(choice.loops);
+        self.context.loops.extend(choice.loops.clone());
         match done.get(choice.candidate) {
             Some(chosen) => (Some(chosen.number), choice),
             None => {
@@ -265,7 +264,7 @@ impl<'a> Group<'a> {
             (Ok(()), None) => (ended.swap_remove(0).outcome.end, Vec::new()),
             (Ok(()), Some(number)) => {
                 let Ended { context, outcome } = ended.swap_remove(number);
-                *self.context = Context { loops: self.context.loops, ..context };
+                *self.context = Context { loops: std::mem::take(&mut self.context.loops), ..context };
                 (outcome.end, outcome.messages)
             }
         };

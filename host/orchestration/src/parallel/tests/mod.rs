@@ -32,7 +32,8 @@ impl World {
     fn after(said: &[Message]) -> Self {
         let mut world = Self::new();
         world.context.messages = said.iter().cloned().map(Arc::new).collect();
-        (world.context.loops, world.context.loop_id) = (4, "s.c.4".into());
+        world.context.loops = [("scripted.m".to_owned(), 4)].into_iter().collect();
+        world.context.loop_id = "s.c.4".into();
         world
     }
 
@@ -286,7 +287,7 @@ async fn branch_runs_are_numbered_and_linked_to_their_parent() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let harness = branch(vec![says("one"), says("two")]);
     world.run("go", &branches_of(&harness.config(), 2), &Own { choice: Choice::of(1), ..Own::default() }).await;
-    assert_eq!((world.context.loops, &*world.context.loop_id), (6, "s.scripted.m.6"));
+    assert_eq!((world.context.loops.total(), &*world.context.loop_id), (6, "s.scripted.m.6"));
     let mut tags = Vec::new();
     for Event { loop_id, kind } in world.events() {
         if let EventKind::AgentStart { parent_loop_id, continuation, trigger, .. } = kind {
@@ -365,7 +366,7 @@ async fn all_branches_failing_leaves_the_conversation_unchanged() {
     assert!(matches!(&outcome.outcome.end, RunEnd::Failed(error) if error.message.contains("no key")));
     assert!(outcome.outcome.messages.is_empty());
     assert_eq!(world.said(), ["user: before", "assistant: said"]);
-    assert_eq!((world.context.loops, &*world.context.loop_id), (6, "s.c.4"));
+    assert_eq!((world.context.loops.total(), &*world.context.loop_id), (6, "s.c.4"));
     assert_eq!(world.group_end(), (None, Some("no branch succeeded".into()), Usage::default()));
 }
 
@@ -409,7 +410,7 @@ async fn nothing_starts_without_branches() {
     let mut world = World::new();
     let outcome = world.run("go", &[], &First).await;
     assert_eq!(outcome.outcome.end, RunEnd::failed(RunErrorKind::Other, "no branches to run"));
-    assert!(world.events().is_empty() && world.context.loops == 0);
+    assert!(world.events().is_empty() && world.context.loops.total() == 0);
 }
 
 #[tokio::test]

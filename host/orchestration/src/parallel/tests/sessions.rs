@@ -130,7 +130,7 @@ async fn agent_continues_from_the_chosen_branch() {
     harness.prompt("thanks").await;
     assert_eq!(harness.last_request(), ["user: go", "assistant: two", "user: thanks"]);
     let snapshot = harness.agent.snapshot().unwrap();
-    assert_eq!((&*snapshot.loop_id, snapshot.loops), ("s.scripted.m.3", 3));
+    assert_eq!((&*snapshot.loop_id, snapshot.loops.total()), ("s.scripted.m.3", 3));
     assert_eq!((snapshot.totals.requests, snapshot.totals.spend.usage.total()), (3, 45));
     let kept: Vec<String> = harness.store.kept.lock().unwrap().iter().map(|message| letters(message)).collect();
     assert_eq!(kept, ["user: go", "assistant: two", "user: thanks", "assistant: thanks to you"]);
@@ -231,7 +231,7 @@ async fn judge_runs_within_the_group_and_reports_its_usage() {
     let harness = branch(vec![says_for("2", 7)]);
     let outcome = world.run("go", &configs(&branches), &judge(&harness)).await;
     assert_eq!((outcome.outcome.spend.usage.total(), outcome.outcome.turns), (47, 3));
-    assert_eq!((world.context.loops, &*world.context.loop_id), (7, "s.scripted.m.6"));
+    assert_eq!((world.context.loops.total(), &*world.context.loop_id), (7, "s.scripted.m.6"));
     let mut events = world.events();
     let end = events.pop().unwrap();
     assert!(matches!(end.kind, EventKind::ParallelEnd { usage, note: None, .. } if usage.total() == 17));
