@@ -67,6 +67,22 @@ fn limit_in_a_conversation_says_how_to_continue() {
 }
 
 #[test]
+fn prompt_after_a_pause_begins_another_session_if_the_config_says_so() {
+    let pinion = Pinion::default();
+    // Any pause is longer.
+    pinion.config("new-session-after-hours = 1e-9\n");
+    let mut terminal = conversation(&pinion, &[say("reply 1"), say("reply 2"), say("reply 3")]);
+    enter(&mut terminal, "prompt one", "reply 1");
+    let original = pinion.run(["session", "list"]).stdout[..8].to_owned();
+    enter(&mut terminal, "prompt two", "reply 2");
+    let (_, seen) = terminal.exit();
+    let remark = format!("/resume {original} returns to the one before");
+    let at = |part: &str| seen.find(part).unwrap_or_else(|| panic!("`{part}` is not in:\n{seen}"));
+    assert!(at("reply 1") < at("new session after a long pause: ") && at(&remark) < at("reply 2"), "{seen}");
+    assert_eq!(pinion.run(["session", "list"]).stdout.lines().count(), 2);
+}
+
+#[test]
 fn commands_switch_the_session() {
     let pinion = Pinion::default();
     let mut terminal = conversation(&pinion, &[say("reply 1"), say("reply 2"), say("reply 3"), say("reply 4")]);

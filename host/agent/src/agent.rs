@@ -6,8 +6,10 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::history::estimate;
 use crate::run::run;
+use crate::running::Running;
 use crate::snapshot::{Snapshot, Totals};
 use crate::tools::services::for_command;
+use jiff::Timestamp;
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::history::check_unanswered;
@@ -18,6 +20,7 @@ use pinion_protocol::outcome::Outcome;
 use pinion_protocol::services::Services;
 use pinion_protocol::usage::Spend;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// A conversation with a config. All methods take `&self`; the type is `Send` and `Sync`.
@@ -26,35 +29,9 @@ pub struct Agent {
     /// Locked by a run until it ends.
     context: tokio::sync::Mutex<Context>,
     events: Events,
-    running: Mutex<Running>,
+    running: Running,
     spent: Mutex<Totals>,
     live: Arc<Live>,
-}
-
-/// The use of the conversation, present or last.
-#[derive(Default)]
-struct Running {
-    token: CancellationToken,
-    /// Number of resets that wait for the conversation. Uses that begin before them are aborted at once.
-    resets: usize,
-}
-
-/// A reset that waits for the conversation.
-struct Waiting<'a>(&'a Mutex<Running>);
-
-impl<'a> Waiting<'a> {
-    fn abort(running: &'a Mutex<Running>) -> Self {
-        let mut state = lock(running);
-        state.resets += 1;
-        state.token.cancel();
-        Self(running)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        lock(self.0).resets -= 1;
-    }
 }
 
 /// Exclusive use of an idle agent, until it is dropped. Readers of the agent see the conversation as it was before.
@@ -83,6 +60,7 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        self.agent.running.end();
         self.context.system_prompt = self.agent.live.state().end();
     }
 }
@@ -124,7 +102,7 @@ impl Agent {
             config: Mutex::new(config),
             context: tokio::sync::Mutex::new(context),
             events: Events::default(),
-            running: Mutex::default(),
+            running: Running::default(),
             spent: Mutex::default(),
             live: Arc::default(),
         }
@@ -296,14 +274,7 @@ impl Agent {
 
     /// Shows the conversation to readers while it is in use.
     fn take<'a>(&'a self, mut context: tokio::sync::MutexGuard<'a, Context>) -> Lease<'a> {
-        let token = CancellationToken::new();
-        {
-            let mut running = lock(&self.running);
-            running.token = token.clone();
-            if running.resets > 0 {
-                token.cancel();
-            }
-        }
+        let token = self.running.begin();
         context.system_prompt = self.live.state().lend(context.messages.clone(), &context.system_prompt);
         Lease { context, token, agent: self }
     }
@@ -333,7 +304,7 @@ impl Agent {
 
     /// Aborts the current run or compaction. Does nothing if the agent is idle.
     pub fn abort(&self) {
-        lock(&self.running).token.cancel();
+        self.running.abort();
     }
 
     /// Returns the config of the next run.
@@ -350,9 +321,9 @@ impl Agent {
     /// conversation before; no hook or tool of that run may wait for it. Empties the queues, keeps the totals, and forgets
     /// what was approved for the previous session. The agent keeps its id.
     pub async fn reset(&self, conversation: Context) {
-        let waiting = Waiting::abort(&self.running);
+        let aborts = self.running.abort_all();
         let mut context = self.context.lock().await;
-        drop(waiting);
+        drop(aborts);
         // A system prompt that was set is that of the conversation before.
         self.live.state().prompt_or(&context.system_prompt);
         *context = Context { agent_id: context.agent_id.clone(), ..conversation };
@@ -360,6 +331,26 @@ impl Agent {
         config.inbox.steering.clear();
         config.inbox.follow_up.clear();
         config.ports.approval.forget();
+    }
+
+    /// Starts another conversation like [`Self::reset`] if the agent has been idle for at least `pause`. Returns whether it did.
+    pub async fn reset_after(&self, pause: Duration, conversation: impl FnOnce() -> Context) -> bool {
+        let is_due = self.is_idle_for(pause);
+        if is_due {
+            self.reset(conversation()).await;
+        }
+        is_due
+    }
+
+    /// Returns whether the agent is idle and was last used at least `pause` ago; false if it was never used.
+    pub fn is_idle_for(&self, pause: Duration) -> bool {
+        let ago = |last: Timestamp| Duration::try_from(Timestamp::now().duration_since(last)).unwrap_or_default();
+        !self.is_running() && self.last_active_at().is_some_and(|last| ago(last) >= pause)
+    }
+
+    /// Returns the time of the last start or end of a run, a compaction or a lease; `None` before the first one.
+    pub fn last_active_at(&self) -> Option<Timestamp> {
+        self.running.last_active()
     }
 
     /// Returns whether a run, a compaction or a lease is under way.

@@ -48,6 +48,7 @@ mod history;
 mod run;
 #[cfg(test)]
 mod run_tests;
+mod running;
 pub mod snapshot;
 #[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]

@@ -6,6 +6,7 @@ use crate::*;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
@@ -258,6 +259,24 @@ async fn reset_aborts_the_run_and_keeps_its_results_out_of_the_new_conversation(
     crate::testing::assert_paired(&outcome.messages);
     assert_eq!(harness.prompt("hi").await.text(), "hello");
     assert_eq!((harness.last_request(), harness.requests()), (vec!["user: hi".to_owned()], 2));
+}
+
+#[tokio::test]
+async fn conversation_is_replaced_after_a_pause_only() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let next = || Context::new("", "another");
+    assert!(harness.agent.last_active_at().is_none() && !harness.agent.reset_after(Duration::ZERO, next).await);
+    let before = jiff::Timestamp::now();
+    harness.prompt("hi").await;
+    assert!(harness.agent.last_active_at() >= Some(before));
+    assert!(!harness.agent.reset_after(Duration::from_secs(3600), next).await);
+    assert_eq!(harness.agent.history().len(), 2);
+    let lease = harness.agent.lease().unwrap();
+    assert!(!harness.agent.is_idle_for(Duration::ZERO), "in use");
+    drop(lease);
+    assert!(harness.agent.reset_after(Duration::ZERO, next).await);
+    assert!(harness.agent.history().is_empty());
+    assert_eq!(&*harness.agent.snapshot().unwrap().session_id, "another");
 }
 
 #[tokio::test]

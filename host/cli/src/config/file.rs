@@ -54,6 +54,8 @@ pub(crate) struct File {
     pub(crate) exclude: Vec<String>,
     /// Whether the built-in patterns apply, too.
     pub(crate) exclude_defaults: Option<bool>,
+    /// Hours without a prompt after which the next one begins another session.
+    pub(crate) new_session_after_hours: Option<f64>,
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,
@@ -71,6 +73,19 @@ pub(crate) struct File {
     pub(crate) undo: FileUndo,
     pub(crate) engine: FileEngine,
     pub(crate) mcp: FileMcp,
+}
+
+impl File {
+    /// Returns the pause after which a prompt begins another session.
+    ///
+    /// # Errors
+    /// It is not a number of hours.
+    pub(super) fn new_session_after(&self) -> Result<Option<Duration>> {
+        let pause = self.new_session_after_hours.map(|hours| Duration::try_from_secs_f64(hours * 3600.0)).transpose();
+        let pause = pause.map_err(|error| Failure::usage("invalid `new-session-after-hours`").because(error));
+        let pause = pause.map_err(|failure| failure.hint("choose a number of hours, or 0 for never"))?;
+        Ok(pause.filter(|pause| !pause.is_zero()))
+    }
 }
 
 /// The section `[mcp]`. The servers themselves are in `mcp.json`.
@@ -315,4 +330,19 @@ pub(crate) struct FileBranches {
     pub(crate) judge: Option<String>,
     /// Allows branches to change, run and send things concurrently in the same directory.
     pub(crate) write: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_before_a_new_session_is_off_by_default() {
+        let pause = |text: &str| toml::from_str::<File>(text).unwrap().new_session_after();
+        assert_eq!(pause("").unwrap(), None);
+        assert_eq!(pause("new-session-after-hours = 0").unwrap(), None);
+        assert_eq!(pause("new-session-after-hours = 1.5").unwrap(), Some(Duration::from_secs(5400)));
+        let error = pause("new-session-after-hours = -1").unwrap_err().to_string();
+        assert!(error.contains("`new-session-after-hours`") && error.contains("hint:"), "{error}");
+    }
 }

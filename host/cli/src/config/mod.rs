@@ -86,6 +86,8 @@ pub(crate) struct Config {
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     /// Settings of the full-screen UI.
     pub(crate) tui: FileTui,
+    /// The pause after which a prompt begins another session; none if no pause does.
+    pub(crate) new_session_after: Option<Duration>,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     /// All providers, including the user's own.
@@ -153,6 +155,7 @@ impl Config {
         let denied = Denied::new(paths, workspace, &permissions, &mut notices).map_err(Failure::usage)?;
         let exclusions = exclude::finder(workspace, &user, &of_user, &listed, &denied, &mut notices)?;
         let file = typed(&merged)?;
+        let new_session_after = file.new_session_after()?;
         let (secrets, sandbox) = (plugin_secrets::defined(user.secrets)?, file.sandbox.settings(args));
         Ok(Self {
             model: args.model.clone().or(file.model),
@@ -178,6 +181,7 @@ impl Config {
             ui: file.ui.unwrap_or_default(),
             keys: file.keys,
             tui: file.tui,
+            new_session_after,
             limits: limits(&file.limits, args),
             registry: providers::registry(&user.providers)?,
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),

@@ -122,6 +122,19 @@ impl Chat<'_> {
         Ok(())
     }
 
+    /// Begins another session if the config asks for one after a pause like the last one. Reports a failure.
+    pub(crate) async fn begin_session_after_pause(&mut self) {
+        let agent = &self.ready.agent;
+        let is_due = self.base.config.new_session_after.is_some_and(|pause| agent.is_idle_for(pause));
+        let Some(before) = self.ready.session.on_disk.clone().filter(|_| is_due && !agent.history().is_empty()) else {
+            return;
+        };
+        if let Err(failure) = self.switch(OpenSession::begin(self.base), "new session after a long pause").await {
+            return self.say(&text!("! {}", failure));
+        }
+        self.say(&text!("  /resume {} returns to the one before", short_id(before.id())));
+    }
+
     async fn resume(&mut self, id: Option<&str>) -> Result<()> {
         let directory = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {

@@ -243,6 +243,7 @@ impl Chat<'_> {
         let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, self.args));
         changed.for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
         let Some(prompt) = prompt else { return Vec::new() };
+        self.begin_session_after_pause().await;
         let (message, problems) = with_images(self.base, &self.ready.info.model(), prompt);
         problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));
         self.pending.take().into_iter().chain([message]).collect()
