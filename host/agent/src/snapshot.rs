@@ -7,7 +7,8 @@ pub use pinion_protocol::usage::Totals;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// State of an idle agent, from [`Agent::snapshot`](crate::Agent::snapshot).
+/// State of an idle agent, from [`Agent::snapshot`](crate::Agent::snapshot). It serializes; `pinion_session_store` saves it
+/// to a file and loads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The agent.

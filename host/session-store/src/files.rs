@@ -125,7 +125,7 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn private_directory() -> DirBuilder {
+pub(crate) fn private_directory() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
