@@ -54,7 +54,7 @@ mod testing;
 
 pub use completion::completions;
 pub use parallel::{
-    BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
+    Branch, BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
     branches_of, run_branches, run_parallel, strategy,
 };
 pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};

@@ -9,7 +9,7 @@
 //!
 //! The parent's model always gets a report in words, whatever the result: see [`Report::for_model`].
 
-use crate::parallel::{BranchStrategy, run_parallel, strategy};
+use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::LoopConfig;
@@ -363,7 +363,10 @@ impl LaunchPlan {
     ) -> Outcome {
         match &self.attempts[..] {
             [config] => run(context, vec![prompt], config, events, token).await,
-            attempts => run_parallel(context, vec![prompt], attempts, &*self.strategy, events, token).await.outcome,
+            attempts => {
+                let branches: Vec<Branch> = attempts.iter().cloned().map(Branch::from).collect();
+                run_parallel(context, vec![prompt], &branches, &*self.strategy, events, token).await.outcome
+            }
         }
     }
 }

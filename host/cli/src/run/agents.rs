@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use pinion_agent::choice::ChoiceName;
 use pinion_agent::delegation::{FoundModel, MAX_ATTEMPTS, ModelSource};
 use pinion_agent::{Agent, AgentError, Authority, LoopConfig, Message, Outcome};
+use pinion_orchestration::Branch;
 use std::sync::Arc;
 
 /// The branches on which each prompt runs.
@@ -65,7 +66,7 @@ impl Branches {
         let with = |found: &FoundModel| config.clone().with_model(found.clone());
         let strategy =
             pinion_orchestration::strategy(self.choose, self.judge.as_ref().map_or_else(|| config.clone(), with));
-        let branches = self.models.iter().map(with).collect();
+        let branches = self.models.iter().map(with).map(Branch::from).collect();
         Ok(pinion_orchestration::run_branches(agent, prompts, branches, &*strategy).await?.outcome)
     }
 }

@@ -41,6 +41,24 @@ use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+/// A branch to run.
+#[derive(Clone)]
+pub struct Branch {
+    /// Config of its run.
+    pub config: LoopConfig,
+    /// System prompt of its run, instead of that of the conversation, which keeps its own if it continues from this branch.
+    pub system_prompt: Option<Arc<str>>,
+    /// Messages of its own after the prompts of all branches.
+    pub prompts: Vec<Message>,
+}
+
+impl From<LoopConfig> for Branch {
+    /// Creates a branch that differs from others only in its config.
+    fn from(config: LoopConfig) -> Self {
+        Self { config, system_prompt: None, prompts: Vec::new() }
+    }
+}
+
 /// The result of a group of branches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParallelOutcome {
@@ -72,12 +90,12 @@ pub fn strategy(name: ChoiceName, judge: LoopConfig) -> Box<dyn BranchStrategy> 
 }
 
 /// Returns `count` branches with the same config.
-pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<LoopConfig> {
-    vec![config.clone(); count]
+pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<Branch> {
+    vec![config.clone().into(); count]
 }
 
-/// Runs prompts in several branches concurrently, and continues from the branch that `strategy` chooses. With no
-/// prompts, the branches resume from `context`.
+/// Runs prompts in several branches concurrently, and continues from the branch that `strategy` chooses. A branch without
+/// any prompts resumes from `context`.
 ///
 /// Each branch follows its config, with these exceptions: its tools stay within
 /// [`Policy::branch_authority`](pinion_agent::config::Policy::branch_authority), because all branches share a directory; its
@@ -92,7 +110,7 @@ pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<LoopConfig> {
 pub async fn run_parallel(
     context: &mut Context,
     prompts: Vec<Message>,
-    branches: &[LoopConfig],
+    branches: &[Branch],
     strategy: &dyn BranchStrategy,
     events: &Events,
     token: &CancellationToken,
@@ -100,7 +118,7 @@ pub async fn run_parallel(
     let Some(first) = branches.first() else {
         return ParallelOutcome::failed(RunError::new(RunErrorKind::Other, "no branches to run"));
     };
-    let mut group = Group::new(context, first, events, token);
+    let mut group = Group::new(context, &first.config, events, token);
     let contexts = group.contexts(branches);
     let stores = match group.start(&contexts, branches).await {
         Ok(stores) => stores,
@@ -112,19 +130,19 @@ pub async fn run_parallel(
 }
 
 /// Runs prompts on several branches of an agent's conversation, like [`run_parallel`], and continues from the branch
-/// that `strategy` chooses. With no prompts, resumes from the conversation. Steering and follow-up messages wait for
+/// that `strategy` chooses. A branch without any prompts resumes from the conversation. Steering and follow-up messages wait for
 /// the next run.
 ///
 /// # Errors
-/// Fails if the agent is running, or if there is neither a prompt nor a conversation to resume.
+/// Fails if the agent is running, or if a branch has neither a prompt nor a conversation to resume.
 pub async fn run_branches(
     agent: &Agent,
     prompts: Vec<Message>,
-    branches: Vec<LoopConfig>,
+    branches: Vec<Branch>,
     strategy: &dyn BranchStrategy,
 ) -> Result<ParallelOutcome, AgentError> {
     let mut lease = agent.lease()?;
-    if prompts.is_empty() {
+    if prompts.is_empty() && branches.iter().any(|branch| branch.prompts.is_empty()) {
         lease.can_continue()?;
     }
     let (events, token) = (lease.events().clone(), lease.token.clone());
@@ -157,28 +175,29 @@ impl<'a> Group<'a> {
     }
 
     /// Returns the contexts of the branches, which differ in their run numbers, and counts these runs.
-    fn contexts(&mut self, branches: &[LoopConfig]) -> Vec<Context> {
-        let context = |branch: &LoopConfig| {
-            let context = self.branch_context();
-            self.context.loops.count(&branch.id());
+    fn contexts(&mut self, branches: &[Branch]) -> Vec<Context> {
+        let context = |branch: &Branch| {
+            let context = self.branch_context(branch);
+            self.context.loops.count(&branch.config.id());
             context
         };
         branches.iter().map(context).collect()
     }
 
     /// Returns the context of the next branch.
-    fn branch_context(&self) -> Context {
+    fn branch_context(&self, branch: &Branch) -> Context {
         let (parent, number) = (&self.context.loop_id, self.context.loops.total().saturating_add(1));
         Context {
+            system_prompt: branch.system_prompt.as_ref().unwrap_or(&self.context.system_prompt).clone(),
             parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
             continuation: Some(Continuation::Branch { tag: format!("{}/{number}", self.id) }),
             ..self.context.clone()
         }
     }
 
-    async fn start(&self, contexts: &[Context], branches: &[LoopConfig]) -> Result<GroupStore, StoreError> {
+    async fn start(&self, contexts: &[Context], branches: &[Branch]) -> Result<GroupStore, StoreError> {
         let loop_ids: Vec<Arc<str>> =
-            contexts.iter().zip(branches).map(|(context, config)| config.next_loop_id(context)).collect();
+            contexts.iter().zip(branches).map(|(context, branch)| branch.config.next_loop_id(context)).collect();
         let stores = GroupStore::begin(&self.config.ports.store, &self.id, &loop_ids)?;
         self.report(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids }).await;
         Ok(stores)
@@ -195,14 +214,15 @@ impl<'a> Group<'a> {
         &self,
         contexts: Vec<Context>,
         prompts: &[Message],
-        branches: &[LoopConfig],
+        branches: &[Branch],
         stores: &GroupStore,
     ) -> Vec<Ended> {
         let budget = &self.config.budget.clone().unwrap_or_default();
         let branches = contexts.into_iter().zip(branches).enumerate();
-        let runs = branches.map(|(number, (mut context, config))| async move {
-            let config = branch(config, stores.branch(number), budget);
-            let outcome = run(&mut context, prompts.to_vec(), &config, self.events, self.token).await;
+        let runs = branches.map(|(number, (mut context, branch))| async move {
+            let config = restricted(&branch.config, stores.branch(number), budget);
+            let prompts = [prompts, &branch.prompts].concat();
+            let outcome = run(&mut context, prompts, &config, self.events, self.token).await;
             Ended { context, outcome }
         });
         join_all(runs).await
@@ -264,7 +284,9 @@ impl<'a> Group<'a> {
             (Ok(()), None) => (ended.swap_remove(0).outcome.end, Vec::new()),
             (Ok(()), Some(number)) => {
                 let Ended { context, outcome } = ended.swap_remove(number);
-                *self.context = Context { loops: std::mem::take(&mut self.context.loops), ..context };
+                let (loops, system_prompt) =
+                    (std::mem::take(&mut self.context.loops), self.context.system_prompt.clone());
+                *self.context = Context { loops, system_prompt, ..context };
                 (outcome.end, outcome.messages)
             }
         };
@@ -289,7 +311,7 @@ impl<'a> Group<'a> {
 }
 
 /// Returns the config of a branch, restricted for concurrent use.
-fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget>) -> LoopConfig {
+fn restricted(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget>) -> LoopConfig {
     let mut branch = config.child(ChildKind::Branch);
     branch.budget = Some(budget.clone());
     branch.ports.tools = Arc::new(Selection::new(branch.ports.tools, config.policy.branch_authority));

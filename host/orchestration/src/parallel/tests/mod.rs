@@ -37,17 +37,23 @@ impl World {
         world
     }
 
-    async fn run(&mut self, prompt: &str, branches: &[LoopConfig], strategy: &dyn BranchStrategy) -> ParallelOutcome {
+    async fn run(
+        &mut self,
+        prompt: &str,
+        branches: &[impl Clone + Into<Branch>],
+        strategy: &dyn BranchStrategy,
+    ) -> ParallelOutcome {
         self.work(vec![Message::user(prompt)], branches, strategy).await
     }
 
     async fn work(
         &mut self,
         prompts: Vec<Message>,
-        branches: &[LoopConfig],
+        branches: &[impl Clone + Into<Branch>],
         strategy: &dyn BranchStrategy,
     ) -> ParallelOutcome {
-        let working = run_parallel(&mut self.context, prompts, branches, strategy, &self.events, &self.token);
+        let branches: Vec<Branch> = branches.iter().cloned().map(Into::into).collect();
+        let working = run_parallel(&mut self.context, prompts, &branches, strategy, &self.events, &self.token);
         timeout(Duration::from_secs(3600), working).await.unwrap()
     }
 
@@ -408,7 +414,7 @@ async fn invalid_choice_falls_back_to_the_first_with_a_note() {
 #[tokio::test]
 async fn nothing_starts_without_branches() {
     let mut world = World::new();
-    let outcome = world.run("go", &[], &First).await;
+    let outcome = world.run("go", &[] as &[Branch], &First).await;
     assert_eq!(outcome.outcome.end, RunEnd::failed(RunErrorKind::Other, "no branches to run"));
     assert!(world.events().is_empty() && world.context.loops.total() == 0);
 }
@@ -449,4 +455,23 @@ async fn branch_tools_are_read_only_unless_configured() {
     );
     assert!(cut.tools.log.lock().unwrap().is_empty());
     assert_eq!(*free.tools.log.lock().unwrap(), ["+call-0", "-call-0"]);
+}
+
+#[tokio::test]
+async fn branch_has_its_own_system_prompt_and_messages() {
+    let mut world = World::new();
+    let harnesses = [branch(vec![says("one")]), branch(vec![says("two")])];
+    let [first, second] = [0, 1].map(|at| Branch::from(configs(&harnesses)[at].clone()));
+    let second = Branch {
+        system_prompt: Some("You are daring.".into()),
+        prompts: vec![Message::user("Think of another way.")],
+        ..second
+    };
+    world.run("go", &[first, second], &Own { choice: Choice::of(1), ..Own::default() }).await;
+    let systems = harnesses.each_ref().map(|harness| harness.model.requests.lock().unwrap()[0].system.to_string());
+    assert_eq!(systems, ["You are a test.", "You are daring."]);
+    assert_eq!(harnesses[0].last_request(), ["user: go"]);
+    assert_eq!(harnesses[1].last_request(), ["user: go", "user: Think of another way."]);
+    assert_eq!(world.said(), ["user: go", "user: Think of another way.", "assistant: two"]);
+    assert_eq!(&*world.context.system_prompt, "You are a test.");
 }
