@@ -42,6 +42,8 @@ pub enum CustomFormat {
 pub struct CustomQuirks {
     /// Chat: the name of the output limit, such as `max_completion_tokens`.
     pub max_tokens: Option<String>,
+    /// Chat: takes the system prompt in the role `developer`.
+    pub developer_role: Option<bool>,
     /// Chat: accepts `stream_options`.
     pub stream_options: Option<bool>,
     /// Chat: accepts `store`.
@@ -101,9 +103,10 @@ impl CustomProvider {
 
     fn format(&self) -> Result<Format, RegistryError> {
         let CustomQuirks { max_tokens, stream_options, store, cache_key, thinking, .. } = &self.quirks;
-        let CustomQuirks { thinking_back, summaries, images_in_results, .. } = &self.quirks;
+        let CustomQuirks { developer_role, thinking_back, summaries, images_in_results, .. } = &self.quirks;
         let chat = [
             ("max-tokens", max_tokens.is_some()),
+            ("developer-role", developer_role.is_some()),
             ("stream-options", stream_options.is_some()),
             ("store", store.is_some()),
             ("thinking", thinking.is_some()),
@@ -133,6 +136,7 @@ impl CustomProvider {
         let (usual, said) = (Quirks::PLAIN.elsewhere(), &self.quirks);
         Quirks {
             max_tokens: said.max_tokens.clone().map_or(usual.max_tokens, |name| name.leak()),
+            developer_role: said.developer_role.unwrap_or(usual.developer_role),
             stream_options: said.stream_options.unwrap_or(usual.stream_options),
             store: said.store.unwrap_or(usual.store),
             cache_key: said.cache_key.unwrap_or(usual.cache_key),
@@ -203,13 +207,16 @@ mod tests {
 
     /// The body for a model that no table lists.
     fn asked(format: CustomFormat, thinking: Option<CustomThinking>, level: ThinkingLevel) -> Value {
-        let quirks = CustomQuirks { thinking, ..CustomQuirks::default() };
+        asked_with(format, CustomQuirks { thinking, ..CustomQuirks::default() }, level)
+    }
+
+    fn asked_with(format: CustomFormat, quirks: CustomQuirks, level: ThinkingLevel) -> Value {
         let info = custom("box", format, quirks).define().unwrap();
         let options = RequestOptions { thinking: level, ..RequestOptions::default() };
         let messages = vec![Arc::new(Message::user("hi"))];
         let request = Request {
             model: "undeclared".to_owned(),
-            system: "".into(),
+            system: "Be brief.".into(),
             messages,
             tools: Vec::new(),
             tool_choice: ToolChoice::Auto,
@@ -238,6 +245,15 @@ mod tests {
         }
         let off = asked(OpenaiChat, Some(CustomThinking::Switch), ThinkingLevel::Off);
         assert_eq!(off["thinking"], json!({ "type": "disabled" }));
+    }
+
+    #[test]
+    fn system_prompt_has_the_role_that_the_user_names() {
+        for (developer_role, role) in [(None, "system"), (Some(true), "developer"), (Some(false), "system")] {
+            let quirks = CustomQuirks { developer_role, ..CustomQuirks::default() };
+            let body = asked_with(CustomFormat::OpenaiChat, quirks, ThinkingLevel::Off);
+            assert_eq!(body["messages"][0], json!({ "role": role, "content": "Be brief." }));
+        }
     }
 
     #[test]

@@ -121,7 +121,10 @@ fn messages<'a>(
         if marks.system {
             content.mark();
         }
-        out.push(WireMessage::System { content });
+        out.push(match quirks.developer_role {
+            true => WireMessage::Developer { content },
+            false => WireMessage::System { content },
+        });
     }
     let mut pending_images: Vec<Part<'a>> = Vec::new();
     for step in steps(request) {
@@ -295,6 +298,9 @@ enum WireMessage<'a> {
     System {
         content: WireContent<'a>,
     },
+    Developer {
+        content: WireContent<'a>,
+    },
     User {
         content: WireContent<'a>,
     },
@@ -316,7 +322,7 @@ impl<'a> WireMessage<'a> {
     fn content(&mut self) -> Option<&mut WireContent<'a>> {
         match self {
             Self::User { content } | Self::Tool { content, .. } => Some(content),
-            Self::System { .. } | Self::Assistant { .. } => None,
+            Self::System { .. } | Self::Developer { .. } | Self::Assistant { .. } => None,
         }
     }
 }

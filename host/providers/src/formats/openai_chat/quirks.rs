@@ -7,6 +7,8 @@ use crate::formats::conversation::IdRule;
 pub struct Quirks {
     /// The name of the output limit: `max_completion_tokens` or `max_tokens`.
     pub max_tokens: &'static str,
+    /// Takes the system prompt as a message of the role `developer` and not of `system`.
+    pub developer_role: bool,
     /// Accepts `stream_options`, without which most vendors omit token counts.
     pub stream_options: bool,
     /// Accepts `store`, which is sent as false so that the vendor does not retain the conversation.
@@ -53,6 +55,7 @@ impl Quirks {
     /// OpenAI itself.
     pub const OPENAI: Self = Self {
         max_tokens: "max_completion_tokens",
+        developer_role: false,
         stream_options: true,
         store: true,
         cache_key: true,
