@@ -155,7 +155,7 @@ impl Agent {
     /// # Errors
     /// Fails if the agent is running, if the thread belongs to a runtime, or if none can be created.
     pub fn run_blocking(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        block_on(self.run(prompts))
+        block_on(self.run(prompts))?
     }
 
     /// Resumes without a new prompt, after an interrupted turn or an error. A failed reply stays in the history, and the
@@ -180,7 +180,7 @@ impl Agent {
     /// # Errors
     /// Fails like [`Self::resume`] and [`Self::run_blocking`].
     pub fn resume_blocking(&self) -> Result<Outcome, AgentError> {
-        block_on(self.resume())
+        block_on(self.resume())?
     }
 
     /// Like [`Self::resume`], but marks the run as a rerun or a branch, for example after [`Agent::restore`].
@@ -465,13 +465,17 @@ impl Agent {
     }
 }
 
-/// Drives a run on a runtime of its own.
-fn block_on(run: impl Future<Output = Result<Outcome, AgentError>>) -> Result<Outcome, AgentError> {
+/// Drives work of an agent on a runtime of its own, and blocks the calling thread until it ends.
+///
+/// # Errors
+/// Fails if the thread belongs to a runtime, or if none can be created.
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, AgentError> {
     if tokio::runtime::Handle::try_current().is_ok() {
         return Err(AgentError::InRuntime);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| AgentError::NoRuntime { message: error.to_string() })?.block_on(run)
+    let runtime = runtime.map_err(|error| AgentError::NoRuntime { message: error.to_string() })?;
+    Ok(runtime.block_on(work))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -56,7 +56,7 @@ mod testing;
 mod tools;
 mod turn;
 
-pub use agent::{Agent, AgentError, Lease};
+pub use agent::{Agent, AgentError, Lease, block_on};
 pub use config::LoopConfig;
 pub use context::Context;
 pub use extension::hooks::Hooks;

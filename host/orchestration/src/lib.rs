@@ -58,7 +58,7 @@ pub use parallel::{
     branches_of, run_branches, run_parallel, strategy,
 };
 pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};
-pub use structured::{Answer, AnswerError, answer, answer_as};
+pub use structured::{Answer, AnswerError, answer, answer_as, answer_blocking};
 pub use sub_agents::sub_agents;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use pinion_agent::Context;
 use pinion_agent::Hooks;
 use pinion_agent::LoopConfig;
 use pinion_agent::hooks::Flow;
-use pinion_agent::{Agent, AgentError};
+use pinion_agent::{Agent, AgentError, block_on};
 use pinion_protocol::approval::DeniedCall;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::text_of;
@@ -103,6 +103,19 @@ pub async fn answer(
     max_retries: u32,
 ) -> Result<Answer, AnswerError> {
     answer_with(agent, agent.config(), None, prompts, schema, max_retries).await
+}
+
+/// Like [`answer`], but blocks the calling thread, which must not have an asynchronous runtime, until there is an answer.
+///
+/// # Errors
+/// See [`AnswerError`]; also if the thread belongs to a runtime, or if none can be created.
+pub fn answer_blocking(
+    agent: &Agent,
+    prompts: Vec<Message>,
+    schema: Value,
+    max_retries: u32,
+) -> Result<Answer, AnswerError> {
+    block_on(answer(agent, prompts, schema, max_retries))?
 }
 
 /// Like [`answer`], with another config and with `instructions` appended to the system prompt.

@@ -56,3 +56,14 @@ async fn l19_invalid_answers_are_bounded_and_the_last_problem_is_reported() {
     assert!(problem.contains("wrong 2") && failed.to_string().ends_with(problem), "{failed}");
     assert_eq!(harness.requests(), 3);
 }
+
+#[test]
+fn answer_can_block_its_thread() {
+    let ask = || {
+        let harness = Setup::new(vec![says("It is five."), calls(&[(ANSWER_TOOL, json!({ "sum": 5 }))])]).build();
+        answer_blocking(&harness.agent, vec![Message::user("add")], schema(), 1)
+    };
+    assert_eq!(ask().unwrap().value, json!({ "sum": 5 }));
+    let in_runtime = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async { ask() });
+    assert!(matches!(in_runtime, Err(AnswerError::Agent(AgentError::InRuntime))), "{in_runtime:?}");
+}
