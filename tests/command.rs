@@ -64,6 +64,26 @@ fn run_prints_only_the_final_answer() {
 }
 
 #[test]
+fn verbose_config_is_one_v_for_stderr_and_options_override_it() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "hello");
+    let run = |arguments: &[&str]| {
+        let replies = [call("read", json!({ "path": "a.txt" })), say("It says hello.")];
+        let ended = scripted(&pinion, &replies, arguments);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "It says hello.\n"), "{ended:?}");
+        ended.stderr
+    };
+    let flagged = run(&["-v"]);
+    pinion.config("verbose = true\n");
+    let configured = run(&[]);
+    assert!(flagged.contains("a.txt") && configured.contains("a.txt"), "{configured}");
+    assert_eq!(flagged.lines().count(), configured.lines().count(), "{flagged}\n{configured}");
+    assert_eq!(run(&["-q"]), "");
+    pinion.config("verbose = false\n");
+    assert_eq!(run(&[]), "");
+}
+
+#[test]
 fn answer_without_text_is_reported() {
     let pinion = Pinion::default();
     let ended = scripted(&pinion, &[say("")], &[]);

@@ -25,8 +25,9 @@ mod undo;
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;
-use crate::config::secrets;
+use crate::config::{Config, secrets};
 use crate::failure::{Failure, Result, Status};
+use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
 use crate::process::own_command::{COMPILE_COMPONENT, COMPILE_PLUGINS, GUARD_PROGRAMS, RUN_IN_SANDBOX};
@@ -152,7 +153,13 @@ fn usage(error: &clap::Error, format: OutputFormat) -> ExitCode {
 }
 
 /// Starts the asynchronous runtime, and runs the command on it.
-fn start(cli: Cli) -> Result<()> {
+fn start(mut cli: Cli) -> Result<()> {
+    if cli.global.verbose == 0
+        && !cli.global.quiet
+        && Paths::from_environment().is_ok_and(|paths| Config::is_verbose(&paths))
+    {
+        cli.global.verbose = 1;
+    }
     let secrets = secrets::of_environment();
     output::keep_out(secrets.clone());
     logging::start(cli.global.verbose, cli.global.quiet);

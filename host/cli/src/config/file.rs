@@ -54,6 +54,8 @@ pub(crate) struct File {
     pub(crate) exclude: Vec<String>,
     /// Whether the built-in patterns apply, too.
     pub(crate) exclude_defaults: Option<bool>,
+    /// Print more to stderr, like one `-v`.
+    pub(crate) verbose: Option<bool>,
     /// Hours without a prompt after which the next one begins another session.
     pub(crate) new_session_after_hours: Option<f64>,
     pub(crate) trusted: Vec<PathBuf>,

@@ -206,6 +206,11 @@ impl Config {
 }
 
 impl Config {
+    /// Returns whether the user's config asks for more output. What is wrong with it is reported when it is loaded.
+    pub(crate) fn is_verbose(paths: &Paths) -> bool {
+        users(paths).and_then(|table| typed(&table)).is_ok_and(|file| file.verbose == Some(true))
+    }
+
     /// Returns the entries of `trusted` in the user's config.
     pub(crate) fn trusted(paths: &Paths) -> Result<Vec<PathBuf>> {
         Ok(typed(&users(paths)?)?.trusted)
