@@ -121,7 +121,8 @@ impl Provider for EchoModel {
 
     fn stream(&self, request: Request, _: CancellationToken) -> EventStream {
         assert_paired(&request.messages);
-        let tokens = messages_tokens(&request.messages, &ByteCounter) + ByteCounter.count(&request.system);
+        let tokens =
+            messages_tokens(&request.messages, &ByteCounter::DEFAULT) + ByteCounter::DEFAULT.count(&request.system);
         self.most_tokens.fetch_max(tokens, Ordering::Relaxed);
         self.sizes.lock().unwrap().push((tokens, request.messages.len()));
         let (parts, stop_reason) = self.reply(&request);

@@ -8,8 +8,6 @@ use crate::message::Message;
 use crate::usage::Usage;
 use std::sync::Arc;
 
-/// Bytes of UTF-8 for one token, as a rule of thumb for English and code.
-const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens around a user's or a model's message.
 const MESSAGE_TOKENS: u64 = 4;
 /// Tokens around a tool's result, which carries the id of its call.
@@ -22,6 +20,9 @@ const WEIGHT: f64 = 0.3;
 /// Plausible ratio of reported to estimated tokens. A report outside this range counts something else, such as an
 /// undisclosed cache, and is ignored.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
+/// Least ratio with which an estimate is corrected: an estimate that is too high costs an early compaction, one that is too
+/// low a rejected request.
+pub const LEAST_RATIO: f64 = 0.75;
 
 /// Estimates tokens. A longer text never counts less than a part of it.
 pub trait TokenCounter: Send + Sync {
@@ -29,13 +30,31 @@ pub trait TokenCounter: Send + Sync {
     fn count(&self, text: &str) -> u64;
 }
 
-/// Counts one token for every four bytes, rounded up.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ByteCounter;
+/// Counts one token for every so many bytes of UTF-8, rounded up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteCounter {
+    bytes_per_token: u8,
+}
+
+impl ByteCounter {
+    /// Four bytes for a token, as a rule of thumb for English and code.
+    pub const DEFAULT: Self = Self { bytes_per_token: 4 };
+
+    /// Creates a counter that takes 1 to 32 bytes for a token; `None` for any other number.
+    pub fn new(bytes_per_token: u8) -> Option<Self> {
+        (1..=32).contains(&bytes_per_token).then_some(Self { bytes_per_token })
+    }
+}
+
+impl Default for ByteCounter {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 impl TokenCounter for ByteCounter {
     fn count(&self, text: &str) -> u64 {
-        (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+        (text.len() as u64).div_ceil(self.bytes_per_token.into())
     }
 }
 
@@ -168,10 +187,10 @@ impl ContextTracker {
         self.calibrated(self.fixed)
     }
 
-    /// Returns the corrected estimate, but never less than the estimate itself: compacting early is cheaper than a
-    /// rejected request.
+    /// Returns the corrected estimate, but never less than three quarters of the estimate itself: compacting early is cheaper
+    /// than a rejected request.
     pub fn calibrated(&self, tokens: u64) -> u64 {
-        (tokens as f64 * self.ratio.max(1.0)).ceil() as u64
+        (tokens as f64 * self.ratio.max(LEAST_RATIO)).ceil() as u64
     }
 }
 
@@ -218,8 +237,8 @@ mod tests {
 
     #[test]
     fn four_bytes_are_a_token_and_every_message_has_a_frame() {
-        assert_eq!([0, 1, 4, 5].map(|n| ByteCounter.count(&"x".repeat(n))), [0, 1, 1, 2]);
-        assert_eq!(message_tokens(&Message::user("12345678"), &ByteCounter), 4 + 2);
+        assert_eq!([0, 1, 4, 5].map(|n| ByteCounter::DEFAULT.count(&"x".repeat(n))), [0, 1, 1, 2]);
+        assert_eq!(message_tokens(&Message::user("12345678"), &ByteCounter::DEFAULT), 4 + 2);
         let result = ToolResultMessage {
             call_id: "c".into(),
             tool_name: "t".into(),
@@ -229,14 +248,21 @@ mod tests {
             child_loop_id: None,
             timestamp: Timestamp::now(),
         };
-        assert_eq!(message_tokens(&Message::ToolResult(result), &ByteCounter), 8 + 2);
+        assert_eq!(message_tokens(&Message::ToolResult(result), &ByteCounter::DEFAULT), 8 + 2);
+    }
+
+    #[test]
+    fn bytes_of_a_token_are_configurable_from_1_to_32() {
+        let tokens = |bytes| ByteCounter::new(bytes).map(|counter| counter.count(&"x".repeat(33)));
+        assert_eq!([0, 1, 4, 32, 33].map(tokens), [None, Some(33), Some(9), Some(2), None]);
+        assert_eq!(ByteCounter::new(4), Some(ByteCounter::default()));
     }
 
     #[test]
     fn an_image_counts_by_its_bytes_within_bounds() {
         let tokens = |bytes: usize| {
             let image = Image { media_type: "image/png".into(), data: vec![0; bytes] };
-            part_tokens(&Content::Image(image), &ByteCounter)
+            part_tokens(&Content::Image(image), &ByteCounter::DEFAULT)
         };
         assert_eq!([0, 75_000, 75_000_000].map(tokens), [85, 100, 16_000]);
     }
@@ -244,12 +270,12 @@ mod tests {
     #[test]
     fn a_call_counts_its_name_and_arguments() {
         let call = Content::ToolCall(ToolCall::new("1234", "read", json!({ "p": 1 })));
-        assert_eq!(part_tokens(&call, &ByteCounter), 1 + 1 + 2);
+        assert_eq!(part_tokens(&call, &ByteCounter::DEFAULT), 1 + 1 + 2);
     }
 
     #[test]
     fn count_is_the_report_plus_an_estimate_of_later_messages() {
-        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter::DEFAULT));
         tracker.restart(100, &[]);
         tracker.add(&user(&"x".repeat(384), 1));
         assert_eq!(tracker.tokens(), 200);
@@ -261,7 +287,7 @@ mod tests {
 
     #[test]
     fn estimates_that_were_too_low_are_raised() {
-        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter::DEFAULT));
         tracker.restart(0, &[]);
         tracker.add(&user(&"x".repeat(384), 1));
         tracker.add(&reply("", Usage { input: 200, ..Usage::default() }, 2));
@@ -271,8 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn estimates_that_were_too_high_are_lowered_to_three_quarters_at_most() {
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter::DEFAULT));
+        tracker.restart(0, &[]);
+        tracker.add(&user(&"x".repeat(384), 1));
+        tracker.add(&reply("", Usage { input: 50, ..Usage::default() }, 2));
+        assert!((tracker.ratio() - 0.85).abs() < 1e-9);
+        assert_eq!(tracker.calibrated(100), 85);
+        for second in 3..20 {
+            let sent = tracker.estimated;
+            tracker.add(&reply("", Usage { input: sent.div_ceil(2), ..Usage::default() }, second));
+        }
+        assert!(tracker.ratio() < 0.6);
+        assert_eq!(tracker.calibrated(100), 75);
+    }
+
+    #[test]
     fn a_report_that_cannot_be_true_is_not_believed() {
-        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter::DEFAULT));
         tracker.restart(10_000, &[]);
         tracker.add(&reply("", Usage { input: 3, ..Usage::default() }, 2));
         assert!((tracker.ratio() - 1.0).abs() < 1e-9);
@@ -283,7 +325,7 @@ mod tests {
     fn a_report_from_before_a_compaction_does_not_count() {
         let usage = Usage { input: 40, ..Usage::default() };
         let history = |summary_at| [user("summary!", summary_at), reply("abcd", usage, 5)].map(Arc::new);
-        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter::DEFAULT));
         tracker.restart(10, &history(9));
         assert_eq!(tracker.tokens(), 10 + 4 + 2 + 4 + 1);
         tracker.restart(10, &history(1));
@@ -303,7 +345,7 @@ mod tests {
                     None => user(text, second),
                 }))
                 .collect();
-            let mut followed = ContextTracker::new(Arc::new(ByteCounter));
+            let mut followed = ContextTracker::new(Arc::new(ByteCounter::DEFAULT));
             followed.restart(7, &[]);
             messages.iter().for_each(|message| followed.add(message));
             let mut begun = followed.clone();

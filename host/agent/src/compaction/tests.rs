@@ -113,7 +113,7 @@ struct Made {
 
 impl Making {
     fn of(messages: Vec<Arc<Message>>, window: u64, policy: CompactionPolicy) -> Self {
-        let (counter, replies) = (Arc::new(ByteCounter), Vec::new());
+        let (counter, replies) = (Arc::new(ByteCounter::DEFAULT), Vec::new());
         Self { messages, window: Some(window), policy, counter, replies, strategy: None }
     }
 
@@ -153,7 +153,7 @@ proptest! {
         reason in prop_oneof![Just(CompactionReason::Threshold), Just(CompactionReason::Overflow)],
     ) {
         let messages = history(steps);
-        let counter: Arc<dyn TokenCounter> = if counts_letters { Arc::new(Letters) } else { Arc::new(ByteCounter) };
+        let counter: Arc<dyn TokenCounter> = if counts_letters { Arc::new(Letters) } else { Arc::new(ByteCounter::DEFAULT) };
         let policy = CompactionPolicy {
             reserve: 0, target: 1.0, keep_first, keep_recent, result_bytes, ..CompactionPolicy::default()
         };
@@ -224,7 +224,7 @@ fn text(message: &Message) -> String {
 #[test]
 fn history_that_fits_exactly_is_left_alone_and_one_token_less_is_not() {
     let messages = long_work();
-    let tokens = messages_tokens(&messages, &ByteCounter);
+    let tokens = messages_tokens(&messages, &ByteCounter::DEFAULT);
     let made = Making::of(messages.clone(), SYSTEM + tokens, policy()).make(CompactionReason::Threshold);
     assert!(matches!(made.result, Err(CompactionError::Nothing)));
     assert_eq!(made.messages, messages);

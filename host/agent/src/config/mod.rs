@@ -165,7 +165,7 @@ impl LoopConfig {
             store: Arc::new(NoStore),
             approval: Approval::new(ApprovalMode::default(), Arc::new(DenyAll { reason })),
             retry: Arc::new(Backoff::default()),
-            counter: Arc::new(ByteCounter),
+            counter: Arc::new(ByteCounter::DEFAULT),
             compaction: None,
             summarizer: None,
             hooks: Vec::new(),

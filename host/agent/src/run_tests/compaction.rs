@@ -91,7 +91,8 @@ async fn l16_full_context_is_compacted_after_tool_results() {
     assert!(compactions.len() >= 2, "{compactions:?}");
     assert!(compactions.iter().all(|(before, after)| *before > 4_900 && *after <= 2_500), "{compactions:?}");
     for request in harness.model.requests.lock().unwrap().iter() {
-        assert!(messages_tokens(&request.messages, &ByteCounter) <= 5_000);
+        // The scripted vendor counts less, which lowers estimates to three quarters.
+        assert!(messages_tokens(&request.messages, &ByteCounter::DEFAULT) <= 5_000 * 4 / 3);
         assert_paired(&request.messages);
     }
     assert_eq!(harness.store.kept.lock().unwrap().len(), 1 + 12 * 2 + 1 + compactions.len(), "all of it is kept");
@@ -101,9 +102,9 @@ async fn l16_full_context_is_compacted_after_tool_results() {
 async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
     for (reply, expected) in [(says("my summary"), "my summary"), (says(" "), "It called read")] {
         let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), reply, says("done")]);
-        setup = setup.tool("read", Act::Long(9_000));
+        setup = setup.tool("read", Act::Long(12_000));
         setup.model_info.context_window = Some(3_000);
-        setup.compaction = CompactionPolicy { keep_recent: 0, result_bytes: 9_000, ..CompactionPolicy::default() };
+        setup.compaction = CompactionPolicy { keep_recent: 0, result_bytes: 12_000, ..CompactionPolicy::default() };
         let harness = setup.build();
         let outcome = harness.prompt("the task").await;
         assert!(done(&outcome));

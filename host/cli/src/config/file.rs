@@ -13,6 +13,7 @@ use pinion_agent::compaction::CompactionPolicy;
 use pinion_agent::delegation::{AgentKind, Attempts, MAX_AGENT_DEPTH, SubAgentPolicy};
 use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::retry::Backoff;
+use pinion_agent::tokens::ByteCounter;
 use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
 use pinion_providers::{CustomFormat, CustomQuirks};
 use serde::Deserialize;
@@ -170,11 +171,31 @@ pub(crate) struct FileCompaction {
     keep_first: Option<usize>,
     keep_recent: Option<usize>,
     by_model: Option<bool>,
+    /// Bytes of text for one token in estimates, 1 to 32.
+    bytes_per_token: Option<u8>,
     /// Model that writes the summaries.
     pub(super) model: Option<String>,
 }
 
+/// Variable that overrides `bytes-per-token`.
+const BYTES_PER_TOKEN: &str = "PINION_BYTES_PER_TOKEN";
+
 impl FileCompaction {
+    /// Returns the counter of tokens: that of `variable`, an environment variable, or else of the section.
+    ///
+    /// # Errors
+    /// One of them is not a number from 1 to 32.
+    pub(super) fn counter(&self, variable: impl Fn(&str) -> Option<String>) -> Result<ByteCounter> {
+        let (said, place) = match variable(BYTES_PER_TOKEN).filter(|said| !said.is_empty()) {
+            Some(said) => (Some(said), BYTES_PER_TOKEN),
+            None => (self.bytes_per_token.map(|bytes| bytes.to_string()), "bytes-per-token"),
+        };
+        let Some(said) = said else { return Ok(ByteCounter::DEFAULT) };
+        let counter = said.parse().ok().and_then(ByteCounter::new);
+        let wrong = || Failure::usage(format!("`{place}` is `{said}`")).hint("choose a number from 1 to 32");
+        counter.ok_or_else(wrong)
+    }
+
     pub(super) fn policy(self) -> CompactionPolicy {
         let usual = CompactionPolicy::default();
         CompactionPolicy {
@@ -337,6 +358,22 @@ pub(crate) struct FileBranches {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_of_a_token_come_from_the_environment_or_the_config() {
+        let section: FileCompaction = toml::from_str("bytes-per-token = 3").unwrap();
+        let with = |variable: Option<&str>| section.counter(|_| variable.map(str::to_owned));
+        assert_eq!(with(None).unwrap(), ByteCounter::new(3).unwrap());
+        assert_eq!(with(Some("")).unwrap(), ByteCounter::new(3).unwrap());
+        assert_eq!(with(Some("2")).unwrap(), ByteCounter::new(2).unwrap());
+        assert_eq!(FileCompaction::default().counter(|_| None).unwrap(), ByteCounter::DEFAULT);
+        for wrong in ["0", "33", "x", "300"] {
+            let error = with(Some(wrong)).unwrap_err().to_string();
+            assert!(error.contains("PINION_BYTES_PER_TOKEN") && error.contains("hint:"), "{error}");
+        }
+        let wrong: FileCompaction = toml::from_str("bytes-per-token = 33").unwrap();
+        assert!(wrong.counter(|_| None).unwrap_err().to_string().contains("`bytes-per-token` is `33`"));
+    }
 
     #[test]
     fn pause_before_a_new_session_is_off_by_default() {

@@ -6,7 +6,7 @@ use crate::output::{count, short};
 use pinion_agent::arguments::summary;
 use pinion_agent::live::ContextEstimate;
 use pinion_agent::text::one_line;
-use pinion_agent::tokens::{TokenCounter, message_tokens};
+use pinion_agent::tokens::{LEAST_RATIO, TokenCounter, message_tokens};
 use pinion_agent::{Agent, Content, LoopConfig, Message, ToolDefinition};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -93,9 +93,10 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
     if let Some(threshold) = threshold {
         text.push_str(&format!("; compaction begins at {}", short(threshold)));
     }
-    if estimate.ratio >= 1.005 {
-        let ratio = estimate.ratio;
-        text.push_str(&format!("; estimates are multiplied by {ratio:.2}, because the vendor counted more"));
+    // It is 0 before the first run.
+    if estimate.ratio > 0.0 && (estimate.ratio - 1.0).abs() >= 0.005 {
+        let (ratio, found) = (estimate.ratio.max(LEAST_RATIO), if estimate.ratio > 1.0 { "more" } else { "less" });
+        text.push_str(&format!("; estimates are multiplied by {ratio:.2}, because the vendor counted {found}"));
     }
     text.push_str("\n\n| part | | tokens | share |\n|---|---|---:|---|\n");
     let row = |name: &str, items: &str, tokens: u64| {
@@ -257,6 +258,8 @@ mod tests {
         let head = |ratio| report(&ContextEstimate { tokens: 20_000, ratio, window: None }, Some(80_000), &[]);
         let corrected = "; estimates are multiplied by 1.23, because the vendor counted more\n";
         assert!(head(1.234).contains(corrected), "{}", head(1.234));
+        assert!(head(0.9).contains("multiplied by 0.90, because the vendor counted less"), "{}", head(0.9));
+        assert!(head(0.5).contains("multiplied by 0.75"), "{}", head(0.5));
         assert!(!head(1.0).contains("multiplied") && !head(0.0).contains("multiplied"), "{}", head(1.0));
     }
 
@@ -271,7 +274,7 @@ mod tests {
     fn results_are_listed_by_tool_and_the_largest_comes_first() {
         let result = |tool: &str, text: &str| result_of("1", tool, text);
         let history = [Arc::new(Message::user("go")), result("read", "x"), result("bash", &"y".repeat(400))];
-        let parts = messages(&history, &pinion_agent::tokens::ByteCounter);
+        let parts = messages(&history, &pinion_agent::tokens::ByteCounter::DEFAULT);
         let names: Vec<&str> = parts.iter().filter(|part| part.tokens > 0).map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["your messages", "results of `bash`", "results of `read`"]);
     }
@@ -301,7 +304,7 @@ mod tests {
             reply("3", "src/x|`y"),
             result("3", 40),
         ];
-        let largest = largest(&history, &pinion_agent::tokens::ByteCounter);
+        let largest = largest(&history, &pinion_agent::tokens::ByteCounter::DEFAULT);
         let names: Vec<(&str, &str)> =
             largest.iter().map(|part| (part.name.as_str(), part.items.as_deref().unwrap())).collect();
         assert_eq!(names, [("`read src/x''y`", "2 calls"), ("`read small`", "1 call")]);

@@ -288,6 +288,7 @@ impl Base {
             .with_user(parts.approver);
         self.tell_permissions();
         config.ports.retry = Arc::new(self.config.retry.clone());
+        config.ports.counter = Arc::new(self.config.counter);
         config.ports.store = parts.session.store.clone();
         config.ports.secrets = self.secrets.clone();
         config.ports.summarizer = parts.summarizer;

@@ -201,11 +201,11 @@ mod tests {
     }
 
     fn fit(question: &JudgeQuestion, tokens: u64) -> Option<String> {
-        question.fit(&QuestionBudget { tokens: Some(tokens), counter: &ByteCounter })
+        question.fit(&QuestionBudget { tokens: Some(tokens), counter: &ByteCounter::DEFAULT })
     }
 
     fn tokens(question: &JudgeQuestion) -> u64 {
-        ByteCounter.count(&question.text())
+        ByteCounter::DEFAULT.count(&question.text())
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         let asked = question("User: hi", &["one", "two"]);
         assert_eq!(fit(&asked, tokens(&asked)), Some(asked.text()));
         let long = question(&"line\n".repeat(10_000), &["one"]);
-        assert_eq!(long.fit(&QuestionBudget { tokens: None, counter: &ByteCounter }), Some(long.text()));
+        assert_eq!(long.fit(&QuestionBudget { tokens: None, counter: &ByteCounter::DEFAULT }), Some(long.text()));
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
             max in 0_u64..3_000,
             is_odd in any::<bool>(),
         ) {
-            let counter: &dyn TokenCounter = if is_odd { &Odd } else { &ByteCounter };
+            let counter: &dyn TokenCounter = if is_odd { &Odd } else { &ByteCounter::DEFAULT };
             let budget = QuestionBudget { tokens: Some(max), counter };
             let asked = JudgeQuestion { prior, request, answers };
             let text = asked.fit(&budget);
