@@ -4,6 +4,22 @@ use pinion_tests::{Pinion, guest};
 use serde_json::json;
 
 #[test]
+fn plugin_in_a_directory_of_its_name_is_the_users() {
+    let pinion = Pinion::default();
+    let file = pinion.home().join("plugins/greet/greet.wasm");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::copy(guest("greet_one"), &file).unwrap();
+    let project = pinion.workspace().join(".pinion/plugins/other/other.wasm");
+    std::fs::create_dir_all(project.parent().unwrap()).unwrap();
+    std::fs::copy(guest("greet_two"), &project).unwrap();
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(listed.code == Some(0) && listed.stdout.contains("greet"), "{listed:?}");
+    assert!(!listed.stdout.contains("other.wasm") && !listed.stderr.contains("other.wasm"), "{listed:?}");
+    let named = pinion.run(["plugin", "info", file.to_str().unwrap()]);
+    assert!(named.code == Some(0) && named.stdout.contains("greet.wasm (user directory)"), "{named:?}");
+}
+
+#[test]
 fn plugin_is_created_built_checked_and_called() {
     let pinion = Pinion::default();
     pinion.write("text.txt", "one two three");

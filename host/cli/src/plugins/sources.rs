@@ -63,13 +63,11 @@ impl Base {
     pub(crate) fn named(&self, path: &Path) -> Source {
         let path = self.workspace.join(path);
         let identity = without_links(&path);
-        let is_users = identity.parent() == self.paths.plugins().canonicalize().ok().as_deref();
+        let users = self.paths.plugins().canonicalize().ok();
+        let users = users.and_then(|users| identity.strip_prefix(users).ok().filter(|place| is_place(place)));
         let is_projects = is_in_project(&identity) || path.canonicalize().is_ok_and(|path| is_in_project(&path));
-        match (is_users, is_projects) {
-            (true, _) => Source::File {
-                path: self.paths.plugins().join(path.file_name().unwrap_or_default()),
-                origin: FileOrigin::User,
-            },
+        match (users, is_projects) {
+            (Some(place), _) => Source::File { path: self.paths.plugins().join(place), origin: FileOrigin::User },
             (_, true) => Source::File { path: identity, origin: FileOrigin::Project },
             _ => Source::File { path, origin: FileOrigin::Named },
         }
@@ -99,6 +97,12 @@ impl Base {
     pub(crate) fn is_trusted_plugin(&self, path: &Path) -> bool {
         self.config.project.plugins().iter().any(|plugin| plugin.path == path)
     }
+}
+
+/// Returns whether a path below the user's plugin directory is one of a plugin: `NAME.wasm` or `NAME/NAME.wasm`.
+fn is_place(path: &Path) -> bool {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    directory.is_none_or(|directory| Some(directory.as_os_str()) == path.file_stem())
 }
 
 /// Returns whether a file is in the plugin directory of any project.

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 /// Changes within this time cause one refresh.
 const REST: Duration = Duration::from_millis(30);
 
-/// A directory whose `*.wasm` files are plugins.
+/// A directory with plugins: its files `*.wasm`, and `NAME/NAME.wasm` in directories below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginDirectory {
     /// The path of the directory.
@@ -50,7 +50,7 @@ pub struct Watch {
 pub struct WatchError(#[from] notify::Error);
 
 impl Watch {
-    /// Watches files, and directories in which `*.wasm` files are plugins.
+    /// Watches files, and directories with plugins.
     pub(crate) fn start(
         registry: Arc<Registry>,
         files: &[PathBuf],
@@ -65,6 +65,8 @@ impl Watch {
         })?;
         let mut watched: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
         watched.extend(directories.iter().map(|directory| directory.path.as_path()));
+        let found = plugins_in(&directories);
+        watched.extend(found.iter().filter_map(|plugin| plugin.path()?.parent()));
         watched.sort_unstable();
         watched.dedup();
         for directory in watched.into_iter().filter(|directory| directory.is_dir()) {
@@ -95,11 +97,40 @@ pub fn plugins_in(directories: &[PluginDirectory]) -> Vec<Source> {
     let mut sources = Vec::new();
     for directory in directories {
         let entries = std::fs::read_dir(&directory.path).into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> =
-            entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
+        let mut files: Vec<PathBuf> = entries.filter_map(|entry| plugin_at(entry.path())).collect();
         files.sort_unstable();
         let origin = directory.origin;
         sources.extend(files.into_iter().map(|path| Source::File { path, origin }));
     }
     sources
+}
+
+/// Returns the plugin file of an entry of a plugin directory: the entry itself, or `NAME.wasm` in the directory `NAME`.
+fn plugin_at(entry: PathBuf) -> Option<PathBuf> {
+    if entry.extension().is_some_and(|extension| extension == "wasm") {
+        return Some(entry);
+    }
+    let mut name = entry.file_name()?.to_owned();
+    name.push(".wasm");
+    Some(entry.join(name)).filter(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugin_may_be_in_a_directory_of_its_name() {
+        let directory = tempfile::TempDir::new().unwrap();
+        for file in ["b.wasm", "notes.txt", "a.b/a.b.wasm", "a.b/other.wasm", "sources/lib.wasm", "c/d/c.wasm"] {
+            let file = directory.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        let searched = PluginDirectory { path: directory.path().to_owned(), origin: FileOrigin::User };
+        let found = plugins_in(&[searched]);
+        let names: Vec<&Path> =
+            found.iter().map(|plugin| plugin.path().unwrap().strip_prefix(directory.path()).unwrap()).collect();
+        assert_eq!(names, [Path::new("a.b/a.b.wasm"), Path::new("b.wasm")]);
+    }
 }
