@@ -123,6 +123,11 @@ fn json_output_of_a_plan_has_file_and_usage() {
     // The reminder was a run of its own.
     assert_eq!((&result["turns"], &result["usage"]["input"]), (&json!(2), &json!(20)));
     assert_eq!(events.iter().filter(|event| event["type"] == "agent_end").count(), 2);
+    let made = &events[events.len() - 2];
+    assert_eq!((&made["type"], &made["title"]), (&json!("plan_made"), &json!("Fix the parser")));
+    let id = result["session_id"].as_str().unwrap();
+    let exported = pinion.run(["session", "export", id, "--format", "markdown"]);
+    assert!(exported.stdout.contains("Plan made, with 3 steps: Fix the parser"), "{exported:?}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Event {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A run starts. First event of a run, except for [`EventKind::PlanStep`].
+    /// A run starts. First event of a run, except for those of plans.
     AgentStart {
         /// Id of the agent.
         agent_id: Arc<str>,
@@ -52,7 +52,7 @@ pub enum EventKind {
         /// Name of the model.
         model: String,
     },
-    /// A run ended. Last event of a run, except for [`EventKind::PlanStep`]; emitted exactly once.
+    /// A run ended. Last event of a run, except for those of plans; emitted exactly once.
     AgentEnd {
         /// The reason the run ended.
         end: RunEnd,
@@ -228,6 +228,13 @@ pub enum EventKind {
         /// Tokens and cost of the request for the summary.
         #[serde(default)]
         spend: Spend,
+    },
+    /// A planner made a plan. Emitted after its last run, with the id of that run.
+    PlanMade {
+        /// Title of the plan.
+        title: String,
+        /// Number of steps in the plan.
+        steps: usize,
     },
     /// A plan step started or ended. Emitted before the first run of the step, with the id of that run, or after the
     /// last one.

@@ -1,7 +1,8 @@
 use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
 use crate::record::{
-    CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned,
+    CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanMade, PlanStep, Rejected, Retry,
+    Spawned,
 };
 use crate::testing::{assistant, time, user};
 use pinion_protocol::{
@@ -147,6 +148,10 @@ fn format_of_records_on_disk_is_unchanged() {
         (
             Record::Rejected(Rejected { loop_id: loop_id(), reason: "r".into() }),
             r#"rejected","data":{"loop_id":"s.c.1","reason":"r"}"#,
+        ),
+        (
+            Record::PlanMade(PlanMade { loop_id: loop_id(), title: "t".into(), steps: 2 }),
+            r#"plan_made","data":{"loop_id":"s.c.1","title":"t","steps":2}"#,
         ),
         (
             Record::PlanStep(PlanStep {

@@ -20,9 +20,9 @@ struct Other {
 }
 
 impl Loops {
-    /// Returns whether an event belongs to the foreground run. Events of plan steps do: they come between its runs.
+    /// Returns whether an event belongs to the foreground run. Events of plans do: they come between its runs.
     pub(crate) fn is_main(&mut self, event: &Event) -> bool {
-        if matches!(event.kind, EventKind::PlanStep { .. }) {
+        if matches!(event.kind, EventKind::PlanMade { .. } | EventKind::PlanStep { .. }) {
             return true;
         }
         *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id

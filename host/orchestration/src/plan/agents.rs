@@ -39,7 +39,7 @@ pub struct StepReport {
 }
 
 /// Makes a plan: runs the prompts with read-only tools, whatever the agent's own tools can do, and returns the plan in
-/// normal form. Does not write it to a file.
+/// normal form. Does not write it to a file. Emits [`EventKind::PlanMade`].
 ///
 /// # Errors
 /// See [`AnswerError`]. The history contains all messages up to the error.
@@ -49,8 +49,10 @@ pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Pl
     let read_only = Authority { delegates: true, ..Authority::READ_ONLY };
     config.ports.tools = Arc::new(Selection::new(config.ports.tools, read_only));
     let answer = answer_with(agent, config, Some(PLANNER), prompts, plan_schema(), REMINDERS).await?;
-    let plan: Plan = serde_json::from_value(answer.value)?;
-    Ok(Answer { value: plan.normal(), outcome: answer.outcome })
+    let plan = serde_json::from_value::<Plan>(answer.value)?.normal();
+    let made = EventKind::PlanMade { title: plan.title.clone(), steps: plan.steps.len() };
+    agent.report(&agent.last_loop_id()?, made).await;
+    Ok(Answer { value: plan, outcome: answer.outcome })
 }
 
 /// Executes one step of a plan, counted from 0, and returns its report. Call it for each step in turn, on an agent

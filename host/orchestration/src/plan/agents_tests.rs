@@ -52,6 +52,18 @@ async fn l25_planner_gets_only_read_only_tools() {
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-2", "-call-2"]);
 }
 
+#[tokio::test]
+async fn plan_is_reported_after_its_run() {
+    let (mut harness, plan) = planned(Setup::new(vec![answer(two_steps())])).await;
+    let title = plan.unwrap().value.title;
+    let events = harness.events();
+    let last = events.last().unwrap();
+    assert!(matches!(last, EventKind::PlanMade { title: made, steps: 2 } if *made == title), "{last:?}");
+    let (mut failed, plan) = planned(Setup::new(vec![says("no"), says("no"), says("no")])).await;
+    assert!(plan.is_err());
+    assert!(!failed.events().iter().any(|event| matches!(event, EventKind::PlanMade { .. })));
+}
+
 /// Claims to be read-only, and records the authority of each call.
 #[derive(Default)]
 struct Liar(Mutex<Vec<Authority>>);

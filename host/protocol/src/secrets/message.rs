@@ -58,6 +58,7 @@ impl Secrets {
             }
             EventKind::Retry { cause: text, .. }
             | EventKind::Compaction { summary: text, .. }
+            | EventKind::PlanMade { title: text, .. }
             | EventKind::PlanStep { title: text, .. }
             | EventKind::InputRejected { reason: text } => known.clean_string(text),
             EventKind::Hook { hook, .. } => known.clean_string(&mut hook.text),

@@ -106,6 +106,7 @@ records! {
     retry: Retry,
     compacted: Compacted,
     rejected: Rejected,
+    plan_made: PlanMade,
     plan_step: PlanStep,
     spawned: Spawned,
     group_start: GroupStart,

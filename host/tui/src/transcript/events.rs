@@ -34,7 +34,10 @@ impl Runs {
         if is_start && self.main.is_none() {
             self.main = Some(event.loop_id.clone());
         }
-        let is_of_no_run = matches!(event.kind, EventKind::PlanStep { .. } | EventKind::Compaction { .. });
+        let is_of_no_run = matches!(
+            event.kind,
+            EventKind::PlanMade { .. } | EventKind::PlanStep { .. } | EventKind::Compaction { .. }
+        );
         is_of_no_run || self.main.as_ref().is_none_or(|main| *main == event.loop_id)
     }
 }
