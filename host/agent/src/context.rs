@@ -27,6 +27,8 @@ pub struct Context {
     pub continuation: Option<Continuation>,
     /// Cause of the first turn of a run with a prompt.
     pub first_trigger: TurnTrigger,
+    /// True if the vendor rejected the last request as too long.
+    pub is_too_long: bool,
     /// Ratio of the tokens that the vendor reported to those that were estimated, see
     /// [`ContextTracker`](crate::tokens::ContextTracker); `None` until the first run, which derives it from the history.
     pub calibration: Option<f64>,
@@ -46,6 +48,7 @@ impl Context {
             call_id: None,
             continuation: None,
             first_trigger: TurnTrigger::User,
+            is_too_long: false,
             calibration: None,
         }
     }

@@ -43,9 +43,7 @@ use pinion_protocol::usage::{Spend, Usage};
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
-/// Runs the agent until the model stops. With no prompts, resumes from `context`.
-///
-/// The run gets an id of its own, which `context` holds afterwards.
+/// Runs the agent until the model stops. With no prompts, resumes from `context`, which holds the id of the run afterwards.
 ///
 /// Cancelling `token` ends the run promptly with [`RunEnd::Aborted`]. The future must be driven to completion: dropping
 /// it leaves the context without the results of calls that ran.
@@ -313,7 +311,7 @@ impl<'a> Run<'a> {
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
     async fn ask(&mut self) -> Result<(AssistantMessage, Option<RunError>), StoreError> {
         let (reply, failure) = self.request().await;
-        let overflow = failure.as_ref().filter(|error| error.kind == RunErrorKind::Overflow);
+        let overflow = failure.as_ref().filter(|_| self.context.is_too_long);
         let Some(cause) = overflow.map(RunError::to_string) else { return Ok((reply, failure)) };
         if !self.config.policy.compaction.automatic || !self.compact(CompactionReason::Overflow).await? {
             return Ok((reply, failure));
@@ -328,6 +326,7 @@ impl<'a> Run<'a> {
         let mut turn = Turn { context: self.context, config, events, token, spend: Spend::default() };
         let reply = turn.reply(config.policy.tool_choice.clone()).await;
         self.spend(turn.spend);
+        self.context.is_too_long = reply.1.as_ref().is_some_and(|error| error.kind == RunErrorKind::Overflow);
         reply
     }
 

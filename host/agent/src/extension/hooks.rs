@@ -74,13 +74,15 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Transforms the messages of a single request, including extension messages. The history does not change; every
-    /// call must keep its result.
+    /// call must keep its result. `is_too_long` tells that the vendor rejected the last request of the conversation as too
+    /// long, also when that ended a run which is now resumed.
     fn transform_context<'a>(
         &'a self,
         messages: Vec<Arc<Message>>,
+        is_too_long: bool,
         token: &'a CancellationToken,
     ) -> BoxFuture<'a, Vec<Arc<Message>>> {
-        let _ = token;
+        let _ = (is_too_long, token);
         Box::pin(async { messages })
     }
 
@@ -262,7 +264,7 @@ impl<'a> HookChain<'a> {
     }
 
     /// Returns the transformed and converted messages of a request; `None` if the run was aborted meanwhile.
-    pub(crate) async fn messages(self, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
+    pub(crate) async fn messages(self, history: &[Arc<Message>], is_too_long: bool) -> Option<Vec<Arc<Message>>> {
         let is_for_model = |message: &Arc<Message>| !matches!(**message, Message::Extension(_));
         if self.hooks.is_empty() {
             // Avoid a second copy of the pointers in the common case.
@@ -270,7 +272,7 @@ impl<'a> HookChain<'a> {
         }
         let mut messages = history.to_vec();
         for hook in self.hooks {
-            messages = self.with_grace(hook.transform_context(messages, self.token)).await?;
+            messages = self.with_grace(hook.transform_context(messages, is_too_long, self.token)).await?;
         }
         let mut messages = self.hooks.iter().fold(messages, |messages, hook| hook.convert_to_llm(messages));
         messages.retain(is_for_model);

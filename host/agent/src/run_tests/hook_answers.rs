@@ -27,6 +27,7 @@ impl Hooks for Rewrites {
     fn transform_context<'a>(
         &'a self,
         mut messages: Vec<Arc<Message>>,
+        _: bool,
         _: &'a CancellationToken,
     ) -> BoxFuture<'a, Vec<Arc<Message>>> {
         Box::pin(async {
@@ -47,6 +48,40 @@ impl Hooks for Rewrites {
         };
         messages.into_iter().map(convert).collect()
     }
+}
+
+/// Sends only the last message when the one before was too long.
+#[derive(Default)]
+struct Prunes(Mutex<Vec<bool>>);
+
+impl Hooks for Prunes {
+    fn transform_context<'a>(
+        &'a self,
+        mut messages: Vec<Arc<Message>>,
+        is_too_long: bool,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Vec<Arc<Message>>> {
+        self.0.lock().unwrap().push(is_too_long);
+        if is_too_long {
+            messages.drain(..messages.len() - 1);
+        }
+        Box::pin(async { messages })
+    }
+}
+
+#[tokio::test]
+async fn l17_hook_knows_that_the_last_request_was_too_long() {
+    let overflow = Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
+    let prunes = Arc::new(Prunes::default());
+    let harness = with_hooks(Setup::new(vec![says("one"), overflow, says("two"), says("three")]), vec![prunes.clone()]);
+    harness.agent.configure(|config| config.policy.compaction.automatic = false);
+    harness.prompt("first").await;
+    let failed = harness.prompt("second").await;
+    assert!(matches!(failed.end, RunEnd::Failed(error) if error.kind == RunErrorKind::Overflow));
+    assert_eq!(harness.agent.resume().await.unwrap().text(), "two");
+    assert_eq!(harness.last_request(), ["user: second"]);
+    harness.prompt("third").await;
+    assert_eq!(*prunes.0.lock().unwrap(), [false, false, true, false]);
 }
 
 #[tokio::test]

@@ -40,6 +40,7 @@ impl Hooks for Notes {
     fn transform_context<'a>(
         &'a self,
         messages: Vec<Arc<Message>>,
+        _: bool,
         _: &'a CancellationToken,
     ) -> BoxFuture<'a, Vec<Arc<Message>>> {
         Box::pin(async {

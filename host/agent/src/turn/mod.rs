@@ -71,7 +71,7 @@ impl Turn<'_> {
     async fn request(&self, tool_choice: &ToolChoice) -> Result<Request, ProviderError> {
         let hooks = HookChain::new(&self.config.ports.hooks, self.token);
         let messages = without_repeated(&self.context.messages);
-        let messages = hooks.messages(&messages).await.ok_or(ProviderError::Cancelled)?;
+        let messages = hooks.messages(&messages, self.context.is_too_long).await.ok_or(ProviderError::Cancelled)?;
         let mut options = self.config.policy.options.clone();
         options.api_key = hooks.api_key().await.or(options.api_key);
         let tools = self.config.ports.tools.definitions();
