@@ -3,7 +3,7 @@
 #![allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::unwrap_used, clippy::expect_used)]
 
 wasmtime::component::bindgen!({
-    path: "../../wit",
+    path: "wit",
     world: "plugin",
     imports: {
         default: async | trappable,
