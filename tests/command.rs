@@ -125,6 +125,8 @@ fn stream_json_is_one_event_per_line_and_a_final_result() {
     assert_eq!((names[0], *names.last().unwrap()), ("agent_start", "result"));
     let ended = events.iter().find(|event| event["type"] == "tool_execution_end").unwrap();
     assert!(ended["ledger"]["fuel"].as_u64().unwrap() > 0);
+    let started = events.iter().find(|event| event["type"] == "tool_execution_start").unwrap();
+    assert_eq!((&started["summary"], ended["summary"].is_string()), (&json!("list: ."), true));
 }
 
 #[test]

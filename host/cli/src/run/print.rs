@@ -17,7 +17,9 @@ use crate::run::setup::Ready;
 use futures_util::future::BoxFuture;
 use pinion_agent::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_agent::channel::EventReceiver;
+use pinion_agent::content::text_of;
 use pinion_agent::dialog::UserInterface;
+use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
@@ -30,6 +32,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of events that wait for stdout.
 const CHANNEL: usize = 256;
+/// Maximum characters of the summary of a call, and of that of its result.
+const INPUT_SUMMARY: usize = 100;
+const OUTPUT_SUMMARY: usize = 80;
+/// Arguments of which the first shows in the summary of a call.
+const TELLING: [&str; 5] = ["command", "path", "query", "pattern", "url"];
 /// Time that an interrupted run has for its output.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -324,13 +331,29 @@ impl Denials {
     }
 }
 
-/// Converts an event to JSON. The last one leaves out the messages, which were written one by one.
+/// Converts an event to JSON. The last one leaves out the messages, which were written one by one. Those of calls have a
+/// summary for people.
 fn stream_event(event: &Event) -> io::Result<Value> {
     let mut value = serde_json::to_value(event)?;
-    if let (EventKind::AgentEnd { .. }, Some(fields)) = (&event.kind, value.as_object_mut()) {
-        fields.remove("messages");
-    }
+    let Some(fields) = value.as_object_mut() else { return Ok(value) };
+    let summary = match &event.kind {
+        EventKind::AgentEnd { .. } => {
+            fields.remove("messages");
+            None
+        }
+        EventKind::ToolExecutionStart { tool, arguments, .. } => Some(input_summary(tool, arguments)),
+        EventKind::ToolExecutionEnd { content, .. } => Some(one_line(&text_of(content), OUTPUT_SUMMARY)),
+        _ => None,
+    };
+    fields.extend(summary.map(|summary| ("summary".to_owned(), json!(summary))));
     Ok(value)
+}
+
+/// Summarizes a call by its tool and the first of the telling arguments that it has.
+fn input_summary(tool: &str, arguments: &Value) -> String {
+    let telling = TELLING.iter().find_map(|name| arguments.get(*name)?.as_str().filter(|text| !text.is_empty()));
+    let text = telling.map_or_else(|| tool.to_owned(), |text| format!("{tool}: {text}"));
+    one_line(&text, INPUT_SUMMARY)
 }
 
 /// Builds the fields of a JSON object.
@@ -349,4 +372,18 @@ fn denied(calls: &[DeniedCall], remedy: &str) -> Result<()> {
     };
     let text = format!("{count} denied because no one could be asked: `{}`", tools.join("`, `"));
     Err(Failure::new(Status::Denied, text).hint(remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_of_a_call_has_its_tool_and_most_telling_argument() {
+        let both = json!({ "pattern": "fn main", "path": "src", "command": "" });
+        assert_eq!(input_summary("search", &both), "search: src");
+        assert_eq!(input_summary("now", &json!({ "path": 3 })), "now");
+        let long = input_summary("bash", &json!({ "command": "x".repeat(200) }));
+        assert!(long.chars().count() == INPUT_SUMMARY + 1 && long.ends_with('…'), "{long}");
+    }
 }
