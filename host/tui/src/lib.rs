@@ -33,6 +33,7 @@ pub mod terminal;
 mod theme;
 mod transcript;
 mod update;
+mod vi;
 mod view;
 
 pub use ansi::without_colours;

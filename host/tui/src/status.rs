@@ -190,7 +190,7 @@ impl Status {
     }
 
     /// Returns the status line.
-    pub(crate) fn line(&self, segments: &[Segment], now: Now, columns: usize, theme: &Theme) -> Row {
+    pub(crate) fn line(&self, segments: &[Segment], now: Now<'_>, columns: usize, theme: &Theme) -> Row {
         let own = segments.iter().filter_map(|segment| {
             let (text, style) = self.segment(*segment, now, theme)?;
             Some((segment.rank(), text, style))
@@ -199,7 +199,7 @@ impl Status {
             let text = Piece::line(text, SEGMENT_COLUMNS, theme.dim);
             (Segment::ALL.len(), format!("{plugin}: {}", text.text()), theme.dim)
         });
-        let vi = now.is_normal.then(|| (0, "normal".to_owned(), theme.user));
+        let vi = now.vi.map(|vi| (0, vi.to_owned(), theme.user));
         fitting(
             vi.into_iter().chain(own).chain(of_plugins).filter(|(_, text, _)| !text.is_empty()).collect(),
             columns,
@@ -225,7 +225,7 @@ impl Status {
         (minutes < 60).then(|| since + Duration::from_secs((minutes + 1) * 60))
     }
 
-    fn segment(&self, segment: Segment, now: Now, theme: &Theme) -> Option<(String, Style)> {
+    fn segment(&self, segment: Segment, now: Now<'_>, theme: &Theme) -> Option<(String, Style)> {
         let Now { agents, is_planning, time, .. } = now;
         let facts = &self.facts;
         let text = match segment {
@@ -275,12 +275,12 @@ impl Status {
 
 /// State of the conversation that only the UI knows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
+pub(crate) struct Now<'a> {
     /// Number of sub-agents at work.
     pub(crate) agents: usize,
     pub(crate) is_planning: bool,
-    /// Keys are commands of vi.
-    pub(crate) is_normal: bool,
+    /// The mode of vi keys, unless they type text.
+    pub(crate) vi: Option<&'a str>,
     pub(crate) time: Duration,
 }
 

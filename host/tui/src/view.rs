@@ -228,19 +228,20 @@ impl App {
             let label = Piece::new("search: ", theme.accent);
             let mut row = Row::of([label]);
             let left = row.width();
-            let drawn = query.rows(columns.saturating_sub(left), 1, theme.text);
+            let drawn = query.rows(columns.saturating_sub(left), 1, theme.text, None);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
             bottom.cursor = Some((bottom.rows.len(), left + drawn.cursor.1));
             bottom.rows.push(row);
             return;
         }
         let room = (height / 2).saturating_sub(2).clamp(1, 12);
-        let drawn = self.composer.draw(columns.saturating_sub(2), room, theme.text);
+        let marked = self.vi.selected(&self.composer).map(|range| (range, theme.selected));
+        let drawn = self.composer.draw(columns.saturating_sub(2), room, theme.text, marked);
         let first = bottom.rows.len();
         for (at, row) in drawn.rows.iter().enumerate() {
             let mark = match (at, drawn.above) {
                 (0, 0) if self.composer.text().starts_with('!') => Piece::new("$ ", theme.warning),
-                (0, 0) if self.vi.is_normal => Piece::new("‹ ", theme.user),
+                (0, 0) if !self.vi.inserts() => Piece::new("‹ ", theme.user),
                 (0, 0) => Piece::new("› ", theme.user),
                 (0, _) => Piece::new("↑ ", theme.dim),
                 _ => Piece::new("  ", theme.text),
@@ -253,7 +254,8 @@ impl App {
     fn last_row(&self, columns: usize, time: Duration) -> Row {
         let theme = &self.settings.theme;
         let (agents, is_planning) = (self.transcript.agents_at_work(), self.planning.is_on);
-        let now = Now { agents, is_planning, is_normal: self.vi.is_normal, time };
+        let vi = self.vi.label();
+        let now = Now { agents, is_planning, vi: vi.as_deref(), time };
         let mut status = self.status.line(&self.settings.status, now, columns, theme);
         let Some((hint, _)) = &self.hint else { return status };
         let hint = Piece::line(hint, columns, theme.warning);

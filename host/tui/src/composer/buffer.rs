@@ -19,9 +19,6 @@ pub(crate) enum Motion {
     LineStart,
     LineEnd,
     Start,
-    End,
-    /// The beginning of the next word.
-    NextWord,
 }
 
 /// The kind of the last change, which decides whether the next one continues it.
@@ -145,28 +142,6 @@ impl Buffer {
         }
     }
 
-    /// Keeps the text up to the target of a motion for [`Self::yank`], without a change.
-    pub(crate) fn copy(&mut self, motion: Motion, count: usize) {
-        let cursor = self.state.cursor;
-        for _ in 0..count {
-            self.state.cursor = self.target(motion);
-        }
-        let (target, range) = (self.state.cursor, cursor.min(self.state.cursor)..cursor.max(self.state.cursor));
-        self.state.cursor = cursor.min(target);
-        let text = self.state.text[range].to_owned();
-        self.last = Last::Other;
-        if !text.is_empty() {
-            self.keep(text);
-        }
-    }
-
-    /// Returns the range of the line of the cursor, with its end.
-    pub(crate) fn line(&self) -> Range<usize> {
-        let (before, after) = self.state.text.split_at(self.state.cursor);
-        let start = before.rfind('\n').map_or(0, |at| at + 1);
-        start..after.find('\n').map_or(self.state.text.len(), |at| self.state.cursor + at + 1)
-    }
-
     /// Returns the texts of the kill ring.
     pub(crate) fn kills(&self) -> impl Iterator<Item = &str> {
         self.kills.iter().map(String::as_str)
@@ -213,6 +188,17 @@ impl Buffer {
         self.last = Last::Other;
     }
 
+    /// Returns the number of states to undo.
+    pub(crate) fn undo_depth(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// Makes all changes since there were this many states to undo a single one.
+    pub(crate) fn join_undo(&mut self, depth: usize) {
+        self.undo.truncate(depth + 1);
+        self.last = Last::Other;
+    }
+
     fn save(&mut self) {
         self.undo.push_back(self.state.clone());
         if self.undo.len() > MAX_UNDO {
@@ -246,20 +232,8 @@ impl Buffer {
             Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
             Motion::LineEnd => at + after.find('\n').unwrap_or(after.len()),
             Motion::Start => 0,
-            Motion::End => text.len(),
-            Motion::NextWord => {
-                let rest = after.trim_start_matches(is_word);
-                let rest = if rest.len() == after.len() { after.trim_start_matches(is_sign) } else { rest };
-                let start = text.len() - rest.trim_start().len();
-                let mut starts = after.grapheme_indices(true).map(|(offset, _)| at + offset);
-                starts.find(|next| *next >= start).unwrap_or(text.len())
-            }
         }
     }
-}
-
-fn is_sign(c: char) -> bool {
-    !is_word(c) && !c.is_whitespace()
 }
 
 fn is_word(c: char) -> bool {

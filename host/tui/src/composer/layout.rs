@@ -51,10 +51,12 @@ impl<'a> Layout<'a> {
         self.rows.push(row..start + line.len());
     }
 
-    /// Returns the text of a row as it is drawn.
-    pub(super) fn row(&self, row: usize) -> String {
-        let range = self.rows.get(row).cloned().unwrap_or_default();
-        self.text[range].graphemes(true).map(|cluster| self.shown(cluster)).collect()
+    /// Returns the parts of a row as they are drawn, before, in and behind a range of the text, and which is in it.
+    pub(super) fn parts(&self, row: usize, marked: &Range<usize>) -> [(String, bool); 3] {
+        let Range { start, end } = self.rows.get(row).cloned().unwrap_or_default();
+        let (from, to) = (marked.start.clamp(start, end), marked.end.clamp(start, end));
+        let shown = |range: Range<usize>| self.text[range].graphemes(true).map(|cluster| self.shown(cluster)).collect();
+        [(shown(start..from), false), (shown(from..to), true), (shown(to..end), false)]
     }
 
     /// Returns the row and column of an offset.

@@ -4,6 +4,8 @@ mod buffer;
 mod chips;
 mod history;
 mod layout;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::buffer::Motion;
 
@@ -17,6 +19,7 @@ use crate::keys::Action;
 use crate::rows::{Piece, Row};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui_core::style::Style;
+use std::ops::Range;
 
 /// A message that is being edited, with the history of earlier ones.
 #[derive(Debug, Default)]
@@ -40,6 +43,9 @@ pub(crate) struct Drawn {
     /// Number of rows above the first one.
     pub(crate) above: usize,
 }
+
+/// A range of the text with the style to lay over it.
+pub(crate) type Marked = Option<(Range<usize>, Style)>;
 
 /// A block that is too large to be opened in place.
 #[derive(Debug, PartialEq, Eq)]
@@ -184,22 +190,34 @@ impl Composer {
         self.change(|buffer| buffer.kill(motion));
     }
 
-    /// Keeps the text up to the target of repeated motions for a yank.
-    pub(crate) fn copy(&mut self, motion: Motion, count: usize) {
-        self.buffer.copy(motion, count);
+    /// Moves the cursor to an offset. The column that movements between rows aim at stays.
+    pub(crate) fn set_cursor(&mut self, at: usize) {
+        self.buffer.set_cursor(at);
     }
 
-    /// Applies an operator of vi to the line of the cursor: `d` and `c` cut it, `y` copies it. `c` keeps its end.
-    pub(crate) fn line(&mut self, operator: char) {
-        let range = self.buffer.line();
-        let text = self.buffer.text()[range.clone()].to_owned();
-        self.buffer.keep(text.clone());
-        let kept = if operator == 'c' && text.ends_with('\n') { "\n" } else { "" };
-        if operator != 'y' {
-            self.buffer.splice(range.clone(), kept);
-            self.buffer.set_cursor(range.start);
-            self.changed();
-        }
+    /// Replaces a range as one change to undo, and puts the cursor behind the new text.
+    pub(crate) fn splice(&mut self, range: Range<usize>, text: &str) {
+        self.change(|buffer| buffer.splice(range, text));
+    }
+
+    /// Keeps a part of this text for a yank.
+    pub(crate) fn keep_cut(&mut self, text: String) {
+        self.buffer.keep(text);
+    }
+
+    /// Returns the text that a yank inserts.
+    pub(crate) fn latest_cut(&self) -> Option<&str> {
+        self.buffer.kills().next()
+    }
+
+    /// Returns the number of states to undo.
+    pub(crate) fn undo_depth(&self) -> usize {
+        self.buffer.undo_depth()
+    }
+
+    /// Makes all changes since there were this many states to undo a single one.
+    pub(crate) fn join_undo(&mut self, depth: usize) {
+        self.buffer.join_undo(depth);
     }
 
     pub(crate) fn yank(&mut self) {
@@ -265,15 +283,16 @@ impl Composer {
 
     /// Moves the cursor to the next row, or in the history behind the last one. Returns whether anything happened.
     pub(crate) fn down(&mut self) -> bool {
-        self.vertical(1) || self.recall(false)
+        self.row(1) || self.recall(false)
     }
 
     /// Moves the cursor to the row above, or in the history above the first one. Returns whether anything happened.
     pub(crate) fn up(&mut self) -> bool {
-        self.vertical(-1) || self.recall(true)
+        self.row(-1) || self.recall(true)
     }
 
-    fn vertical(&mut self, by: isize) -> bool {
+    /// Moves the cursor by rows. Returns whether there is such a row.
+    pub(crate) fn row(&mut self, by: isize) -> bool {
         let layout = Layout::new(self.buffer.text(), &self.chips, self.columns.max(2));
         let (row, column) = layout.place(self.buffer.cursor());
         let goal = self.goal.unwrap_or(column);
@@ -311,18 +330,21 @@ impl Composer {
     }
 
     /// Lays the text out in rows of at most `columns`, and returns at most `height` of them around the cursor.
-    pub(crate) fn draw(&mut self, columns: usize, height: usize, style: Style) -> Drawn {
+    pub(crate) fn draw(&mut self, columns: usize, height: usize, style: Style, marked: Marked) -> Drawn {
         self.columns = columns;
-        self.rows(columns, height, style)
+        self.rows(columns, height, style, marked)
     }
 
     /// Lays the text out like [`Self::draw`], for a text whose rows no key moves between.
-    pub(crate) fn rows(&self, columns: usize, height: usize, style: Style) -> Drawn {
+    pub(crate) fn rows(&self, columns: usize, height: usize, style: Style, marked: Marked) -> Drawn {
         let layout = Layout::new(self.buffer.text(), &self.chips, columns.max(2));
         let (row, column) = layout.place(self.buffer.cursor());
         let above = (row + 1).saturating_sub(height.max(1));
-        let rows =
-            (above..layout.rows.len()).take(height.max(1)).map(|at| Row::of([Piece::new(&layout.row(at), style)]));
+        let (range, mark) = marked.unwrap_or_default();
+        let rows = (above..layout.rows.len()).take(height.max(1)).map(|at| {
+            let parts = layout.parts(at, &range);
+            Row::of(parts.map(|(text, is_marked)| Piece::new(&text, if is_marked { style.patch(mark) } else { style })))
+        });
         Drawn { rows: rows.collect(), cursor: (row - above, column.min(columns.saturating_sub(1))), above }
     }
 }
@@ -330,170 +352,4 @@ impl Composer {
 /// Returns whether a key types its character.
 pub(crate) fn is_plain(key: KeyEvent) -> bool {
     !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rows::width;
-    use proptest::prelude::*;
-
-    fn composer(text: &str, columns: usize) -> Composer {
-        let mut composer = Composer::default();
-        composer.insert(text);
-        composer.draw(columns, 10, Style::new());
-        composer
-    }
-
-    fn drawn(composer: &mut Composer, columns: usize) -> (Vec<String>, (usize, usize)) {
-        let drawn = composer.draw(columns, 10, Style::new());
-        (drawn.rows.iter().map(Row::plain).collect(), drawn.cursor)
-    }
-
-    #[test]
-    fn rows_wrap_at_blanks_and_the_cursor_follows() {
-        let mut composer = composer("one two three", 9);
-        assert_eq!(drawn(&mut composer, 9), (vec!["one two ".into(), "three".into()], (1, 5)));
-        composer.up();
-        assert_eq!(drawn(&mut composer, 9).1, (0, 5));
-        composer.down();
-        assert_eq!(drawn(&mut composer, 9).1, (1, 5));
-    }
-
-    #[test]
-    fn column_is_kept_over_shorter_rows() {
-        let mut composer = composer("abcdef\nx\nabcdef", 40);
-        composer.up();
-        composer.up();
-        assert_eq!(drawn(&mut composer, 40).1, (0, 6));
-    }
-
-    #[test]
-    fn pasted_block_is_one_sign_that_opens() {
-        let mut composer = Composer::default();
-        composer.insert("see ");
-        composer.paste("1\r\n2\n3\n4\n5\n6\n");
-        assert_eq!(drawn(&mut composer, 40).0, ["see [pasted 6 lines]"]);
-        assert_eq!(composer.message(), "see 1\n2\n3\n4\n5\n6\n");
-        assert_eq!(composer.open_block(), Ok(()));
-        assert_eq!(composer.text(), "see 1\n2\n3\n4\n5\n6\n");
-        composer.undo();
-        composer.delete(Motion::Left);
-        assert_eq!(composer.text(), "see ");
-    }
-
-    #[test]
-    fn megabyte_is_pasted_as_a_block() {
-        let mut composer = Composer::default();
-        composer.paste(&"0123456789abcdef\n".repeat(65_536));
-        assert_eq!(composer.text().chars().count(), 1);
-        assert_eq!(composer.open_block(), Err(Unopened { bytes: 17 * 65_536 }));
-        assert_eq!(composer.take().len(), 17 * 65_536);
-    }
-
-    #[test]
-    fn history_keeps_what_was_being_written() {
-        let mut composer = Composer::default();
-        composer.set_history(vec!["first".into(), "second".into()]);
-        composer.insert("draft");
-        composer.draw(40, 5, Style::new());
-        assert!(composer.up() && composer.text() == "second");
-        assert!(composer.up() && composer.text() == "first" && !composer.up());
-        assert!(composer.down() && composer.down() && composer.text() == "draft");
-    }
-
-    #[test]
-    fn block_that_was_cut_is_pasted_again_in_later_messages() {
-        let block = |name: &str| format!("{name}\n").repeat(12);
-        let mut composer = Composer::default();
-        composer.paste(&block("A"));
-        composer.kill(Motion::LineStart);
-        composer.paste(&block("B"));
-        assert_eq!(composer.take(), block("B"));
-        composer.paste(&block("C"));
-        composer.yank();
-        assert_eq!(composer.take(), block("C") + &block("A"));
-        // What was cleared comes back as it was, and not as thousands of rows.
-        composer.paste(&block("D"));
-        composer.discard();
-        composer.yank();
-        assert_eq!(composer.text().chars().count(), 1);
-        assert_eq!(composer.message(), block("D"));
-        let kept: Vec<&str> = composer.buffer.kills().collect();
-        assert_eq!(kept.len(), 2);
-    }
-
-    #[test]
-    fn draft_with_a_block_survives_a_look_at_the_history() {
-        let mut composer = Composer::default();
-        composer.set_history(vec!["earlier".into()]);
-        composer.paste(&"line\n".repeat(12));
-        composer.draw(40, 5, Style::new());
-        assert!(composer.up() && composer.text() == "earlier" && composer.down());
-        assert_eq!((composer.text().chars().count(), composer.message().len()), (1, 60));
-    }
-
-    proptest! {
-        #[test]
-        fn yank_inserts_what_was_cut_whatever_happened_meanwhile(steps in prop::collection::vec((0_u8..6, 0_usize..3), 0..30)) {
-            let mut composer = Composer::default();
-            let mut cut: Option<String> = None;
-            for (step, size) in steps {
-                let text = ["word ".to_owned(), "line\n".repeat(8 + size), "x".repeat(MAX_OPEN + 1 + size)][size].clone();
-                match step {
-                    0 => drop(composer.paste(&text)),
-                    1 => drop(composer.take()),
-                    2 if !composer.is_empty() => {
-                        cut = Some(composer.message());
-                        composer.discard();
-                    }
-                    3 => {
-                        composer.go(Motion::End);
-                        let (text, message) = (composer.text().to_owned(), composer.message());
-                        composer.kill(Motion::Left);
-                        let left = composer.message();
-                        // Two kills in a row are one text.
-                        composer.go(Motion::End);
-                        cut = if text.is_empty() { cut } else { Some(message[left.len()..].to_owned()) };
-                    }
-                    4 => {
-                        composer.go(Motion::End);
-                        let before = composer.message();
-                        composer.yank();
-                        prop_assert_eq!(composer.message(), before + cut.as_deref().unwrap_or_default());
-                    }
-                    _ => {
-                        composer.keep(&text);
-                        cut = Some(text);
-                    }
-                }
-                prop_assert!(composer.text().len() < 4 * MAX_OPEN);
-            }
-        }
-
-        #[test]
-        fn cursor_is_always_on_the_screen(
-            text in "([a-c \t\n]|\\PC|[世👩\u{200d}\x1b]){0,60}", columns in 1_usize..30, height in 1_usize..6,
-            keys in prop::collection::vec(0_u8..8, 0..20),
-        ) {
-            let mut composer = Composer::default();
-            composer.paste(&text);
-            for key in keys {
-                match key {
-                    0 => drop(composer.up()),
-                    1 => drop(composer.down()),
-                    2 => composer.go(Motion::Left),
-                    3 => composer.go(Motion::WordLeft),
-                    4 => composer.insert("x"),
-                    5 => composer.undo(),
-                    6 => drop(composer.open_block()),
-                    _ => composer.go(Motion::LineStart),
-                }
-                let drawn = composer.draw(columns, height, Style::new());
-                prop_assert!(drawn.rows.len() <= height && drawn.cursor.0 < drawn.rows.len());
-                prop_assert!(drawn.cursor.1 < columns.max(1));
-                prop_assert!(drawn.rows.iter().all(|row| width(&row.plain()) < columns.max(6)), "{:?}", drawn.rows);
-            }
-        }
-    }
 }

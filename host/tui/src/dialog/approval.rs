@@ -282,7 +282,7 @@ impl Approval {
         let mut rows: Vec<Row> = self.head.iter().take(head).cloned().collect();
         rows.extend(self.body.iter().skip(self.top).take(self.page).cloned());
         let cursor = self.words.as_mut().map(|words| {
-            let drawn = words.draw(columns.saturating_sub(4).max(2), 1, theme.text);
+            let drawn = words.draw(columns.saturating_sub(4).max(2), 1, theme.text, None);
             (rows.len() + 1, 4 + drawn.cursor.1)
         });
         rows.extend(foot);
@@ -295,7 +295,7 @@ impl Approval {
             Row::of([Piece::new("  ", style), Piece::line(text, self.columns.saturating_sub(2), style)])
         };
         if let Some(words) = &mut self.words {
-            let drawn = words.draw(self.columns.saturating_sub(4).max(2), 1, theme.text);
+            let drawn = words.draw(self.columns.saturating_sub(4).max(2), 1, theme.text, None);
             let mut row = Row::of([Piece::new("  › ", theme.user)]);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
             return vec![line("no, and tell the model (Enter sends, Esc returns):", theme.warning), row];

@@ -341,7 +341,7 @@ impl Picker {
             Some(name) => ("name: ", name, "enter renames, esc returns"),
             None => ("› ", &self.query, count.as_str()),
         };
-        let drawn = typed.rows(columns.saturating_sub(mark.chars().count()), 1, theme.text);
+        let drawn = typed.rows(columns.saturating_sub(mark.chars().count()), 1, theme.text, None);
         let mut head = Row::of([Piece::new(mark, theme.user)]);
         let cursor = head.width() + drawn.cursor.1;
         drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| head.push(piece.clone()));

@@ -226,7 +226,7 @@ impl PluginDialog {
                 None
             }
             DialogKind::Input(_) => {
-                let drawn = self.line.draw(columns.saturating_sub(4).max(2), 1, theme.text);
+                let drawn = self.line.draw(columns.saturating_sub(4).max(2), 1, theme.text, None);
                 let mut row = Row::of([Piece::new("  › ", theme.user)]);
                 drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
                 rows.push(row);

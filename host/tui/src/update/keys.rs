@@ -83,7 +83,7 @@ impl App {
             (Some(is_new), picker) => is_new && picker.is_none(),
             (None, picker) => picker.as_ref().is_some_and(Picker::is_new),
         };
-        if is_new && self.search.is_none() && !self.vi.is_normal {
+        if is_new && self.search.is_none() && self.vi.inserts() {
             self.composer.line_key(key, action);
         }
     }
@@ -225,7 +225,7 @@ impl App {
         let text = self.composer.take();
         self.requests.push(Request::Remember(text.clone()));
         let text = of_hash(&text).unwrap_or(text);
-        self.vi.is_normal = false;
+        self.vi.reset();
         if !self.own_command(&text, now) {
             self.submit(text, now);
         }

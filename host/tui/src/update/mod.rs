@@ -16,7 +16,7 @@ mod vi;
 
 pub(crate) use self::completion::Popup;
 
-use self::modes::{Planning, Vi};
+use self::modes::Planning;
 use self::queue::Queue;
 
 use crate::composer::Composer;
@@ -30,6 +30,7 @@ use crate::links::Links;
 use crate::status::{Segment, Status, time};
 use crate::theme::Theme;
 use crate::transcript::{FRAME, Tone, Transcript};
+use crate::vi::Vi;
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use pinion_protocol::{Event, EventKind};
 use std::sync::Arc;

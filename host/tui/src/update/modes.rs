@@ -1,4 +1,4 @@
-//! States of the modes that change the meaning of keys and messages.
+//! The state of plan mode, which changes the meaning of messages.
 
 /// State of plan mode.
 #[derive(Debug, Default)]
@@ -13,14 +13,4 @@ pub(crate) struct Planning {
     pub(super) is_revised: bool,
     /// The external editor has the plan.
     pub(super) is_edited: bool,
-}
-
-/// State of vi keys.
-#[derive(Debug, Default)]
-pub(crate) struct Vi {
-    /// Keys are commands instead of text.
-    pub(crate) is_normal: bool,
-    pub(super) count: usize,
-    /// The operator that waits for its motion, or `g`.
-    pub(super) pending: Option<char>,
 }

@@ -2,7 +2,9 @@
 
 use crate::ui::Ui;
 use crossterm::event::KeyCode;
-use pinion_tui::{App, Request, Settings};
+use pinion_tui::{App, Request, Settings, Theme};
+use proptest::prelude::*;
+use ratatui_core::style::Modifier;
 
 fn vi() -> Ui {
     let mut ui = Ui::new(60, 16);
@@ -10,30 +12,216 @@ fn vi() -> Ui {
     ui
 }
 
-/// Types a text, then commands, and returns the message that is sent.
-fn edited(text: &str, commands: &str) -> String {
+/// Returns a UI with this message, and keys as commands.
+fn with(text: &str) -> Ui {
     let mut ui = vi();
     ui.paste(text);
     ui.key(KeyCode::Esc);
-    ui.types(commands);
+    // Rows are those of the last frame.
+    ui.screen();
+    ui
+}
+
+/// Presses keys; `␛` stands for Escape, and `⏎` for Enter.
+fn presses(ui: &mut Ui, keys: &str) {
+    for key in keys.chars() {
+        ui.key(match key {
+            '␛' => KeyCode::Esc,
+            '⏎' => KeyCode::Enter,
+            '⌫' => KeyCode::Backspace,
+            key => KeyCode::Char(key),
+        });
+    }
+}
+
+/// Writes a text, presses the keys of commands, and returns the message that is sent.
+fn edited(text: &str, commands: &str) -> String {
+    let mut ui = with(text);
+    presses(&mut ui, commands);
     let sent =
         ui.key(KeyCode::Enter).into_iter().find_map(|r| if let Request::Submit(text) = r { Some(text) } else { None });
     sent.unwrap_or_default()
 }
 
+/// Checks the message that each text and each commands make.
+fn assert_edits(cases: &[(&str, &str, &str)]) {
+    for (text, commands, expected) in cases {
+        assert_eq!(edited(text, commands), *expected, "{text:?}, {commands}");
+    }
+}
+
 #[test]
 fn commands_edit_the_message() {
-    assert_eq!(edited("one two three", "0dw"), "two three");
-    assert_eq!(edited("one two three", "02dw"), "three");
-    assert_eq!(edited("one two three", "0wcwTWO"), "one TWO three");
-    assert_eq!(edited("one two", "bD"), "one ");
-    assert_eq!(edited("one\ntwo\nthree", "ggdd"), "two\nthree");
-    assert_eq!(edited("one\ntwo", "ggyyGo"), "one\ntwo\n");
-    assert_eq!(edited("ab", "0xp"), "ba");
-    assert_eq!(edited("abc", "03xu"), "c");
-    assert_eq!(edited("one", "Izero A four"), "zero A fourone");
-    assert_eq!(edited("one(two)", "0wx"), "onetwo)");
-    assert_eq!(edited("one two", "0ywP"), "one one two");
+    assert_edits(&[
+        ("one two three", "0dw", "two three"),
+        ("one two three", "02dw", "three"),
+        ("one two three", "0d2w", "three"),
+        ("one two three", "0wcwTWO", "one TWO three"),
+        ("one two three", "0c2wX", "X three"),
+        ("one two", "bD", "one "),
+        ("one two", "bCX", "one X"),
+        ("ab", "0xp", "ba"),
+        ("abc", "03xu", "abc"),
+        ("abc", "xX", "b"),
+        ("abc", "h⌫rX", "Xbc"),
+        ("one", "Izero A four", "zero A fourone"),
+        ("one(two)", "0wx", "onetwo)"),
+        ("one two", "0ywP", "one one two"),
+        ("one two", "0s1␛u", "one two"),
+        ("one two\nthree", "ggwdwx", "one\nthree"),
+        ("(a.b) c", "0dWx", ""),
+        ("a-b c", "0cWX", "X c"),
+        ("one two", "0dex", "two"),
+        ("one two", "0eax", "onex two"),
+        ("  one", "0D", ""),
+        ("f(a, (b)) c", "0d%", " c"),
+    ]);
+}
+
+#[test]
+fn cursor_rests_on_characters_as_in_vi() {
+    assert_edits(&[
+        ("one", "x", "on"),
+        ("one", "aX", "oneX"),
+        ("one", "iX", "onXe"),
+        ("one\ntwo", "0k$x", "on\ntwo"),
+        ("one", "0lllx", "on"),
+        ("one", "aX␛x", "one"),
+    ]);
+}
+
+#[test]
+fn lines_are_cut_and_pasted_as_lines() {
+    assert_edits(&[
+        ("one\ntwo\nthree", "ggdd", "two\nthree"),
+        ("one\ntwo\nthree", "dd", "one\ntwo"),
+        ("one\ntwo\nthree", "gg2dd", "three"),
+        ("one\ntwo\nthree", "ggdj", "three"),
+        ("one\ntwo\nthree", "dk", "one"),
+        ("one\ntwo\nthree", "2GdG", "one"),
+        ("one\ntwo\nthree", "2Gdgg", "three"),
+        ("one\ntwo", "ggddp", "two\none"),
+        ("one\ntwo", "ggyyp", "one\none\ntwo"),
+        ("one\ntwo", "ggY2P", "one\none\none\ntwo"),
+        ("one\ntwo", "ggccX", "X\ntwo"),
+        ("one\ntwo", "SX", "one\nX"),
+        ("one\ntwo", "ggoX", "one\nX\ntwo"),
+        ("one\ntwo", "OX", "one\nX\ntwo"),
+        ("one\n  two\n)\n\nfive", "ggJJJ", "one two)\nfive"),
+        ("one\ntwo", "ggyyGo", "one\ntwo\n"),
+    ]);
+}
+
+#[test]
+fn characters_are_found_replaced_and_change_case() {
+    assert_edits(&[
+        ("a.b.c.d", "0f.x", "ab.c.d"),
+        ("a.b.c.d", "0f.;x", "a.bc.d"),
+        ("a.b.c.d", "0f.;;,x", "a.bc.d"),
+        ("a.b.c.d", "02f.x", "a.bc.d"),
+        ("a.b.c.d", "0dt.x", "b.c.d"),
+        ("a.b.c.d", "0t.;x", "a..c.d"),
+        ("a.b.c.d", "F.x", "a.b.cd"),
+        ("a.b.c.d", "T.;ix", "a.b.xc.d"),
+        ("a.b.c.d", "0df.", "b.c.d"),
+        ("a.b", "0fxx", ".b"),
+        ("abc", "0rx", "xbc"),
+        ("abc", "02rxx", "xc"),
+        ("abc", "09rx", "abc"),
+        ("ab cd", "0lr⏎", "a\n cd"),
+        ("aBc", "0~~~", "AbC"),
+        ("aBc", "03~", "AbC"),
+    ]);
+}
+
+#[test]
+fn text_objects_are_changed() {
+    assert_edits(&[
+        ("one two three", "0wlciwX", "one X three"),
+        ("one two three", "0wdaw", "one three"),
+        ("one two", "daw", "one"),
+        ("say \"the word\" now", "0ci\"X", "say \"X\" now"),
+        ("say \"the word\" now", "0fhda\"", "say now"),
+        ("f(a, (b), c)", "0fcci(X", "f(X)"),
+        ("f(a, (b), c)", "0fbdab", "f(a, , c)"),
+        ("{\na\n}", "kdi{", "{}"),
+        ("f()", "0f(ci(X", "f(X)"),
+        ("a.b c", "0diWx", "c"),
+    ]);
+}
+
+#[test]
+fn dot_repeats_the_last_change() {
+    assert_edits(&[
+        ("one two three", "0dw.", "three"),
+        ("one two three four", "0dw2.", "four"),
+        ("one two three", "0cwX␛w.", "X X three"),
+        ("one\ntwo", "ggA!␛j.", "one!\ntwo!"),
+        ("abc", "0rxl.", "xxc"),
+        ("a.b.c", "0df..", "c"),
+        ("abcd", "0x2l.", "bc"),
+    ]);
+}
+
+#[test]
+fn what_is_typed_after_a_command_is_undone_at_once() {
+    assert_eq!(edited("one two", "0cwsome words␛u"), "one two");
+    assert_eq!(edited("one two", "0cwsome words␛uU"), "some words two");
+}
+
+#[test]
+fn selections_are_changed() {
+    assert_edits(&[
+        ("one two", "0vex", " two"),
+        ("one two", "0vlly$p", "one twoone"),
+        ("one two", "0vecX", "X two"),
+        ("one two", "0wvhod", "onewo"),
+        ("one two", "0viwU", "ONE two"),
+        ("one two", "0v$~", "ONE TWO"),
+        ("one two", "0vlr-", "--e two"),
+        ("one\ntwo\nthree", "ggVjd", "three"),
+        ("one\ntwo\nthree", "ggVyP", "one\none\ntwo\nthree"),
+        ("one\ntwo\nthree", "ggvVcX", "X\ntwo\nthree"),
+        ("one\ntwo\nthree", "ggVjJ", "one two\nthree"),
+        ("one two", "0yiwwviwp", "one one"),
+        ("one two", "0v␛x", "ne two"),
+        ("one two", "0vvx", "ne two"),
+    ]);
+}
+
+#[test]
+fn selection_is_marked_and_named() {
+    let mut ui = vi();
+    ui.app = App::new(Settings { has_vi_keys: true, theme: Theme::colours(), ..Settings::default() });
+    ui.paste("one two");
+    presses(&mut ui, "␛0ve");
+    assert!(ui.screen().contains("\nvisual"), "{}", ui.screen());
+    let (buffer, _) = ui.buffer();
+    let marked: String = (0..60)
+        .filter(|x| buffer[(*x, 14)].modifier.contains(Modifier::REVERSED))
+        .map(|x| buffer[(x, 14)].symbol())
+        .collect();
+    assert_eq!(marked, "one");
+    presses(&mut ui, "V");
+    assert!(ui.screen().contains("\nvisual line"), "{}", ui.screen());
+    presses(&mut ui, "␛2d");
+    assert!(ui.screen().contains("\nnormal 2d"), "{}", ui.screen());
+}
+
+#[test]
+fn unknown_and_unfinished_keys_change_nothing() {
+    for keys in ["q", "dq", "d␛", "gq", "2␛", "z", "fz", "dfz", ";", ",", ".", "cq", "di(", "yiz", "viz␛", "%"] {
+        assert_eq!(edited("one two", keys), "one two", "{keys}");
+    }
+    // Enter after the beginning of a command does not send the message.
+    let mut ui = with("one");
+    ui.types("d");
+    assert_eq!(ui.key(KeyCode::Enter), []);
+    for keys in ["x", "dd", "p", "~", "J", "v~", "vd", "Vd", "daw", "ciw", "rx", "e", "b", "w", "dG", "yy"] {
+        let mut ui = vi();
+        presses(&mut ui, &format!("␛{keys}"));
+        assert!(!ui.screen().is_empty(), "{keys}");
+    }
 }
 
 #[test]
@@ -54,4 +242,18 @@ fn colon_begins_a_command_on_the_empty_editor() {
     ui.key(KeyCode::Esc);
     assert_eq!(ui.send(":keys"), [Request::Remember("/keys".into())]);
     assert_eq!(edited("text", ":"), "text");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_keys_leave_a_sound_editor(text in "([a-c (\"\n]|\\PC|[世👩\u{200d}e\u{301}]){0,40}", keys in "␛?[!-~ ⏎⌫]{0,40}") {
+        let mut ui = with(&text);
+        for key in keys.chars() {
+            presses(&mut ui, key.encode_utf8(&mut [0; 4]));
+            let (_, cursor) = ui.buffer();
+            prop_assert!(cursor.is_none_or(|(x, y)| x < 60 && y < 16), "{cursor:?}");
+        }
+    }
 }
