@@ -77,3 +77,15 @@ fn terminals_without_palettes_are_not_asked() {
         assert!(status == Some(0) && !seen.contains(QUESTION) && !seen.contains("38;2"), "{name}: {seen}");
     }
 }
+
+#[test]
+fn choice_of_a_theme_says_how_long_it_lasts() {
+    let pinion = Pinion::default();
+    let mut terminal = Terminal::start(&conversation(&pinion), (200, 24), "");
+    terminal.wait_for("finished");
+    terminal.keys("/theme light\r");
+    terminal.wait_for("theme `light` in this conversation; for all, set `theme = \"light\"` under `[tui]` in `");
+    terminal.keys("/theme auto\r");
+    terminal.wait_for("theme `auto`, as in every conversation");
+    assert_eq!(terminal.exit().0, Some(0));
+}

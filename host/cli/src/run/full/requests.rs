@@ -36,6 +36,7 @@ impl Ui {
             Request::Theme(name) => match self.look.choose(&self.to.base, &name) {
                 Ok(theme) => {
                     self.input(Input::Theme(theme));
+                    self.to.said.put(Input::Note(Tone::Plain, themes::chosen(&self.to.base, &name)));
                     self.ask();
                 }
                 Err(failure) => self.to.said.failure(&failure),

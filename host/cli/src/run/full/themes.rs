@@ -85,6 +85,17 @@ fn name(base: &Base) -> &str {
     base.config.tui.theme.as_deref().unwrap_or(AUTOMATIC)
 }
 
+/// Says how long a theme that the user has chosen lasts, and how it would stay.
+pub(super) fn chosen(base: &Base, chosen: &str) -> String {
+    match chosen == name(base) {
+        true => format!("theme `{chosen}`, as in every conversation"),
+        false => format!(
+            "theme `{chosen}` in this conversation; for all, set `theme = \"{chosen}\"` under `[tui]` in `{}`",
+            base.paths.config_file().display()
+        ),
+    }
+}
+
 /// Returns the background that the environment names, until the terminal answers.
 fn background() -> Option<Background> {
     Background::of_variable(&std::env::var("COLORFGBG").ok()?)
