@@ -49,6 +49,8 @@ pub(crate) struct Status {
     activity: Activity,
     /// The step of a plan that is executed, such as `step 2 of 5`.
     step: Option<String>,
+    /// Number of the turn of the run; 0 before the first one.
+    turn: u32,
     /// Output tokens that the vendor reported in this run, and bytes of output since.
     reported: u64,
     bytes: u64,
@@ -97,7 +99,9 @@ impl Status {
     /// Applies an event of the foreground run.
     pub(crate) fn event(&mut self, event: &EventKind, now: Duration) {
         match event {
-            EventKind::TurnStart { .. } => (self.activity, self.writing_since) = (Activity::Waiting, None),
+            EventKind::TurnStart { turn, .. } => {
+                (self.activity, self.writing_since, self.turn) = (Activity::Waiting, None, *turn);
+            }
             EventKind::MessageUpdate { delta, .. } => {
                 self.writing_since.get_or_insert(now);
                 self.activity = match delta {
@@ -177,16 +181,19 @@ impl Status {
                 seconds => format!("retrying in {seconds} s"),
             },
         };
-        let mut parts: Vec<String> = self.step.iter().cloned().collect();
-        parts.extend([what, time(now.saturating_sub(since))]);
         let tokens = self.reported + self.bytes / BYTES_PER_TOKEN;
-        parts.extend((tokens > 0).then(|| format!("↓ {} tokens", short(tokens))));
-        if !is_asking && !interrupts.is_empty() {
-            parts.push(interrupts.to_owned());
-        }
-        let mark = crate::transcript::spinner(now);
-        let text = Piece::line(&parts.join(" · "), columns.saturating_sub(2), theme.dim);
-        Some(Row::of([Piece::new(mark, theme.accent), Piece::new(" ", theme.dim), text]))
+        let parts = [
+            (3, self.step.clone()),
+            (0, Some(what)),
+            (2, Some(time(now.saturating_sub(since)))),
+            (5, (self.turn > 0).then(|| format!("turn {}", self.turn))),
+            (4, (tokens > 0).then(|| format!("↓ {} tokens", short(tokens)))),
+            (1, Some(interrupts.to_owned()).filter(|keys| !is_asking && !keys.is_empty())),
+        ];
+        let parts = parts.into_iter().filter_map(|(rank, text)| Some((rank, text?, theme.dim))).collect();
+        let text = fitting(parts, columns.saturating_sub(2), theme);
+        let mark = [Piece::new(crate::transcript::spinner(now), theme.accent), Piece::new(" ", theme.dim)];
+        Some(Row::of(mark.into_iter().chain(text.pieces().iter().cloned())))
     }
 
     /// Returns the status line.

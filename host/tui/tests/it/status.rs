@@ -214,3 +214,22 @@ fn age_of_the_cache_is_shown_by_the_minute() {
     ui.input(Input::Facts(Facts { model: "other/model".into(), ..Facts::default() }));
     assert_eq!(last(&mut ui), "");
 }
+
+#[test]
+fn row_of_the_work_counts_turns_where_there_is_room() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    let row = |ui: &mut Ui| {
+        let screen = ui.screen();
+        screen.lines().find(|row| row.contains(" s ·")).unwrap_or_else(|| panic!("{screen}")).to_owned()
+    };
+    assert!(row(&mut ui).ends_with(" waiting for the model · 0 s · turn 1 · esc interrupts"));
+    ui.event(EventKind::TurnStart { turn: 12, trigger: TurnTrigger::Continuation });
+    ui.text(&"four".repeat(30));
+    assert!(row(&mut ui).ends_with(" writing · 0 s · turn 12 · ↓ 30 tokens · esc interrupts"));
+    // The key is the last to go.
+    ui.size = (40, 10);
+    assert!(row(&mut ui).ends_with(" writing · 0 s · esc interrupts"), "{}", row(&mut ui));
+    ui.size = (36, 10);
+    assert!(row(&mut ui).ends_with(" writing · 0 s · esc interrupts"));
+}
