@@ -247,7 +247,7 @@ impl Setup {
         let first = rows.len();
         let room = height.saturating_sub(first + 1).clamp(1, MAX_LIST);
         let (body, cursor) = match &self.step {
-            Step::Provider(picker) | Step::Model(picker) => picker.draw(columns, room, theme),
+            Step::Provider(picker) | Step::Model(picker) => picker.draw_with(Vec::new(), columns, room, theme),
             Step::Key { key, is_storing, .. } => masked(key, *is_storing, columns, theme),
             Step::Login { page, .. } => (opened_page(page.as_deref(), columns, theme), None),
         };

@@ -17,6 +17,8 @@ const QUEUE_ROWS: usize = 4;
 const POPUP_ROWS: usize = 8;
 /// Least columns between the status and a remark.
 const GAP: usize = 3;
+/// The keys of a search, behind what is searched for, where there is more room and less.
+const SEARCH_KEYS: [&str; 2] = ["   enter finds above · ↓ below · esc closes", "   esc closes"];
 /// Rows of the transcript that dialogs leave.
 const LEAST_TRANSCRIPT: usize = 2;
 /// Columns of the rule above a question in the inline form. A terminal may wrap longer rows again when its width changes, and
@@ -194,6 +196,11 @@ impl App {
         let keys = &self.settings.keys;
         let text = match (self.is_viewing, self.transcript.is_at_end()) {
             (true, _) => format!("the whole conversation{}", keys.says(Action::Interrupt, "; ", "returns")),
+            _ if self.transcript.selected().is_some() => {
+                let (returns, folds) =
+                    (keys.says(Action::Interrupt, "; ", "unselects"), keys.says(Action::Toggle, ", ", "unfolds"));
+                format!("a block is selected{returns}{folds}{}", keys.says(Action::Copy, ", ", "copies"))
+            }
             (false, true) => return None,
             (false, false) => format!("scrolled up{}", keys.says(Action::Bottom, "; ", "returns to the end")),
         };
@@ -230,6 +237,9 @@ impl App {
             let left = row.width();
             let drawn = query.rows(columns.saturating_sub(left), 1, theme.text, None);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
+            let room = columns.saturating_sub(row.width());
+            let keys = SEARCH_KEYS.into_iter().find(|keys| width(keys) < room);
+            row.push(Piece::new(keys.unwrap_or_default(), theme.dim));
             bottom.cursor = Some((bottom.rows.len(), left + drawn.cursor.1));
             bottom.rows.push(row);
             return;

@@ -331,8 +331,19 @@ impl Picker {
         self.selected = (self.selected + by).min(self.matches.len().saturating_sub(1));
     }
 
-    /// Draws the list into at most `height` rows, and returns the place of the cursor.
+    /// Draws the list and its keys into at most `height` rows, and returns the place of the cursor.
     pub(crate) fn draw(&self, columns: usize, height: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
+        self.draw_with(self.foot(columns, height, theme), columns, height, theme)
+    }
+
+    /// Draws the list above other rows.
+    pub(crate) fn draw_with(
+        &self,
+        foot: Vec<Row>,
+        columns: usize,
+        height: usize,
+        theme: &Theme,
+    ) -> (Vec<Row>, Option<(usize, usize)>) {
         let count = match self.quiet_since {
             Some(_) => format!("{}: keys count in a moment", self.pick.title()),
             None => format!("{} {} of {}", self.pick.title(), self.matches.len(), self.choices.len()),
@@ -348,7 +359,6 @@ impl Picker {
         let left = columns.saturating_sub(head.width() + 3);
         head.push(Piece::new("  ", theme.text));
         head.push(Piece::line(about, left, theme.dim));
-        let foot = self.foot(columns, height, theme);
         let mut rows = vec![head];
         let entries: Vec<&Choice> = self.matches.iter().map(|at| &self.choices[*at]).collect();
         rows.extend(list(&entries, self.selected, columns, height.saturating_sub(1 + foot.len()), theme));
@@ -360,11 +370,10 @@ impl Picker {
     fn foot(&self, columns: usize, height: usize, theme: &Theme) -> Vec<Row> {
         let (text, style) = match (&self.notice, self.keys()) {
             (Some(notice), _) => (notice.as_ref(), theme.warning),
-            (None, Some(_)) if self.is_deleting => {
+            (None, _) if self.is_deleting => {
                 ("ctrl+x again deletes the session and its sub-agents' sessions", theme.warning)
             }
-            (None, Some(keys)) => (keys, theme.dim),
-            (None, None) => return Vec::new(),
+            (None, keys) => (keys, theme.dim),
         };
         if height < 6 && self.notice.is_none() {
             return Vec::new();
@@ -378,22 +387,34 @@ impl Picker {
             wrap(&[Piece::new(text.trim(), theme.dim)], columns, &lead, &mut rows);
             rows.truncate(1 + PREVIEW_ROWS);
         }
-        wrap(&[Piece::new(text, style)], columns, &lead, &mut rows);
+        let mut keys = Vec::new();
+        wrap(&[Piece::new(text, style)], columns, &lead, &mut keys);
+        if keys.len() > height / 3 && self.notice.is_none() && !self.is_deleting {
+            // The first key and the last one leave more of the list.
+            let parts: Vec<&str> = text.split(" · ").collect();
+            let ends = [parts[0], parts[parts.len() - 1]].join(" · ");
+            keys.clear();
+            wrap(&[Piece::new(&ends, style)], columns, &lead, &mut keys);
+        }
+        rows.extend(keys);
         rows
     }
 
     /// Names the keys that act on the selected choice.
-    fn keys(&self) -> Option<&'static str> {
+    fn keys(&self) -> &'static str {
         match self.pick {
-            Pick::Session => Some(
-                "enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes · ctrl+a lists those of all directories",
-            ),
-            Pick::AllSessions => Some(
+            Pick::Session => {
+                "enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes · ctrl+a lists those of all directories \
+                 · esc closes"
+            }
+            Pick::AllSessions => {
                 "enter resumes, elsewhere in a copy · ctrl+f forks · ctrl+r renames · ctrl+x deletes · \
-                 alt+c copies the command · ctrl+a lists those of this directory",
-            ),
-            Pick::Queue => Some("enter edits · ctrl+s sends now · ctrl+x removes · ctrl+↑ and ctrl+↓ move"),
-            _ => None,
+                 alt+c copies the command · ctrl+a lists those of this directory · esc closes"
+            }
+            Pick::Queue => "enter edits · ctrl+s sends now · ctrl+x removes · ctrl+↑ and ctrl+↓ move · esc closes",
+            Pick::Plan => "enter chooses · esc keeps the plan for later",
+            Pick::History => "enter edits the message again · esc closes",
+            Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",
         }
     }
 }

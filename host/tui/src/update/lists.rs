@@ -4,6 +4,7 @@ use crate::dialog::picker::{Choice, Pick, Picked, Picker};
 use crate::input::Request;
 use crate::keys::KeyMap;
 use crate::update::App;
+use crate::update::plan::KEEP;
 use std::time::Duration;
 
 /// Beginning of the values of actions among commands.
@@ -78,8 +79,10 @@ impl App {
         let choice = match picked {
             Picked::Nothing => return,
             Picked::Closed => {
-                self.picker = None;
-                self.submit_next(now);
+                match self.picker.take().map(|picker| picker.pick) {
+                    Some(Pick::Plan) => self.decide_on_plan(KEEP, now),
+                    _ => drop(self.submit_next(now)),
+                }
                 return;
             }
             Picked::Choice(choice) => choice,

@@ -12,7 +12,7 @@ use std::time::Duration;
 const EXECUTE: &str = "execute";
 const EDIT: &str = "edit";
 const REVISE: &str = "revise";
-const KEEP: &str = "keep";
+pub(super) const KEEP: &str = "keep";
 /// The mode in which messages ask for a plan.
 const PLAN: &str = "plan";
 /// The mode that only those reach who have chosen it before.

@@ -178,3 +178,56 @@ fn palette_has_commands_and_actions_and_loses_nothing() {
     ui.types("choose a model");
     assert_eq!(ui.key(KeyCode::Enter), [Request::List(Pick::Model)]);
 }
+
+#[test]
+fn every_list_says_how_to_leave_it() {
+    use Pick::{AllSessions, History, Model, Palette, Plan, Queue, Session, Theme};
+    let choice = Choice { value: "a".into(), label: "a".into(), detail: String::new() };
+    for pick in [Model, Session, AllSessions, Palette, History, Plan, Theme, Queue] {
+        for size in [(80, 24), (40, 10)] {
+            let mut ui = Ui::new(size.0, size.1);
+            ui.input(Input::Choices(pick, vec![choice.clone(); 20]));
+            let screen = ui.screen().replace("\n ", "");
+            assert!(screen.contains("enter ") && screen.contains("esc "), "{pick:?} {size:?}: {screen}");
+            let shown = ui
+                .screen()
+                .lines()
+                .filter(|row| {
+                    row.strip_prefix("❯ ").or(row.strip_prefix("  ")).is_some_and(|row| row.trim_end() == "a")
+                })
+                .count();
+            assert!(shown >= 4, "{pick:?} {size:?}: {screen}");
+            ui.key(KeyCode::Esc);
+            assert!(!ui.screen().contains("❯ a"), "{pick:?}");
+        }
+    }
+}
+
+#[test]
+fn search_and_selection_name_their_keys() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.call("1", "bash", serde_json::json!({ "command": "ls" }));
+    ui.result("1", "bash", false, "a\nb\n");
+    ui.end(crate::ui::done());
+    ui.ctrl('s');
+    assert!(ui.screen().contains("search:    enter finds above · ↓ below · esc closes"), "{}", ui.screen());
+    ui.size = (40, 10);
+    assert!(ui.screen().contains("search:    esc closes"), "{}", ui.screen());
+    ui.size = (80, 24);
+    ui.key(KeyCode::Esc);
+    ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+    let said = "a block is selected; esc unselects, f2 unfolds, alt+c copies";
+    assert!(ui.screen().contains(said), "{}", ui.screen());
+    ui.key(KeyCode::Esc);
+    assert!(!ui.screen().contains(said));
+}
+
+#[test]
+fn plan_that_is_left_says_how_it_is_executed() {
+    let mut ui = Ui::new(80, 24);
+    ui.input(Input::Plan { file: "plan.md".into(), text: "1. Look".into() });
+    ui.wait(1_000);
+    ui.key(KeyCode::Esc);
+    assert!(ui.screen().contains("`/execute plan.md` executes the plan"), "{}", ui.screen());
+}
