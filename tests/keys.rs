@@ -105,7 +105,7 @@ fn escape_leaves_the_setup_with_the_hint() {
 fn named_model_asks_only_for_the_key_of_its_provider() {
     let pinion = Pinion::default();
     let mut terminal = Terminal::start(&pinion.default_command(["-m", "groq/m"]), SIZE, "");
-    terminal.wait_for("needs a key of groq");
+    terminal.wait_for("needs a key for groq");
     terminal.keys(&format!("{KEY}\r"));
     terminal.wait_for("lists commands");
     let (status, seen) = terminal.exit();

@@ -89,7 +89,7 @@ impl Setup {
     /// Begins with the choice of a provider. `place` names the place where keys are stored.
     pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
         let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
-        let why = "No provider has a key yet. Choose one whose key you have. A server of your own may need none: `pinion -m ollama/MODEL`."
+        let why = "No provider has a key yet. Choose one that you have a key for. A server of your own may need none: `pinion -m ollama/MODEL`."
             .to_owned();
         Self {
             theme,
@@ -112,7 +112,7 @@ impl Setup {
     /// Begins with the key of a provider, the only one that matters.
     #[must_use]
     pub fn for_provider(self, provider: &str) -> Self {
-        let why = format!("The model that you chose needs a key of {provider}.");
+        let why = format!("The model that you chose needs a key for {provider}.");
         Self { providers: Vec::new(), why, ..self }.with_key_of(provider.to_owned())
     }
 
@@ -272,7 +272,7 @@ impl Setup {
                 let place = &self.place;
                 let mut about = match self.providers.is_empty() {
                     true => format!("{} Paste it here: it goes to {place}, and is not shown.", self.why),
-                    false => format!("Paste your key of {provider}: it goes to {place}, and is not shown."),
+                    false => format!("Paste your key for {provider}: it goes to {place}, and is not shown."),
                 };
                 if self.with_login.contains(provider) {
                     about.push_str(" Or press enter without a key to log in with your browser.");

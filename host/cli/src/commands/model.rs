@@ -104,12 +104,12 @@ fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> Str
     }
 }
 
-/// Formats a number of tokens in at most six characters: `64k`, `1M`, `1.5M`.
+/// Formats a number of tokens in at most six characters: `64 k`, `1 M`, `1.5 M`.
 pub(crate) fn tokens(n: u64) -> String {
     match n {
-        0..1_000_000 => format!("{}k", n / 1000),
-        _ if n % 1_000_000 < 100_000 => format!("{}M", n / 1_000_000),
-        _ => format!("{:.1}M", n as f64 / 1e6),
+        0..1_000_000 => format!("{} k", n / 1000),
+        _ if n % 1_000_000 < 100_000 => format!("{} M", n / 1_000_000),
+        _ => format!("{:.1} M", n as f64 / 1e6),
     }
 }
 
@@ -119,6 +119,9 @@ mod tests {
 
     #[test]
     fn tokens_are_short() {
-        assert_eq!([64_000, 200_000, 1_000_000, 1_048_576, 1_500_000].map(tokens), ["64k", "200k", "1M", "1M", "1.5M"]);
+        assert_eq!(
+            [64_000, 200_000, 1_000_000, 1_048_576, 1_500_000].map(tokens),
+            ["64 k", "200 k", "1 M", "1 M", "1.5 M"]
+        );
     }
 }

@@ -98,7 +98,7 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
         let (ratio, found) = (estimate.ratio.max(LEAST_RATIO), if estimate.ratio > 1.0 { "more" } else { "less" });
         text.push_str(&format!("; estimates are multiplied by {ratio:.2}, because the vendor counted {found}"));
     }
-    text.push_str("\n\n| part | | tokens | share |\n|---|---|---:|---|\n");
+    text.push_str("\n\n| part | number | tokens | share |\n|---|---|---:|---|\n");
     let row = |name: &str, items: &str, tokens: u64| {
         let per_mille = tokens.saturating_mul(1000) / whole;
         let bar = "█".repeat(usize::try_from((tokens * BAR).div_ceil(whole).min(BAR)).unwrap_or(0));
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             text,
             "**20.0 k of 100.0 k tokens (20 %)**; compaction begins at 80.0 k\n\n\
-             | part | | tokens | share |\n|---|---|---:|---|\n\
+             | part | number | tokens | share |\n|---|---|---:|---|\n\
              | a |  | 15.0 k | 15.0 % ███ |\n| b |  | 5.0 k | 5.0 % █ |\n| free |  | 80.0 k | 80.0 % ████████████████ |\n"
         );
     }

@@ -21,7 +21,7 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
     HostCommand { name: "diff", hint: "[turn|session]", description: "Show what the agent changed" },
     HostCommand {
         name: export::NAME,
-        hint: "[FILE.md|FILE.html]",
+        hint: "[file.md|file.html]",
         description: "Write the session to a file as a document",
     },
     HostCommand {
@@ -30,10 +30,10 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
         description: "Show MCP servers, or reconnect, switch or log in to one",
     },
     HostCommand { name: "mode", hint: "[ask|smart|edits|plan|all]", description: "Show or change what needs approval" },
-    HostCommand { name: "net", hint: "[on|off|allow HOST]", description: "Show or change the network of programs" },
-    HostCommand { name: "permissions", hint: "[remove N]", description: "List the rules about calls, or remove one" },
+    HostCommand { name: "net", hint: "[on|off|allow <host>]", description: "Show or change the network of programs" },
+    HostCommand { name: "permissions", hint: "[remove <n>]", description: "List the rules about calls, or remove one" },
     HostCommand { name: "redo", hint: "", description: "Undo the last undo" },
-    HostCommand { name: "rewind", hint: "[N]", description: "List turns, or undo the last N: files and conversation" },
+    HostCommand { name: "rewind", hint: "[n]", description: "List turns, or undo the last N: files and conversation" },
     HostCommand {
         name: "thinking",
         hint: "[off|minimal|low|medium|high|xhigh]",

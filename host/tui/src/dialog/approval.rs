@@ -298,7 +298,7 @@ impl Approval {
             let drawn = words.draw(self.columns.saturating_sub(4).max(2), 1, theme.text, None);
             let mut row = Row::of([Piece::new("  › ", theme.user)]);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
-            return vec![line("no, and tell the model (Enter sends, Esc returns):", theme.warning), row];
+            return vec![line("no, and tell the model (enter sends, esc returns):", theme.warning), row];
         }
         let hint = self.hint.map(|hint| line(hint, theme.warning));
         if self.seen < self.body.len() {

@@ -3,7 +3,7 @@
 use crate::commands::command_of;
 use crate::dialog::picker::Pick;
 use crate::input::Request;
-use crate::update::App;
+use crate::update::{ASKING, App};
 use pinion_protocol::text::count;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl App {
             ("btw", "") => self.hint("`/btw` takes a question", now),
             ("btw", question) => {
                 self.transcript.follow();
-                self.hint("asking beside the conversation; the answer follows", now);
+                self.hint(ASKING, now);
                 self.asides += 1;
                 self.requests.push(Request::Aside(question.to_owned()));
             }

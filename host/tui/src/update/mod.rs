@@ -43,6 +43,9 @@ const DRAFT: Duration = Duration::from_secs(1);
 /// Work that took at least this long is worth a line, and by default a notification.
 const LONG_WORK: Duration = Duration::from_secs(10);
 
+/// The remark about a side question, until its answer.
+const ASKING: &str = "asking beside the conversation; the answer follows";
+
 /// Settings of the UI.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -202,6 +205,7 @@ impl App {
             Input::Page(text) => self.show_page(text, now),
             Input::SideAnswer(text) => {
                 self.asides = self.asides.saturating_sub(1);
+                self.hint.take_if(|(hint, _)| hint == ASKING);
                 self.show_page(text, now);
             }
             Input::Facts(facts) => self.take_facts(facts),

@@ -171,6 +171,15 @@ fn side_question_is_cancelled_when_nothing_else_works() {
 }
 
 #[test]
+fn remark_about_a_side_question_ends_with_its_answer() {
+    let mut ui = Ui::new(80, 24);
+    requested(&mut ui, "/btw why?");
+    assert!(ui.screen().contains("the answer follows"));
+    ui.input(Input::SideAnswer("Because.".into()));
+    assert!(!ui.screen().contains("the answer follows"));
+}
+
+#[test]
 fn pasted_block_says_how_it_can_be_seen() {
     let mut ui = Ui::new(80, 24);
     ui.paste(&"line\n".repeat(12));

@@ -39,7 +39,7 @@ fn provider_key_and_model_are_chosen_one_after_another() {
     assert!(screen(&setup, 60, 12).contains("Paste the key first."));
     setup.handle(&Event::Paste(format!(" {KEY}\n")));
     let seen = screen(&setup, 60, 12);
-    assert!(seen.contains("your key of groq") && seen.contains("auth.toml"), "{seen}");
+    assert!(seen.contains("your key for groq") && seen.contains("auth.toml"), "{seen}");
     assert!(seen.contains(&"•".repeat(KEY.len())) && !seen.contains("sk-") && seen.contains("15 characters"), "{seen}");
     let stored = press(&mut setup, KeyCode::Enter);
     assert!(!format!("{stored:?} {setup:?}").contains("Zq7"), "{stored:?}");
@@ -64,7 +64,7 @@ fn escape_returns_to_the_providers_and_then_leaves() {
     assert!(screen(&setup, 60, 12).contains("❯ anthropic"));
     assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::Leave));
     let mut setup = setup.for_provider("groq");
-    assert!(screen(&setup, 60, 12).contains("needs a key of groq"));
+    assert!(screen(&setup, 60, 12).contains("needs a key for groq"));
     assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::Leave));
 }
 
