@@ -9,6 +9,7 @@ mod hostile;
 mod inline;
 mod lists;
 mod mouse;
+mod places;
 mod plan;
 mod queue;
 mod quitting;

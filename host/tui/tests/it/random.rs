@@ -1,25 +1,22 @@
 //! Random inputs: nothing panics, the cursor stays on the screen, and only text and our own sequences are written.
 
-use crate::ui::{Ui, agent_below, agent_start, assistant, done, end_of, ended, of_past, tool_result};
+use crate::places::{events, inputs};
+use crate::ui::Ui;
 use crossterm::event::{
     Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use pinion_protocol::dialog::{Dialog, DialogKind};
-use pinion_protocol::{
-    Authority, Block, CompactionReason, Content, Delta, Display, DrawnPart, EventKind, Message, RunEnd, Severity, Span,
-    SpanStyle, Spend, Thinking, ToolCall, TurnTrigger,
-};
-use pinion_tui::{Choice, Facts, Inline, Input, Pick, Request, Screen, SlashCommand, Tone};
+use pinion_tui::{Inline, Input, Request, Screen};
 use proptest::prelude::*;
-use serde_json::json;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Key(KeyCode, KeyModifiers),
     Paste(String),
     Mouse(MouseEventKind, u16),
-    Event(&'static str, u8, String),
-    Input(u8, String),
+    /// An event of a run, by its place in [`events`].
+    Event(&'static str, usize, String),
+    /// An input, by its place in [`inputs`].
+    Input(usize, String),
     Wait(u64),
     Size(u16, u16),
 }
@@ -68,64 +65,12 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (code, modifiers).prop_map(|(code, modifiers)| Step::Key(code, modifiers)),
         1 => hostile().prop_map(Step::Paste),
         1 => (mouse, 0_u16..50).prop_map(|(kind, row)| Step::Mouse(kind, row)),
-        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..22, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
-        3 => (0_u8..20, hostile()).prop_map(|(kind, text)| Step::Input(kind, text)),
+        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_usize..1_000, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
+        3 => (0_usize..1_000, hostile()).prop_map(|(number, text)| Step::Input(number, text)),
         1 => (0_u64..2_000).prop_map(Step::Wait),
         1 => (1_u16..100, 1_u16..40).prop_map(|(columns, rows)| Step::Size(columns, rows)),
     ];
     prop::collection::vec(step, 1..60)
-}
-
-fn kind(kind: u8, text: &str) -> EventKind {
-    let id = text.len().to_string();
-    let call =
-        ToolCall::new(id.clone(), text, json!({ text: text, "edits": [{ "old_text": text, "new_text": text }] }));
-    match kind {
-        0 => agent_start(text),
-        1 => EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User },
-        2 => EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: text.into() } },
-        3 => EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: text.into() } },
-        4 => end_of(assistant(vec![
-            Content::Thinking(Thinking { text: text.into(), ..Thinking::default() }),
-            Content::text(text),
-            Content::ToolCall(call),
-        ])),
-        5 => EventKind::ToolExecutionStart { call_id: id, tool: text.into(), arguments: json!({ "path": text }) },
-        6 => EventKind::ToolExecutionUpdate { call_id: id, partial: vec![Content::text(text)] },
-        7 => end_of(tool_result(&id, "bash", text)),
-        8 => EventKind::Retry { attempt: 1, max_attempts: 2, delay_ms: 100, cause: text.into() },
-        9 => EventKind::ApprovalRequested { call_id: id, tool: text.into(), authority: Authority::ALL },
-        10 => end_of(Message::user(text)),
-        11 => EventKind::Progress { call_id: id, text: text.into() },
-        12 => agent_below(text, Some("a")),
-        13 => EventKind::PluginNotice { plugin: text.into(), severity: Severity::Info, text: text.into() },
-        14 => EventKind::Drawing { call_id: id, plugin: text.into(), part: DrawnPart::Result, blocks: blocks(text) },
-        15 => ended(&id, text, Display::Code("rs".into()), vec![text.into()]),
-        16 => ended(&id, text, Display::Markdown, vec![text.into()]),
-        17 => ended(&id, text, Display::Diff, vec![text.into()]),
-        18 => ended(&id, text, Display::Plain, vec![text.into()]),
-        19 => end_of(Message::labelled(text, text)),
-        20 => EventKind::Compaction {
-            reason: CompactionReason::Asked,
-            dropped: 2,
-            summary: text.into(),
-            before: 2,
-            after: 1,
-            spend: Spend::default(),
-        },
-        _ => EventKind::InputRejected { reason: text.into() },
-    }
-}
-
-fn blocks(text: &str) -> Vec<Block> {
-    let text = || text.to_owned();
-    vec![
-        Block::Lines { lines: vec![vec![Span::new(text(), SpanStyle::Plain)]] },
-        Block::Table { header: vec![text()], rows: vec![vec![text(); 2]] },
-        Block::Diff { text: text() },
-        Block::Markdown { text: text() },
-        Block::Bar { label: text(), done: 1, total: None },
-    ]
 }
 
 pub(crate) fn apply(ui: &mut Ui, step: Step) {
@@ -141,54 +86,17 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
                 assert!(!matches!(&request, Request::Copy(text) if !is_sound(text)), "{request:?}");
             }
         }
-        Step::Event(run, number, text) => drop(ui.event_of(run, kind(number, &text))),
-        Step::Input(0, text) => drop(ui.input(Input::Note(Tone::Warning, text))),
-        Step::Input(1, text) => drop(ui.input(Input::Page(text))),
-        Step::Input(2, text) => {
-            drop(ui.ask(&text, json!({ text.clone(): text, "edits": [{ "old_text": text, "new_text": "" }] })))
+        Step::Event(run, number, text) => {
+            let events = events(&text);
+            ui.event_of(run, events[number % events.len()].clone());
         }
-        Step::Input(3, text) => drop(ui.input(Input::Insert(text))),
-        Step::Input(4, text) => {
-            let choice = Choice { value: text.clone(), label: text.clone(), detail: text };
-            ui.input(Input::Choices(Pick::Session, vec![choice; 3]));
+        Step::Input(number, text) => {
+            let inputs = inputs(&text);
+            ui.input(inputs[number % inputs.len()].clone());
         }
-        Step::Input(5, _) => drop(ui.end(done())),
-        Step::Input(6, text) => drop(ui.end(RunEnd::Rejected { reason: text })),
-        Step::Input(7, text) => drop(ui.input(Input::Files { paths: vec![text].into(), is_cut: true })),
-        Step::Input(8, text) => dialog(ui, &text, DialogKind::Confirm),
-        Step::Input(9, text) => dialog(ui, &text, DialogKind::Select(vec![text.clone(); 3])),
-        Step::Input(10, text) => dialog(ui, &text, DialogKind::Input(text.clone())),
-        Step::Input(11, text) => drop(ui.input(Input::Segment { plugin: text.clone(), text: Some(text) })),
-        Step::Input(12, text) => {
-            let [model, approval, directory, session] = [(); 4].map(|()| text.clone());
-            let (network, branch) = (Some(text.clone()), Some(text));
-            ui.input(Input::Facts(Facts { model, approval, directory, session, network, branch, ..Facts::default() }));
-        }
-        Step::Input(13, text) => drop(ui.input(Input::Plan { file: text.clone(), text })),
-        Step::Input(14, text) => drop(ui.input(Input::History(vec![text]))),
-        Step::Input(15, text) => {
-            let command =
-                SlashCommand { name: text.clone(), hint: text.clone(), description: text, is_immediate: true };
-            ui.input(Input::Commands(vec![command]));
-        }
-        Step::Input(16, text) => drop(ui.input(Input::Preview { id: text.clone(), text })),
-        Step::Input(17, text) => drop(ui.input(Input::Session(vec![of_past(Message::labelled(text.clone(), text))]))),
-        Step::Input(18, text) => {
-            let mut question = ui.question(&text, json!({ "path": text, "content": text }));
-            [question.label, question.plugin, question.can] = [(); 3].map(|()| text.clone());
-            (question.change, question.reason, question.rule) = (Some(text.clone()), Some(text.clone()), Some(text));
-            ui.input(Input::Question(question));
-        }
-        Step::Input(_, text) => drop(
-            ui.input(Input::Completions(1, vec![Choice { value: text.clone(), label: text, detail: String::new() }])),
-        ),
         Step::Wait(time) => drop(ui.wait(time)),
         Step::Size(columns, rows) => ui.size = (columns, rows),
     }
-}
-
-fn dialog(ui: &mut Ui, text: &str, kind: DialogKind) {
-    ui.input(Input::Dialog(7, Dialog { plugin: text.into(), question: text.into(), kind }));
 }
 
 /// Returns whether a character changes the order of others, or is not seen.
