@@ -1,5 +1,6 @@
 //! The full-screen UI on a real terminal.
 
+mod actions;
 mod commands;
 mod forms;
 mod questions;

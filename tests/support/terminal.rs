@@ -58,10 +58,15 @@ impl Terminal {
 
     /// Waits until `text` has appeared `times` times; returns all output.
     pub fn wait_for_nth(&self, text: &str, times: usize) -> String {
-        let is_missing = |(seen, is_over): &mut (String, bool)| seen.matches(text).count() < times && !*is_over;
+        self.wait_until(&format!("`{text}`, {times} times,"), |seen| seen.matches(text).count() >= times)
+    }
+
+    /// Waits until all output together is enough; returns it.
+    pub fn wait_until(&self, what: &str, is_enough: impl Fn(&str) -> bool) -> String {
+        let is_missing = |(seen, is_over): &mut (String, bool)| !is_enough(seen) && !*is_over;
         let state = self.seen.0.lock().unwrap();
         let (state, _) = self.seen.1.wait_timeout_while(state, TIMEOUT, is_missing).unwrap();
-        assert!(state.0.matches(text).count() >= times, "`{text}` did not appear {times} times in:\n{}", state.0);
+        assert!(is_enough(&state.0), "{what} did not appear in:\n{}", state.0);
         state.0.clone()
     }
 
@@ -72,20 +77,14 @@ impl Terminal {
 
     /// Waits until one of `texts` has appeared.
     pub fn wait_for_any(&self, texts: &[&str]) {
-        let is_missing = |seen: &str| !texts.iter().any(|text| seen.contains(text));
-        let state = self.seen.0.lock().unwrap();
-        let (state, _) =
-            self.seen.1.wait_timeout_while(state, TIMEOUT, |(seen, is_over)| is_missing(seen) && !*is_over).unwrap();
-        assert!(!is_missing(&state.0), "none of {texts:?} appeared in:\n{}", state.0);
+        self.wait_until(&format!("any of {texts:?}"), |seen| texts.iter().any(|text| seen.contains(text)));
     }
 
     /// Waits until `text` has appeared, and `then` after it.
     pub fn wait_for_then(&self, text: &str, then: &str) {
-        let is_missing = |seen: &str| !seen.split_once(text).is_some_and(|(_, rest)| rest.contains(then));
-        let state = self.seen.0.lock().unwrap();
-        let (state, _) =
-            self.seen.1.wait_timeout_while(state, TIMEOUT, |(seen, is_over)| is_missing(seen) && !*is_over).unwrap();
-        assert!(!is_missing(&state.0), "`{text}` and then `{then}` did not appear in:\n{}", state.0);
+        self.wait_until(&format!("`{text}` and then `{then}`"), |seen| {
+            seen.split_once(text).is_some_and(|(_, rest)| rest.contains(then))
+        });
     }
 
     /// Types Ctrl-D until the command has ended; returns its exit status and everything that has appeared. Between two

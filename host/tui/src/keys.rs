@@ -213,7 +213,7 @@ impl KeyMap {
     }
 
     /// Returns the actions with their names, descriptions and keys.
-    pub(crate) fn actions(&self) -> impl Iterator<Item = (&'static str, &'static str, Vec<String>)> {
+    pub fn actions(&self) -> impl Iterator<Item = (&'static str, &'static str, Vec<String>)> {
         let described = |(action, name, description, defaults): &(Action, &'static str, &'static str, &[&str])| {
             (*name, description.trim(), self.names(*action, defaults))
         };
