@@ -1,7 +1,7 @@
 //! Untrusted text reaches the terminal neutralized or not at all.
 
 use pinion_agent::text::find_unsafe;
-use pinion_tests::{Ended, Pinion, SandboxBuilder, guest};
+use pinion_tests::{Ended, Pinion, SandboxBuilder, call, guest};
 use serde_json::{Value, json};
 
 /// Clears the screen, writes the clipboard, and contains a C1 sequence, a bidirectional override, invisible characters,
@@ -327,5 +327,82 @@ mod on_a_terminal {
             assert_eq!(status, Some(0), "{form}");
             assert_own(&seen);
         }
+    }
+
+    /// Returns what is on a screen of this many rows.
+    fn screen(seen: &str, rows: u16) -> String {
+        let mut screen = vt100::Parser::new(rows.try_into().unwrap(), 100.try_into().unwrap(), 0);
+        screen.process(seen.as_bytes());
+        screen.screen().contents()
+    }
+
+    #[test]
+    fn arguments_of_every_command_are_neutralized() {
+        const ROWS: u16 = 120;
+        let pinion = Pinion::default();
+        for form in ["full", "inline"] {
+            let replies: Vec<Value> =
+                (0..40).map(|number| json!({ "text": format!("{EVIL} reply {number}") })).collect();
+            let script = pinion.script(&replies);
+            let options = ["--ui", form, "--approve", "all", "--replay", script.to_str().unwrap(), "go"];
+            let mut command = pinion.default_command(options);
+            command.env("EDITOR", "true");
+            let mut terminal = Terminal::start(&command, (100, ROWS), "");
+            terminal.wait_for("reply 0");
+            terminal.keys("/help\r");
+            let is_listed = |seen: &str| screen(seen, ROWS).contains("/undo");
+            let help = screen(&terminal.wait_until("the commands", is_listed), ROWS);
+            let words = help.split_whitespace().filter_map(|word| word.strip_prefix('/'));
+            let names: std::collections::BTreeSet<&str> = words
+                .filter(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'))
+                .collect();
+            let others = pinion_tui::COMMANDS.iter().map(|command| command.name);
+            for name in names.iter().copied().chain(others).filter(|name| !matches!(*name, "exit" | "quit")) {
+                terminal.keys(&format!("/{name} \x1b[200~{EVIL}\x1b[201~"));
+                terminal
+                    .wait_until(&format!("/{name}"), |seen| screen(seen, ROWS).contains(&format!("› /{name} ␛[2J")));
+                terminal.keys("\r");
+                let is_done = |seen: &str| {
+                    let screen = screen(seen, ROWS);
+                    !screen.contains(&format!("\n› /{name} ␛[2J")) && !screen.contains("· esc interrupts")
+                };
+                terminal.wait_until(&format!("the end of /{name}"), is_done);
+                // Closes the list or the question that it may have opened.
+                terminal.keys("\x03");
+            }
+            assert!(names.len() > 20, "{names:?}");
+            let (_, seen) = terminal.exit();
+            assert_own(&seen);
+        }
+    }
+
+    #[test]
+    fn names_of_sessions_and_results_of_plugins_are_neutralized() {
+        let pinion = Pinion::default();
+        let steps = json!({ "items": [{ "text": EVIL, "state": "done" }, { "text": EVIL, "state": "in-progress" }] });
+        let replies = [
+            call("todo", steps),
+            call("fetch", json!({ "url": format!("http://127.0.0.1:9/{EVIL}") })),
+            call("read", json!({ "path": EVIL })),
+            json!({ "text": format!("{EVIL} finished") }),
+        ];
+        for form in ["full", "inline", "line", "reader"] {
+            let script = pinion.script(&replies);
+            let options = ["--ui", form, "--approve", "all", "--replay", script.to_str().unwrap(), EVIL];
+            let mut terminal = Terminal::start(&pinion.default_command(options), (100, 40), "");
+            terminal.wait_for(" finished");
+            if matches!(form, "full" | "inline") {
+                terminal.keys("\x1bs");
+                terminal.wait_for("sessions ");
+                terminal.keys(&format!("\x12\x15\x1b[200~named {EVIL}\x1b[201~\r"));
+                terminal.wait_until("the name", |seen| screen(seen, 40).contains("❯ named ␛[2J"));
+                terminal.keys("\x03");
+                terminal.wait_until("the end of the list", |seen| !screen(seen, 40).contains("❯ named"));
+            }
+            let (status, seen) = terminal.exit();
+            assert!(status == Some(0) && seen.contains("␛[2J"), "{form}: {seen:?}");
+            assert_own(&seen);
+        }
+        shown(&pinion, &["session", "list", "--all"]);
     }
 }
