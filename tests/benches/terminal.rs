@@ -1,5 +1,6 @@
 //! Waiting times of a person at a terminal, with the real command: the first frame, that of a long session and its first key,
-//! and a typed key while an answer streams; then the processor time of streaming and of waiting.
+//! and a typed key while an answer streams; then the processor time of streaming and of waiting. Exits with 1 if one of them
+//! misses its bound, which is meant for an optimised build on a machine with nothing else to do.
 //!
 //! Run `cargo build --release --bins`, then `cargo bench -p pinion-tests --bench terminal`; `PINION_BIN` names another build.
 //! Linux only: reads `/proc`.
@@ -29,6 +30,16 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Time between two keys.
 const KEYS: Duration = Duration::from_millis(60);
 const IDLE: Duration = Duration::from_secs(10);
+/// Bounds of the first frame, and of that of a long session, for half of the starts.
+const FIRST_FRAME: Duration = Duration::from_millis(25);
+const RESUMED: Duration = Duration::from_millis(120);
+/// Bound of a key while an answer streams, for 99 of 100.
+const KEY: Duration = Duration::from_millis(10);
+/// Bounds of the share of a core and of the bytes of a token while an answer streams.
+const SHARE: f64 = 8.0;
+const BYTES: f64 = 40.0;
+/// Bound of the processor time while nothing happens, which is 0 % of a core.
+const WAITING: Duration = Duration::from_millis(1);
 /// Appears in the first frame of a conversation, at its end.
 const FIRST: &str = "lists commands";
 
@@ -37,9 +48,18 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    start();
-    resume();
-    stream();
+    let met = [start(), resume(), stream()];
+    if met.contains(&false) {
+        std::process::exit(1);
+    }
+}
+
+/// Says whether a bound is met.
+fn bounded(what: &str, is_met: bool) -> bool {
+    if !is_met {
+        println!("missed: {what}");
+    }
+    is_met
 }
 
 /// A command on a terminal, with the times at which its output arrived.
@@ -94,7 +114,7 @@ impl Shown {
         Instant::now()
     }
 
-    /// Returns the processor time that the command has taken.
+    /// Returns the processor time that the command has taken. A thread that ends takes its part along.
     fn processor_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id()));
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
@@ -113,14 +133,17 @@ impl Drop for Shown {
     }
 }
 
-fn print(what: &str, mut times: Vec<Duration>) {
+/// Prints how long something took, and returns the median and the 99th percentile.
+fn print(what: &str, mut times: Vec<Duration>) -> (Duration, Duration) {
     times.sort();
-    let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e3;
-    println!("{what:<52} p50 {:>7.2} ms   p99 {:>7.2} ms", at(50), at(99));
+    let at = |part: usize| times[(times.len() - 1) * part / 100];
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    println!("{what:<52} p50 {:>7.2} ms   p99 {:>7.2} ms", milliseconds(at(50)), milliseconds(at(99)));
+    (at(50), at(99))
 }
 
 /// Measures the first frame, by turns with a program that prints a line and one that only says its version.
-fn start() {
+fn start() -> bool {
     let pinion = Pinion::default();
     let script = pinion.script(&[]);
     let arguments = ["--replay", script.to_str().unwrap()];
@@ -142,13 +165,12 @@ fn start() {
             }
         }
     }
-    for ((what, ..), times) in commands.iter().zip(times) {
-        print(what, times);
-    }
+    let medians: Vec<_> = commands.iter().zip(times).map(|((what, ..), times)| print(what, times).0).collect();
+    bounded(&format!("the first frame takes at most {FIRST_FRAME:?}"), medians[2] <= FIRST_FRAME)
 }
 
 /// Measures the first frame of a session with many entries, by turns with reading its file.
-fn resume() {
+fn resume() -> bool {
     let pinion = Pinion::default();
     let script = pinion.script(&[]);
     let session = SessionDirectory::new(pinion.home().join("sessions")).begin(&pinion.workspace());
@@ -180,8 +202,9 @@ fn resume() {
     }
     let megabytes = std::fs::metadata(&file).unwrap().len() as f64 / 1e6;
     print(&format!("reading the file of {ENTRIES} entries, {megabytes:.0} MB"), reads);
-    print(&format!("first frame of a session of {ENTRIES} entries"), times);
+    let (median, _) = print(&format!("first frame of a session of {ENTRIES} entries"), times);
     print("its first key on the screen", keys);
+    bounded(&format!("the first frame of a session takes at most {RESUMED:?}"), median <= RESUMED)
 }
 
 fn reply(text: String) -> Message {
@@ -200,7 +223,7 @@ fn reply(text: String) -> Message {
 }
 
 /// Measures keys, bytes and processor time while an answer streams, and the latter two afterwards.
-fn stream() {
+fn stream() -> bool {
     let pinion = Pinion::default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -214,11 +237,12 @@ fn stream() {
     let (before, begun, bytes) = (shown.processor_time(), Instant::now(), shown.bytes);
     std::thread::sleep(ANSWER / 3);
     shown.forget();
-    let (time, taken) = (begun.elapsed(), shown.processor_time() - before);
+    let (time, taken) = (begun.elapsed(), shown.processor_time().saturating_sub(before));
     let tokens = time.as_secs_f64() * f64::from(TOKENS_PER_SECOND);
     let share = 100.0 * taken.as_secs_f64() / time.as_secs_f64();
     println!("{:<52} {share:>11.1} %", format!("processor time at {TOKENS_PER_SECOND} tokens/s"));
-    println!("{:<52} {:>11.1}", "bytes written per token", (shown.bytes - bytes) as f64 / tokens);
+    let written = (shown.bytes - bytes) as f64 / tokens;
+    println!("{:<52} {written:>11.1}", "bytes written per token");
     let mut times = Vec::new();
     while begun.elapsed() < ANSWER.mul_f64(0.9) {
         let typed = shown.type_keys("~");
@@ -229,20 +253,26 @@ fn stream() {
         shown.forget();
     }
     let keys = times.len();
-    print(&format!("key to its bytes meanwhile, {keys} keys"), times);
+    let (_, slowest) = print(&format!("key to its bytes meanwhile, {keys} keys"), times);
     shown.wait_for("finish");
     std::thread::sleep(Duration::from_secs(2));
     shown.forget();
     let (before, bytes) = (shown.processor_time(), shown.bytes);
     std::thread::sleep(IDLE);
     shown.forget();
-    let taken = (shown.processor_time() - before).as_secs_f64() * 1e3;
-    let seconds = IDLE.as_secs();
+    let (idle, idle_bytes) = (shown.processor_time().saturating_sub(before), shown.bytes - bytes);
     println!(
-        "{:<52} {taken:>8.2} ms, {} bytes",
-        format!("waiting for {seconds} s: processor time, bytes written"),
-        shown.bytes - bytes
+        "{:<52} {:>8.2} ms, {idle_bytes} bytes",
+        format!("waiting for {} s: processor time, bytes written", IDLE.as_secs()),
+        idle.as_secs_f64() * 1e3,
     );
+    let met = [
+        bounded(&format!("streaming takes at most {SHARE} % of a core"), share <= SHARE),
+        bounded(&format!("a token takes at most {BYTES} bytes"), written <= BYTES),
+        bounded(&format!("99 of 100 keys take at most {KEY:?}"), slowest <= KEY),
+        bounded(&format!("waiting takes at most {WAITING:?} and no bytes"), idle <= WAITING && idle_bytes == 0),
+    ];
+    !met.contains(&false)
 }
 
 /// Streams an answer to the first request, in Markdown.

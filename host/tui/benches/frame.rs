@@ -1,5 +1,6 @@
 //! The memory of a session as long as a day. Then times of frames of the UI at 200×50, with transcripts of 10,000 and 100,000
-//! messages: from an input to the bytes for the terminal.
+//! messages: from an input to the bytes for the terminal. Exits with 1 if frames take longer than their bound, which is meant for
+//! a machine with nothing else to do.
 //!
 //! Run `cargo bench -p pinion-tui --bench frame`. Memory on Linux only.
 
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 const SIZE: Rect = Rect { x: 0, y: 0, width: 200, height: 50 };
 /// Frames of each kind.
 const FRAMES: u64 = 3_000;
+/// Bound of a frame, for 99 of 100.
+const FRAME: Duration = Duration::from_millis(4);
 /// Times that a session is shown.
 const RESUMES: u64 = 20;
 /// Answers of a long session, one every 20 seconds for a day, and their length in tokens.
@@ -77,36 +80,42 @@ fn main() {
     // First, because memory that was used before would be used again.
     day();
     files();
+    let mut slowest = Duration::ZERO;
     for items in [10_000, 100_000] {
         println!("{items} messages");
         measure("from the messages to the first frame", RESUMES, |_| {
             black_box(Bench::new(items).app.items());
         });
         let mut bench = Bench::new(items);
-        measure("a page up", FRAMES, |_| {
+        let page = measure("a page up", FRAMES, |_| {
             bench.key(KeyCode::PageUp);
             black_box(bench.frame());
         });
         let mut bench = Bench::new(items);
-        measure("a typed character", FRAMES, |number| {
+        let character = measure("a typed character", FRAMES, |number| {
             bench.key(if number.is_multiple_of(2) { KeyCode::Backspace } else { KeyCode::Char('x') });
             black_box(bench.frame());
         });
         let mut bench = Bench::new(items);
-        measure("a token of an answer of 500 kB", FRAMES, |number| {
+        let token = measure("a token of an answer of 500 kB", FRAMES, |number| {
             // Twenty tokens arrive between two frames, so that the answer becomes long.
             (0..20).for_each(|_| bench.token("streamed "));
             bench.token(if number.is_multiple_of(5) { "end.\n\n" } else { "token " });
             black_box(bench.frame());
         });
         let mut bench = Bench::new(items);
-        measure("a new width", FRAMES / 30, |number| {
+        let width = measure("a new width", FRAMES / 30, |number| {
             let width = if number.is_multiple_of(2) { 120 } else { 200 };
             bench.input(Input::Terminal(TerminalEvent::Resize(width, 50)));
             bench.screen = Screen::new(width, 50);
             bench.buffer = Buffer::empty(Rect { width, ..SIZE });
             black_box(bench.frame());
         });
+        slowest = slowest.max(page).max(character).max(token).max(width);
+    }
+    if slowest > FRAME {
+        println!("missed: 99 of 100 frames take at most {FRAME:?}");
+        std::process::exit(1);
     }
 }
 
@@ -132,20 +141,23 @@ fn files() {
     }
 }
 
-/// Times frames and prints percentiles.
-fn measure(what: &str, times: u64, mut frame: impl FnMut(u64)) {
+/// Times frames and prints percentiles. Returns the 99th one.
+fn measure(what: &str, times: u64, mut frame: impl FnMut(u64)) -> Duration {
     let once = |number| {
         let started = Instant::now();
         frame(number);
         started.elapsed()
     };
-    print_percentiles(what, (0..times).map(once).collect());
+    print_percentiles(what, (0..times).map(once).collect())
 }
 
-fn print_percentiles(what: &str, mut times: Vec<Duration>) {
+/// Prints percentiles and returns the 99th one.
+fn print_percentiles(what: &str, mut times: Vec<Duration>) -> Duration {
     times.sort();
-    let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e3;
+    let time = |part: usize| times[(times.len() - 1) * part / 100];
+    let at = |part: usize| time(part).as_secs_f64() * 1e3;
     println!("  {what:<40} p50 {:>8.3} ms   p99 {:>8.3} ms   most {:>8.3} ms", at(50), at(99), at(100));
+    time(99)
 }
 
 /// Shows a session of a day, and prints how its memory grows, beyond the text itself.
