@@ -1,30 +1,35 @@
-//! Compiling plugins takes long, once: commands say so, and what a run leaves is compiled after it.
+//! Compiling plugins takes long, once: commands say so, and what a run or a conversation leaves is compiled after it.
 
-use pinion_tests::{Pinion, guest, say, wait_until};
+use pinion_tests::{Pinion, Terminal, guest, say, wait_until};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
-/// A home whose user installed a plugin, and the locks of those who compile it, as if another process did.
+/// A home that lacks the compiled code of its plugins, and the locks of those who compile them, as if another process did.
 struct Compiling {
     pinion: Pinion,
-    plugin: PathBuf,
     /// The entries of compiled code, which are missing.
     code: Vec<PathBuf>,
     locks: Vec<File>,
 }
 
 impl Compiling {
-    fn new() -> Self {
+    /// A home in which the user installed a plugin.
+    fn installed() -> Self {
         let pinion = Pinion::cold();
-        let plugin = pinion.home().join("plugins/greet.wasm");
+        let plugin = plugin_of(&pinion);
         std::fs::create_dir_all(plugin.parent().unwrap()).unwrap();
         std::fs::copy(guest("greet_one"), &plugin).unwrap();
         assert_eq!(pinion.run(["plugin", "check", plugin.to_str().unwrap()]).code, Some(0));
+        Self::again(pinion)
+    }
+
+    /// Takes away what a home has of its plugins' code.
+    fn again(pinion: Pinion) -> Self {
         let code = code(&pinion);
-        assert_eq!(code.len(), 1);
+        assert!(!code.is_empty());
         let lock = |entry: &PathBuf| {
             std::fs::remove_file(entry).unwrap();
             let file = File::create(entry.with_extension("lock")).unwrap();
@@ -33,7 +38,31 @@ impl Compiling {
         };
         let locks = code.iter().map(lock).collect();
         remove(&pinion, "description");
-        Self { pinion, plugin, code, locks }
+        Self { pinion, code, locks }
+    }
+
+    /// Waits until each command says that it waits for a compile, and succeeds after it.
+    fn assert_announced_by(&mut self, commands: &[&[&str]], name: &str) {
+        let start = |arguments: &&[&str]| self.pinion.command(*arguments).spawn().unwrap();
+        let mut started: Vec<Child> = commands.iter().map(start).collect();
+        let notice = format!("compiling plugin `{name}`, once");
+        for (child, command) in started.iter_mut().zip(commands) {
+            assert!(lines(child).any(|line| line.contains(&notice)), "{command:?}");
+        }
+        self.release();
+        for (mut child, command) in started.into_iter().zip(commands) {
+            assert!(child.wait().unwrap().success(), "{command:?}");
+        }
+    }
+
+    fn assert_no_code(&self) {
+        assert!(self.code.iter().all(|entry| !entry.exists()));
+    }
+
+    /// Lets others compile, and waits until they have.
+    fn release_and_wait(&mut self) {
+        self.release();
+        wait_until("the code is there", || self.code.iter().all(|entry| is_whole(entry)));
     }
 
     /// Lets others compile.
@@ -60,10 +89,17 @@ fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok)
 }
 
+/// What is said at the end about plugins that are not ready.
+const LEFT: &str = "still compiling `greet.wasm` in the background (process ";
+
+fn plugin_of(pinion: &Pinion) -> PathBuf {
+    pinion.home().join("plugins/greet.wasm")
+}
+
 #[test]
 fn commands_say_that_they_wait_for_a_compile() {
-    let mut compiling = Compiling::new();
-    let plugin = compiling.plugin.to_str().unwrap().to_owned();
+    let mut compiling = Compiling::installed();
+    let plugin = plugin_of(&compiling.pinion).to_str().unwrap().to_owned();
     let commands: [&[&str]; 5] = [
         &["plugin", "check", &plugin],
         &["plugin", "info", &plugin],
@@ -71,31 +107,71 @@ fn commands_say_that_they_wait_for_a_compile() {
         &["plugin", "call", &plugin, "greet", "{}"],
         &["plugin", "bench", &plugin, "greet", "{}", "--calls", "1"],
     ];
-    let mut started: Vec<Child> =
-        commands.iter().map(|arguments| compiling.pinion.command(*arguments).spawn().unwrap()).collect();
-    for (child, command) in started.iter_mut().zip(commands) {
-        assert!(lines(child).any(|line| line.contains("compiling plugin `greet`, once")), "{command:?}");
+    compiling.assert_announced_by(&commands, "greet");
+}
+
+#[test]
+fn build_test_and_pack_say_that_they_wait_for_a_compile() {
+    let mut pinion = Pinion::cold();
+    pinion.write("greeter/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
+    let about = "name = 'greeter'\nversion = '0.1.0'\n[build]\nsteps = [['cp', 'greet.wasm', 'built.wasm']]\n";
+    pinion.write("greeter/pinion-plugin.toml", format!("{about}output = 'built.wasm'\n"));
+    let case = "[[case]]\nname = 'greets'\ntool = 'greet'\noutput = 'hello from version one'\n";
+    pinion.write("greeter/tests/cases.toml", case);
+    let out = pinion.workspace().join("packed.wasm");
+    let commands: [&[&str]; 3] = [
+        &["plugin", "build", "greeter"],
+        &["plugin", "test", "greeter"],
+        &["plugin", "pack", "greeter/greet.wasm", "--name", "greeter", "--out", out.to_str().unwrap()],
+    ];
+    for command in commands {
+        assert_eq!(pinion.run(command).code, Some(0), "{command:?}");
     }
-    compiling.release();
-    for (mut child, command) in started.into_iter().zip(commands) {
-        assert!(child.wait().unwrap().success(), "{command:?}");
+    // One after the other, because two of them write the same file.
+    for command in commands {
+        let mut compiling = Compiling::again(pinion);
+        compiling.assert_announced_by(&[command], "greeter");
+        pinion = compiling.pinion;
     }
 }
 
 #[test]
 fn what_a_run_leaves_is_compiled_after_it() {
-    let mut compiling = Compiling::new();
+    let mut compiling = Compiling::installed();
     let script = compiling.pinion.script(&[say("done")]);
     let ended = compiling.pinion.run(["-p", "--replay", script.to_str().unwrap(), "go"]);
     assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "done"), "{ended:?}");
-    assert!(ended.stderr.contains("still compiling `greet.wasm` in the background (process "), "{ended:?}");
-    assert!(compiling.code.iter().all(|entry| !entry.exists()));
-    compiling.release();
-    wait_until("the code is there", || compiling.code.iter().all(|entry| is_whole(entry)));
+    assert!(ended.stderr.contains(LEFT), "{ended:?}");
+    compiling.assert_no_code();
+    compiling.release_and_wait();
     let script = compiling.pinion.script(&[pinion_tests::call("greet", json!({})), say("done")]);
     let ended = compiling.pinion.run(["-p", "-v", "--replay", script.to_str().unwrap(), "go"]);
     assert!(ended.stderr.contains("hello from version one"), "{ended:?}");
     assert!(!ended.stderr.contains("compiling"), "{ended:?}");
+}
+
+/// Converses with a form of the UI while a plugin compiles, and returns what the terminal showed.
+fn converse(compiling: &Compiling, form: &str) -> String {
+    let script = compiling.pinion.script(&[say("an answer")]);
+    let command = compiling.pinion.command(["--ui", form, "--replay", script.to_str().unwrap(), "go"]);
+    let terminal = Terminal::start(&command, (80, 24), "");
+    terminal.wait_for("an answer");
+    let (code, seen) = terminal.exit();
+    assert_eq!(code, Some(0), "{seen}");
+    seen
+}
+
+#[test]
+fn what_a_conversation_leaves_is_compiled_after_it() {
+    for form in ["line", "full"] {
+        let mut compiling = Compiling::installed();
+        let seen = converse(&compiling, form);
+        assert!(seen.contains(LEFT), "{form}:\n{seen}");
+        compiling.assert_no_code();
+        compiling.release_and_wait();
+        let seen = converse(&compiling, form);
+        assert!(!seen.contains("still compiling"), "{form}:\n{seen}");
+    }
 }
 
 fn is_whole(entry: &Path) -> bool {

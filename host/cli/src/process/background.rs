@@ -1,7 +1,7 @@
-//! Compiling plugins after a run, in a process of its own.
+//! Compiling plugins after a run or a conversation, in a process of its own.
 //!
 //! A run ends with its answer. A plugin that takes longer to compile than a run takes would be compiled from the beginning by
-//! each of them, and never be ready. So what a run leaves is compiled by this program without a terminal, as `pinion plugin
+//! each of them, and never be ready. So what a run or a conversation leaves is compiled by this program without a terminal, as `pinion plugin
 //! list` would: under the policy, the trust and the limits of every load. At most one such process works for a cache, and
 //! one that finds another at work ends at once. It ends with the last plugin, when a limit is reached, or by a signal.
 
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// The file in the cache of compiled code that is locked by the process at work.
 const LOCK: &str = "background.lock";
 
-/// Begins to compile the plugins that a run in this workspace loads. Returns the number of the process.
+/// Begins to compile the plugins that a run or a conversation in this workspace loads. Returns the number of the process.
 #[allow(clippy::zombie_processes, reason = "the caller ends now, and the system waits for what it started")]
 pub(crate) fn compile_plugins(workspace: &Path) -> Option<u32> {
     let (program, arguments) = own_command(COMPILE_PLUGINS)?;
@@ -26,7 +26,7 @@ pub(crate) fn compile_plugins(workspace: &Path) -> Option<u32> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let started =
-        command.spawn().inspect_err(|error| tracing::debug!(%error, "plugins are not compiled after the run"));
+        command.spawn().inspect_err(|error| tracing::debug!(%error, "plugins are not compiled in the background"));
     Some(started.ok()?.id())
 }
 

@@ -69,15 +69,27 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     }
     let prompt = args.prompt.join(" ");
     let conversed = chat.converse(prompt, &notices, &approver).await;
-    chat.ready.runtime.deliver_events().await;
-    let saved = chat.ready.session.sync().and(base.exchanges.finish());
-    if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
-        chat.say(&chat.voice.style().dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
-    }
-    conversed.and(saved)
+    chat.end(conversed).await
 }
 
 impl Chat<'_> {
+    /// Completes the session of a conversation that has ended, says how to resume it, and hands over the plugins that are
+    /// not compiled yet. Called when the terminal shows lines.
+    pub(crate) async fn end(&self, conversed: Result<()>) -> Result<()> {
+        self.ready.runtime.deliver_events().await;
+        let saved = self.ready.session.sync().and(self.base.exchanges.finish());
+        let style = Style::of_stdout();
+        if let Some(session) = self.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
+            output::say(&style.dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
+        }
+        if conversed.is_ok()
+            && let Some(notice) = self.ready.compile_later(self.base)
+        {
+            output::say(&style.dim(text!("! {}", Text::block(notice))));
+        }
+        conversed.and(saved)
+    }
+
     fn greet(&self) {
         let style = self.voice.style();
         self.say(&text!("{} · {} · {}", style.bold("pinion"), self.ready.info.model(), self.base.workspace));

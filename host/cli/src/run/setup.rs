@@ -104,7 +104,7 @@ impl Ready {
         std::mem::forget((self.agent.clone(), self.runtime.clone()));
     }
 
-    /// Lets a process of its own compile the plugins that are not ready when a run ends. Returns a notice about them.
+    /// Lets a process of its own compile the plugins that are not ready when a run or a conversation ends. Returns a notice about them.
     pub(crate) fn compile_later(&self, base: &Base) -> Option<String> {
         let plugins = self.runtime.being_loaded();
         base.compiled_code().filter(|_| !plugins.is_empty())?;

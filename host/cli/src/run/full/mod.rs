@@ -25,10 +25,8 @@ mod ui;
 
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
-use crate::commands::session::short_id;
 use crate::failure::{Failure, Result, Status};
-use crate::output::terminal::Style;
-use crate::output::{Text, say, text};
+use crate::output::{Text, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible};
 use crate::run::actions::Next;
@@ -93,12 +91,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     }
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;
     ui.close().await;
-    chat.ready.runtime.deliver_events().await;
-    let saved = chat.ready.session.sync().and(base.exchanges.finish());
-    if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
-        say(&Style::of_stdout().dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
-    }
-    conversed.and(saved)
+    chat.end(conversed).await
 }
 
 fn greet(said: &Said, facts: &[String], settings: &Settings) {
