@@ -143,8 +143,9 @@ fn config(limits: &EngineLimits) -> Config {
         // The host's own frames run on the same stack as the guest's.
         .async_stack_size(limits.stack_bytes + 1024 * 1024)
         .wasm_component_model(true)
-        // Backtraces name functions, which need neither; together they are a third of the code in the cache.
+        // Backtraces name functions, which need none of these.
         .generate_address_map(false)
+        .debug_symbols(false)
         .native_unwind_info(false);
     config
 }
