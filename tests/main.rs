@@ -34,6 +34,7 @@ mod kill;
 mod limits;
 mod live;
 mod long_sessions;
+mod many_plugins;
 mod mcp_bridge;
 mod mcp_command;
 mod mcp_login;

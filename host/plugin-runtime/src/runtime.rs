@@ -165,6 +165,11 @@ impl Runtime {
         self.registry.current().loaded().iter().any(|loaded| loaded.source() == source)
     }
 
+    /// Returns the number of plugins whose code is in memory now, those aside whose code always stays.
+    pub fn code_in_memory(&self) -> usize {
+        self.shared.code_in_memory.count()
+    }
+
     /// The plugins that answer calls, with everything that people see of them.
     pub fn plugins(&self) -> Vec<PluginInfo> {
         self.registry.current().infos()

@@ -16,6 +16,7 @@ use crate::limits::permits::Permits;
 use crate::limits::shares::Counts;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::loading::cache::{Cache, CacheKey};
+use crate::loading::code::CodeInMemory;
 use crate::loading::compiler::Compiler;
 use crate::paths::protected::{HostDirectories, Protected};
 use crate::policy::PluginPolicy;
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<State>,
     pub(crate) cache: Option<Cache>,
+    pub(crate) code_in_memory: Arc<CodeInMemory>,
     pub(crate) limits: LimitsFile,
     pub(crate) workspace: PathBuf,
     pub(crate) surroundings: Surroundings,
@@ -91,6 +93,7 @@ impl Shared {
         Self {
             linker,
             cache: config.cache.and_then(|(directory, key)| Cache::open(&directory, &key)),
+            code_in_memory: Arc::default(),
             permits: Permits::new(&limits.engine),
             counts: Arc::default(),
             limits,

@@ -172,7 +172,7 @@ impl Job for RunCommand {
     type Answer = Result<Vec<wit::Action>, String>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
-        let export = live.exported().commands.as_ref().ok_or(GuestError::NotExported("commands"))?;
+        let export = live.exported().commands.ok_or(GuestError::NotExported("commands"))?;
         let parameters = (&self.context, self.name.as_str(), self.input.as_str());
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.run_command, parameters).await?;
         Ok(answer)
@@ -189,7 +189,7 @@ impl Job for CompleteArgument {
     type Answer = Vec<wit::Completion>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
-        let export = live.exported().commands.as_ref().ok_or(GuestError::NotExported("commands"))?;
+        let export = live.exported().commands.ok_or(GuestError::NotExported("commands"))?;
         let parameters = (self.name.as_str(), self.typed.as_str());
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.complete_argument, parameters).await?;
         Ok(answer)

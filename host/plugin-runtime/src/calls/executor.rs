@@ -169,7 +169,7 @@ impl Job for CallTool {
     type Answer = Option<Result<wit::ToolOutput, wit::ToolError>>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
-        let export = live.exported().tools.as_ref().ok_or(GuestError::NotExported("tools"))?;
+        let export = live.exported().tools.ok_or(GuestError::NotExported("tools"))?;
         if self.is_current.as_ref().is_some_and(|is_current| !is_current()) {
             return Ok(None);
         }

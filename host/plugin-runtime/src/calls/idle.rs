@@ -85,8 +85,13 @@ impl IdleInstances {
     pub(crate) fn close(&self) {
         let mut idle = self.lock();
         idle.is_closed = true;
-        let gone = std::mem::take(&mut idle.instances);
         drop(idle);
+        self.clear();
+    }
+
+    /// Drops all instances.
+    pub(crate) fn clear(&self) {
+        let gone = std::mem::take(&mut self.lock().instances);
         drop(gone);
     }
 

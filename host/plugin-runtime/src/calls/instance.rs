@@ -17,7 +17,7 @@ use crate::capability::ui::Ui;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::host_info::Settings;
 use crate::limits::permits::Waits;
-use crate::loading::program::{Exported, Program};
+use crate::loading::program::{Code, Exported, Program};
 use crate::shared::Shared;
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
 use std::future::{Future, poll_fn};
@@ -43,15 +43,16 @@ const MAX_HERE: Duration = Duration::from_millis(5);
 pub(crate) struct Live<'a> {
     store: &'a mut Store<State>,
     instance: Instance,
-    exported: &'a Exported,
+    code: Arc<Code>,
 }
 
 impl<'a> Live<'a> {
     /// Creates an instance and calls its `init`.
     pub(crate) async fn new(store: &'a mut Store<State>, program: &'a Program) -> wasmtime::Result<Self> {
-        let instance = program.code()?.pre.instantiate_async(&mut *store).await?;
-        let mut live = Self::on(store, instance, program)?;
-        if let Some(lifecycle) = &live.exported.lifecycle {
+        let code = program.code()?;
+        let instance = code.pre.instantiate_async(&mut *store).await?;
+        let mut live = Self { store, instance, code };
+        if let Some(lifecycle) = live.exported().lifecycle {
             let authority = live.state().disentitle();
             let (started,) = live.call::<_, (Result<(), String>,)>(&lifecycle.init, (&*program.config,)).await?;
             started.map_err(GuestError::Init)?;
@@ -66,7 +67,7 @@ impl<'a> Live<'a> {
         instance: Instance,
         program: &'a Program,
     ) -> Result<Self, GuestError> {
-        Ok(Self { store, instance, exported: &program.code()?.exported })
+        Ok(Self { store, instance, code: program.code()? })
     }
 
     /// The instance, to be kept beside its store.
@@ -75,8 +76,8 @@ impl<'a> Live<'a> {
     }
 
     /// The functions that the instance exports.
-    pub(crate) fn exported(&self) -> &'a Exported {
-        self.exported
+    pub(crate) fn exported(&self) -> Exported {
+        self.code.exported
     }
 
     pub(crate) fn state(&mut self) -> &mut State {

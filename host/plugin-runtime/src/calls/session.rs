@@ -235,7 +235,7 @@ impl Job for SaveState {
     type Answer = Vec<u8>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Vec<u8>> {
-        let export = live.exported().state.as_ref().ok_or(GuestError::NotExported("state"))?;
+        let export = live.exported().state.ok_or(GuestError::NotExported("state"))?;
         let (saved,) = live.call::<_, (Vec<u8>,)>(&export.save_state, ()).await?;
         Ok(saved)
     }
@@ -251,7 +251,7 @@ impl Job for RestoreState {
     type Answer = Result<(), String>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
-        let export = live.exported().state.as_ref().ok_or(GuestError::NotExported("state"))?;
+        let export = live.exported().state.ok_or(GuestError::NotExported("state"))?;
         let parameters = (self.saved.as_slice(), self.from_version.as_str());
         let (restored,) = live.call::<_, (Self::Answer,)>(&export.restore_state, parameters).await?;
         Ok(restored)

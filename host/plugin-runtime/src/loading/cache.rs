@@ -95,6 +95,11 @@ impl Cache {
         Some(component)
     }
 
+    /// Returns whether there is an entry for the compiled component with this digest, whether it is valid or not.
+    pub(crate) fn has(&self, engine: &Engine, digest: &blake3::Hash) -> bool {
+        self.path(engine, digest).is_file()
+    }
+
     /// Waits until no other process, and no other load of this one, compiles the component with this digest. After that
     /// its code may be in the cache. None when the wait takes longer than [`MAX_WAIT`], or the system has no locks: two
     /// compiles of one component do no harm.

@@ -56,7 +56,7 @@ impl Job for ListOffer {
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
         // The answer covers all signs of a change so far.
         let _ = live.state().changed.clone().notified().now_or_never();
-        let offers = live.exported().offers.as_ref().ok_or(GuestError::NotExported("offers"))?;
+        let offers = live.exported().offers.ok_or(GuestError::NotExported("offers"))?;
         let (listed,) = live.call::<_, (Result<Offer, String>,)>(&offers.list, ()).await?;
         Ok(listed.map(|offer| Description {
             tools: offer.tools.into_iter().map(tool).collect(),

@@ -9,6 +9,7 @@ use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
 use crate::loading::cache::Origin;
+use crate::loading::code::{CachedCode, HeldCode};
 use crate::loading::describe::describe;
 use crate::loading::described::{Described, Seen};
 use crate::loading::identity::Identity;
@@ -20,14 +21,14 @@ use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
 use crate::loading::wording::{self, FoldedNames};
 use crate::loading::{blocking, compile};
-use crate::manifest::{Inspection, Lifetime, Manifest};
+use crate::manifest::{Exports, Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling};
 use crate::shared::Shared;
 use pinion_protocol::HookPoint;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use wasmtime::component::Component;
 
 /// One loaded version of a plugin.
@@ -79,6 +80,7 @@ impl Generation {
         blocking(move || {
             let seen = linked.seen;
             let generation = Self::offering(linked, origin, description.clone())?;
+            generation.let_code_go();
             if let (Some(cache), Some(seen)) = (&shared.cache, seen) {
                 let inspection = generation.inspection.clone();
                 Described::new(inspection, &generation.digest, &generation.program.config, description).store(
@@ -144,9 +146,18 @@ impl Generation {
         Ok(generation)
     }
 
-    /// Returns whether this generation has no code yet.
+    /// Lets the code give way to that of other plugins, unless an instance that stays needs it, or its calls run on the
+    /// threads of their callers, which must not wait for a file.
+    fn let_code_go(&self) {
+        let stays = self.inspection.manifest.lifetime == Lifetime::Session || self.program.authority.only_waits();
+        if let Some(code) = self.program.code.as_ref().filter(|_| !stays) {
+            code.may_go();
+        }
+    }
+
+    /// Returns whether this generation has no code yet, or lost it.
     pub(crate) fn is_described(&self) -> bool {
-        self.program.code.is_none()
+        self.program.code.as_ref().is_none_or(|code| !code.is_there())
     }
 
     /// Returns whether a hook is called.
@@ -388,7 +399,7 @@ fn link(
         .linker
         .instantiate_pre(component)
         .map_err(|error| LoadError::link("could not link the component", error))?;
-    let exported = Exported::of(component, &inspected.inspection)?;
+    let exported = Exported::of(component, &inspected.inspection.exports)?;
     Ok(linked(shared, inspected, number, share, Some(Code { pre, exported })))
 }
 
@@ -406,6 +417,11 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
     )
     .with_hint(settings.hint.clone())
     .with_identity(settings.identity.clone());
+    let idle = (manifest.lifetime == Lifetime::Reused).then(Arc::default);
+    let code = code.map(|code| {
+        let cached = Entry { shared: Arc::downgrade(shared), digest, exports: inspection.exports };
+        HeldCode::new(code, Box::new(cached), shared.code_in_memory.clone(), idle.clone())
+    });
     let program = Program {
         name: manifest.name.as_str().into(),
         number,
@@ -414,10 +430,31 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
         config: config_text(&settings).into(),
         share,
         changed: Arc::default(),
-        idle: (manifest.lifetime == Lifetime::Reused).then(Arc::default),
+        idle,
         code,
     };
     Linked { program: Arc::new(program), digest, inspection, settings, seen }
+}
+
+/// The entry of a component's code in the cache.
+struct Entry {
+    shared: Weak<Shared>,
+    digest: blake3::Hash,
+    exports: Exports,
+}
+
+impl CachedCode for Entry {
+    fn exists(&self) -> bool {
+        let is_in = |shared: Arc<Shared>| shared.cache.as_ref().is_some_and(|c| c.has(&shared.engine, &self.digest));
+        self.shared.upgrade().is_some_and(is_in)
+    }
+
+    fn read(&self) -> Option<Code> {
+        let shared = self.shared.upgrade()?;
+        let component = shared.cache.as_ref()?.load(&shared.engine, &self.digest)?;
+        let pre = shared.linker.instantiate_pre(&component).ok()?;
+        Some(Code { pre, exported: Exported::of(&component, &self.exports).ok()? })
+    }
 }
 
 /// The plugin's own section of the config, as JSON.

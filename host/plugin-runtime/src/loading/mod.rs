@@ -5,6 +5,7 @@
 //! and [`served`] check the answer, and [`described`], [`index`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
 
 pub(crate) mod cache;
+pub(crate) mod code;
 pub(crate) mod compile;
 pub(crate) mod compiler;
 pub(crate) mod component_file;

@@ -7,7 +7,8 @@ use crate::errors::fault::GuestError;
 use crate::errors::load::LoadError;
 use crate::limits::Limits;
 use crate::limits::shares::Share;
-use crate::manifest::{Inspection, export_names};
+use crate::loading::code::HeldCode;
+use crate::manifest::{Exports, export_names};
 use pinion_protocol::HookPoint;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -30,18 +31,17 @@ pub(crate) struct Program {
     /// The instances that wait for the next call; none where each call gets a fresh one.
     pub(crate) idle: Option<Arc<IdleInstances>>,
     /// The code; none while only the description of the component was read.
-    pub(crate) code: Option<Code>,
+    pub(crate) code: Option<Arc<HeldCode>>,
 }
 
 /// The compiled and linked code of a component.
-#[derive(Clone)]
 pub(crate) struct Code {
     pub(crate) pre: InstancePre<State>,
     pub(crate) exported: Exported,
 }
 
 /// The functions that a component exports, looked up once.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Exported {
     pub(crate) tools: Option<ToolsExport>,
     pub(crate) commands: Option<CommandsExport>,
@@ -52,7 +52,7 @@ pub(crate) struct Exported {
 }
 
 /// The functions of the hooks, by the position of their points in [`HookPoint::ALL`].
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct HookExports([Option<ComponentExportIndex>; HookPoint::ALL.len()]);
 
 impl HookExports {
@@ -62,43 +62,43 @@ impl HookExports {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct ToolsExport {
     pub(crate) list_tools: ComponentExportIndex,
     pub(crate) call_tool: ComponentExportIndex,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct CommandsExport {
     pub(crate) list_commands: ComponentExportIndex,
     pub(crate) complete_argument: ComponentExportIndex,
     pub(crate) run_command: ComponentExportIndex,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct LifecycleExport {
     pub(crate) init: ComponentExportIndex,
     pub(crate) self_test: ComponentExportIndex,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct StateExport {
     pub(crate) save_state: ComponentExportIndex,
     pub(crate) restore_state: ComponentExportIndex,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct OffersExport {
     pub(crate) list: ComponentExportIndex,
 }
 
 impl Program {
-    /// The code, to create instances.
+    /// The code, to create instances. Blocks if it has to be read again.
     ///
     /// # Errors
-    /// Only the description of the component was read.
-    pub(crate) fn code(&self) -> Result<&Code, GuestError> {
-        self.code.as_ref().ok_or(GuestError::NotLoaded)
+    /// Only the description of the component was read, or the code is no longer in the cache.
+    pub(crate) fn code(&self) -> Result<Arc<Code>, GuestError> {
+        self.code.as_ref().ok_or(GuestError::NotLoaded)?.get()
     }
 
     /// Copies the program with other limits, for calls on fresh instances.
@@ -109,7 +109,7 @@ impl Program {
 
 impl Exported {
     /// Looks up the functions of each interface that the component exports.
-    pub(crate) fn of(component: &Component, inspection: &Inspection) -> Result<Self, LoadError> {
+    pub(crate) fn of(component: &Component, exports: &Exports) -> Result<Self, LoadError> {
         let find = |interface: &str, function: &str| {
             let instance = export_names(interface).find_map(|name| component.get_export_index(None, &name));
             instance.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {
@@ -117,29 +117,29 @@ impl Exported {
             })
         };
         let mut exported = Self::default();
-        if inspection.exports.tools {
+        if exports.tools {
             let (list_tools, call_tool) = (find("tools", "list-tools")?, find("tools", "call-tool")?);
             exported.tools = Some(ToolsExport { list_tools, call_tool });
         }
-        if inspection.exports.commands {
+        if exports.commands {
             exported.commands = Some(CommandsExport {
                 list_commands: find("commands", "list-commands")?,
                 complete_argument: find("commands", "complete-argument")?,
                 run_command: find("commands", "run-command")?,
             });
         }
-        if inspection.exports.lifecycle {
+        if exports.lifecycle {
             let (init, self_test) = (find("lifecycle", "init")?, find("lifecycle", "self-test")?);
             exported.lifecycle = Some(LifecycleExport { init, self_test });
         }
-        if inspection.exports.state {
+        if exports.state {
             let (save_state, restore_state) = (find("state", "save-state")?, find("state", "restore-state")?);
             exported.state = Some(StateExport { save_state, restore_state });
         }
-        if inspection.exports.offers {
+        if exports.offers {
             exported.offers = Some(OffersExport { list: find("offers", "list")? });
         }
-        for point in HookPoint::ALL.into_iter().filter(|point| inspection.exports.has_hook(*point)) {
+        for point in HookPoint::ALL.into_iter().filter(|point| exports.has_hook(*point)) {
             exported.hooks.0[point as usize] = Some(find(point.name(), function(point))?);
         }
         Ok(exported)
