@@ -43,8 +43,8 @@ server.registerTool(
   "count",
   { description: "Counts the words of a file.", inputSchema: { path: z.string() } },
   async ({ path }) => {
-    const words = (readFileSync(path, "utf8").match(/\\S+/g) ?? []).length;
-    return { content: [{ type: "text", text: `${words} words` }] };
+    const words = readFileSync(path, "utf8").replaceAll("\\n", " ").split(" ").filter(Boolean);
+    return { content: [{ type: "text", text: `${words.length} words` }] };
   },
 );
 await server.connect(new StdioServerTransport());

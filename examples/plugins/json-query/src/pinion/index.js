@@ -63,24 +63,26 @@ function checked(name, definition) {
   return definition;
 }
 
-function callOf(context) {
-  return {
-    id: context.callId,
-    sessionId: context.sessionId,
-    workspace: context.workspace,
-    deadlineMs: context.deadlineMs,
-    cancelled,
-    /** Throws if the call has been cancelled. */
-    check() { if (cancelled()) throw new ToolError('cancelled', 'cancelled'); },
-    progress: (message) => report(words(message)),
-    update: (partial) => update(contentOf(partial)),
-  };
+// A prototype, because closures would be made anew for each call.
+class Call {
+  constructor(context) {
+    this.id = context.callId;
+    this.sessionId = context.sessionId;
+    this.workspace = context.workspace;
+    this.deadlineMs = context.deadlineMs;
+  }
+  cancelled() { return cancelled(); }
+  /** Throws if the call has been cancelled. */
+  check() { if (cancelled()) throw new ToolError('cancelled', 'cancelled'); }
+  progress(message) { report(words(message)); }
+  update(partial) { update(contentOf(partial)); }
 }
 
 const part = (value) => (typeof value === 'string' ? { tag: 'text', val: value }
   : value.image ? { tag: 'image', val: { mediaType: value.mediaType, data: value.image } }
   : { tag: 'text', val: words(value) });
-const contentOf = (value) => (value === undefined || value === null ? [] : [value].flat().map(part));
+// Most results are one text.
+const contentOf = (value) => (Array.isArray(value) ? value.map(part) : value === undefined || value === null ? [] : [part(value)]);
 const json = (value) => (value === undefined ? undefined : JSON.stringify(value));
 
 // Nothing runs after a call has returned, so that a promise would never be settled.
@@ -89,15 +91,15 @@ function settled(value) {
   throw new ToolError('failed', 'the plugin returned a promise: functions of a plugin must not be async');
 }
 
+function displayOf(display) {
+  if (!display) return { tag: 'plain' };
+  const [tag, language] = display.split(':');
+  return language === undefined ? { tag } : { tag, val: language };
+}
+
 function outputOf(value) {
   const full = typeof value === 'object' && value !== null && 'content' in value ? value : { content: value };
-  const [tag, language] = (full.display ?? 'plain').split(':');
-  return {
-    content: contentOf(full.content),
-    details: json(full.details),
-    display: language === undefined ? { tag } : { tag, val: language },
-    extra: undefined,
-  };
+  return { content: contentOf(full.content), details: json(full.details), display: displayOf(full.display), extra: undefined };
 }
 
 // The kinds of errors, and the cases of the host's errors that have one.
@@ -180,7 +182,7 @@ export function plugin({ tools = {}, commands = {}, instructions }) {
       listTools,
       callTool(context, name, input) {
         try {
-          return outputOf(settled(tools[name].run(JSON.parse(input), callOf(context))));
+          return outputOf(settled(tools[name].run(JSON.parse(input), new Call(context))));
         } catch (error) {
           throw errorOf(error);
         }
@@ -192,7 +194,7 @@ export function plugin({ tools = {}, commands = {}, instructions }) {
         typeof item === 'string' ? { value: item, description: undefined } : item)),
       runCommand(context, name, input) {
         try {
-          return [settled(commands[name].run(input, callOf(context)))].flat().filter((action) => action !== undefined).map(actionOf);
+          return [settled(commands[name].run(input, new Call(context)))].flat().filter((action) => action !== undefined).map(actionOf);
         } catch (error) {
           throw errorOf(error).message;
         }

@@ -9,7 +9,8 @@ export const { tools, commands } = plugin({
       effects: ['reads'],
       run({ path }, call) {
         call.progress(`reading ${path}`);
-        return `${(readText(path).match(/\S+/g) ?? []).length} words`;
+        const words = readText(path).replaceAll('\n', ' ').split(' ').filter(Boolean);
+        return `${words.length} words`;
       },
     },
   },
