@@ -269,7 +269,7 @@ impl CallPermissions {
                 if let Some(rule) = rules.about_file(writes, Path::new(path), &self.workspace) {
                     return Some(format!("rule `{}` ({})", rule.rule.text(), rule.source));
                 }
-                let protected = self.protected(path).filter(|_| writes)?;
+                let protected = writes.then(|| self.protected(path)).flatten()?;
                 let name = protected.strip_prefix(&self.workspace).unwrap_or(&protected);
                 Some(format!("`{}` decides what runs outside of the sandbox", name.display()))
             }
