@@ -4,9 +4,9 @@
 //! arguments of a small schema are validated inline, which takes microseconds. For all others the work is bounded first
 //! ([`is_bearable`]) and done on a separate thread with a deadline.
 
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use pinion_protocol::definition::ToolDefinition;
-use pinion_protocol::schema::{MAX_NESTING, Measure, Size, compilable, is_bearable, measure};
+use pinion_protocol::schema::{MAX_NESTING, Measure, Size, compilable, is_bearable, is_plain, measure};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -144,6 +144,8 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         .size_limit(MAX_PATTERN_SIZE)
         .dfa_size_limit(MAX_PATTERN_SIZE);
     let options = jsonschema::options().with_pattern_options(patterns);
+    // The validator checks the schema, too, by the schema of its dialect, of which this one is compiled fastest.
+    let options = if is_plain(schema) { options.with_draft(Draft::Draft7) } else { options };
     options.build(&compilable(schema)).map_err(|error| clip(error.to_string()))
 }
 
