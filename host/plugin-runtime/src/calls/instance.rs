@@ -14,6 +14,7 @@ use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
+use crate::engine::cores;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::host_info::Settings;
 use crate::limits::permits::Waits;
@@ -21,9 +22,8 @@ use crate::loading::program::{Code, Exported, Program};
 use crate::shared::Shared;
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::Poll;
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -341,8 +341,7 @@ pub(crate) async fn hand_over<A>(
 /// Waits for a short call without giving up the core. Sleeping and being woken costs more than such a call takes; a machine
 /// with other work, or a single core, has better uses for the time.
 fn spin<T>(receiver: &mut oneshot::Receiver<T>, is_quiet: impl Fn() -> bool) -> Result<T, TryRecvError> {
-    static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
-    if *CORES < 2 {
+    if cores() < 2 {
         return Err(TryRecvError::Empty);
     }
     let begun = Instant::now();
@@ -441,8 +440,7 @@ mod tests {
     async fn receiver_that_has_seen_the_end_is_not_polled_again() {
         let (sender, mut receiver) = oneshot::channel::<()>();
         drop(sender);
-        let is_single = available_parallelism().is_ok_and(|cores| cores.get() < 2);
-        let expected = if is_single { TryRecvError::Empty } else { TryRecvError::Closed };
+        let expected = if cores() < 2 { TryRecvError::Empty } else { TryRecvError::Closed };
         assert_eq!(spin(&mut receiver, || true), Err(expected));
     }
 }

@@ -1,5 +1,6 @@
 //! Permits of calls and of the steps of loading.
 
+use crate::engine::cores;
 use crate::errors::fault::FaultKind;
 use crate::limits::EngineLimits;
 use crate::limits::shares::Share;
@@ -43,7 +44,7 @@ impl Permits {
         // Only plugins that were granted agents take these, so none is reserved for first calls.
         let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), 0));
         let invoking = std::array::from_fn(|_| Turns::new(limits.invoking_calls(), 0));
-        let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        let cores = u32::try_from(cores()).unwrap_or(1);
         Self {
             calls: Turns::new(limits.concurrent_calls, EngineLimits::FIRST_CALLS),
             delegating,

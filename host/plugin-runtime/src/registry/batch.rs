@@ -4,6 +4,7 @@
 //! the snapshot that calls see is replaced once. A plugin without a valid description, or one that might
 //! conflict with another plugin, is loaded as if there were no descriptions.
 
+use crate::engine::cores;
 use crate::loading::cache::Cache;
 use crate::loading::described::Described;
 use crate::loading::generation::Generation;
@@ -22,7 +23,6 @@ use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
 use crate::shared::Shared;
 use std::collections::{HashMap, HashSet};
-use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -70,8 +70,7 @@ fn find(
     cache: &Cache,
     places: &Places<'_>,
 ) -> (Vec<Found>, Vec<StartedLoads>) {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = (begun.len() / SOURCES_PER_THREAD).clamp(1, cores.min(MAX_THREADS));
+    let threads = (begun.len() / SOURCES_PER_THREAD).clamp(1, cores().min(MAX_THREADS));
     let length = begun.len().div_ceil(threads);
     let mut parts = Vec::with_capacity(threads);
     while begun.len() > length {

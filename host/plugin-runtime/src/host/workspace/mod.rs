@@ -33,6 +33,7 @@ use crate::capability::Denied;
 use crate::capability::files::access::Access;
 use crate::capability::files::place::{Place, Unopened};
 use crate::capability::files::roots::{Opened, find};
+use crate::engine::cores;
 use crate::paths::beneath::{AtEnd, Spot, find_or_make, identity};
 use cap_std::fs::Dir;
 use pinion_exclusions::{FileId, Finder};
@@ -290,7 +291,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS))
+    cores().min(MAX_THREADS)
 }
 
 fn io_error(path: &str, error: &std::io::Error) -> WorkspaceError {
