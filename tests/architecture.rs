@@ -127,6 +127,58 @@ fn test_build_leaves_every_crate_unoptimised() {
     }
 }
 
+/// Returns the sources of a target: those below the directory of a library, and the one file of a program.
+fn sources(target: &Value) -> Vec<String> {
+    let root = Path::new(text(&target["src_path"]));
+    let mut paths = match text(&target["kind"][0]) {
+        "lib" => vec![root.parent().unwrap().to_owned()],
+        _ => vec![root.to_owned()],
+    };
+    let mut sources = Vec::new();
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            paths.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(std::fs::read_to_string(path).unwrap());
+        }
+    }
+    sources
+}
+
+/// Returns whether a doc comment contains code that rustdoc would run.
+fn has_doc_test(source: &str) -> bool {
+    let docs = source.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
+    });
+    let fences = docs.filter_map(|line| line.trim_start().strip_prefix("```"));
+    // Every second fence ends a block.
+    let mut opening = fences.step_by(2);
+    opening.any(|words| ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&words))
+}
+
+/// A target whose manifest turns its tests off, so that it is not compiled and linked a second time for nothing.
+#[test]
+fn targets_whose_tests_are_not_built_have_none() {
+    let metadata = metadata();
+    let ours = metadata["packages"].as_array().unwrap().iter().filter(|package| package["source"].is_null());
+    let targets = ours.flat_map(|package| package["targets"].as_array().unwrap());
+    let mut seen = 0;
+    for target in targets.filter(|target| ["lib", "bin"].contains(&text(&target["kind"][0]))) {
+        let (name, is_lib) = (text(&target["name"]), target["kind"][0] == "lib");
+        let (builds_tests, runs_docs) = (target["test"] == true, !is_lib || target["doctest"] == true);
+        for source in sources(target) {
+            assert!(builds_tests || !source.contains("#[test]"), "`{name}` has unit tests");
+            assert!(runs_docs || !has_doc_test(&source), "`{name}` has documentation tests");
+            seen += 1;
+        }
+    }
+    assert!(seen > 500, "the sources are somewhere else");
+    assert!(
+        has_doc_test("/// ```text\n/// ```\n/// ```\n/// f();\n/// ```\n") && !has_doc_test("//! ```json\n//! ```\n")
+    );
+}
+
 /// The loop must not read the environment, the home directory or the disk.
 #[test]
 fn loop_does_no_io() {
