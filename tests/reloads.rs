@@ -1,8 +1,9 @@
-//! Many reloads of one plugin while it is called. By default a sample, with `PINION_LONG=1` ten thousand.
+//! Reloads of one plugin: many while it is called, by default a sample, with `PINION_LONG=1` ten thousand; and those of an
+//! author, for which unchanged functions are not compiled again.
 
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Content, ToolExecutor as _};
-use pinion_tests::{Progress, SandboxBuilder, guest};
+use pinion_tests::{Progress, SandboxBuilder, binary, guest};
 use serde_json::json;
 use std::fs::File;
 use std::path::Path;
@@ -90,4 +91,46 @@ async fn reloads_under_load_lose_no_call_and_keep_no_memory() {
         !is_long || late < early * 1.1 + 5.0,
         "{early:.1} MB after a tenth of the reloads, {late:.1} MB at the end"
     );
+}
+
+/// Runs the compiler of the command, and copies what the host sends to it to the file `sent-PID`.
+const COPYING: &str = r#"
+    mkfifo "$0/pipe-$$" && exec 3<&0
+    tee "$0/sent-$$" <&3 > "$0/pipe-$$" 2> /dev/null &
+    exec "$1" compile-component-for-parent < "$0/pipe-$$" 3<&-
+"#;
+
+/// Returns the bytes of functions that the host sent with each component to compile, in increasing order; none where it asked
+/// for no functions.
+fn functions_sent(directory: &Path) -> Vec<Option<u64>> {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let sent = files.filter(|file| file.file_name().to_string_lossy().starts_with("sent-"));
+    let requests = sent.map(|file| std::fs::read(file.path()).unwrap());
+    let last_of_header = |request: Vec<u8>| u64::from_le_bytes(request[24..32].try_into().unwrap());
+    let mut lengths: Vec<_> = requests.map(last_of_header).map(|bytes| (bytes != u64::MAX).then_some(bytes)).collect();
+    lengths.sort_unstable();
+    lengths
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_version_of_a_plugin_takes_compiled_functions_from_the_last() {
+    let (directory, cache, requests) = (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let file = directory.path().join("greet.wasm");
+    let versions = ["greet_one", "greet_two"].map(|name| std::fs::read(guest(name)).unwrap());
+    replace(&file, &versions[0], 0);
+    let (at, command) = (requests.path().to_str().unwrap(), binary());
+    let sandbox = SandboxBuilder::default()
+        .file(file.clone())
+        .cache(cache.path())
+        .compiler("sh", &["-c", COPYING, at, command.to_str().unwrap()])
+        .build()
+        .await;
+    assert_eq!(functions_sent(requests.path()), [None], "most plugins are never edited");
+    replace(&file, &versions[1], 1);
+    assert_eq!(sandbox.text("greet", json!({})).await, "hello from version two");
+    assert_eq!(functions_sent(requests.path()), [None, Some(0)]);
+    replace(&file, &versions[0], 2);
+    assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
+    let sent = functions_sent(requests.path());
+    assert!(sent.len() == 3 && sent[2] > Some(10_000), "{sent:?}");
 }

@@ -1,7 +1,8 @@
 //! One tool call: a fresh instance, 1 KB in and out, through registry, limits, WASI context and ledger; against bare
 //! wasmtime with the same settings and component. Also loading, reloading, and the cost of fuel.
 //!
-//! Needs the guests of the tests: `tests/build-guests.sh`.
+//! Needs the guests of the tests: `tests/build-guests.sh`. With a command in `PINION_COMMAND`, a reload is also measured with
+//! the process in which that compiles plugins.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "call/bare.rs"]
@@ -11,8 +12,10 @@ mod guests;
 #[path = "call/servers.rs"]
 mod servers;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use guests::{Plugins, guest};
+use pinion_plugin_runtime::Compiler;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,18 +122,32 @@ fn loading(c: &mut Criterion) {
     group.finish();
 }
 
-/// Measures from the complete write of the file to the result of the next call, which the new generation returns.
+/// Returns the command that compiles plugins in a process of its own.
+fn compiler() -> Option<Compiler> {
+    let program = std::env::var_os("PINION_COMMAND")?.into();
+    Some(Compiler { program, arguments: vec!["compile-component-for-parent".into()] })
+}
+
 fn reloading(c: &mut Criterion) {
+    let mut group = c.benchmark_group("reload");
+    group.sample_size(20);
+    reload(&mut group, "200 KB component, change to next call", None);
+    if let Some(compiler) = compiler() {
+        reload(&mut group, "200 KB component, change to next call, compiled in a process", Some(compiler));
+    }
+    group.finish();
+}
+
+/// Measures from the complete write of the file to the result of the next call, which the new generation returns.
+fn reload(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, compiler: Option<Compiler>) {
     let tokio = tokio();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("greet.wasm");
     let versions = ["greet_one", "greet_two"].map(|name| guests::padded(&guest(name), 200 * 1024));
     std::fs::write(&file, &versions[0]).unwrap();
-    let plugins = tokio.block_on(Plugins::load_file(file.clone()));
-    let mut group = c.benchmark_group("reload");
-    group.sample_size(20);
+    let plugins = tokio.block_on(Plugins::load_file(file.clone(), compiler));
     let mut round = 0_u32;
-    group.bench_function("200 KB component, change to next call", |b| {
+    group.bench_function(name, |b| {
         b.iter_custom(|n| {
             let mut spent = Duration::ZERO;
             for _ in 0..n {
@@ -149,7 +166,6 @@ fn reloading(c: &mut Criterion) {
             spent
         });
     });
-    group.finish();
 }
 
 fn fuel(c: &mut Criterion) {

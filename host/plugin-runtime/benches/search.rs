@@ -45,7 +45,7 @@ fn cases() -> [Case; 6] {
 
 fn main() {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let plugins = tokio.block_on(Plugins::load_file(component()));
+    let plugins = tokio.block_on(Plugins::load_file(component(), None));
     let corpus = corpus::write(plugins.workspace());
     // The number of threads that the runtime uses.
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));

@@ -1,8 +1,8 @@
 //! A runtime with the guests of the tests.
 
 use pinion_plugin_runtime::{
-    Access, CacheKey, Grants, HostDirectories, McpGrant, McpServers, NoInfo, PluginSettings, Runtime, RuntimeConfig,
-    Source,
+    Access, CacheKey, Compiler, Grants, HostDirectories, McpGrant, McpServers, NoInfo, PluginSettings, Runtime,
+    RuntimeConfig, Source,
 };
 use pinion_protocol::{
     Authority, Content, ToolDefinition, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
@@ -84,25 +84,34 @@ impl Plugins {
     }
 
     pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
-        Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache, None).await
+        Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache, None, None).await
     }
 
     pub(crate) async fn load_files(files: Vec<PathBuf>, cache: &Path) -> Self {
-        Self::of(files.into_iter().map(Source::file).collect(), cache, None).await
+        Self::of(files.into_iter().map(Source::file).collect(), cache, None, None).await
     }
 
-    pub(crate) async fn load_file(file: PathBuf) -> Self {
-        Self::load_with_servers(file, None).await
+    pub(crate) async fn load_file(file: PathBuf, compiler: Option<Compiler>) -> Self {
+        Self::load_with(file, compiler, None).await
     }
 
     pub(crate) async fn load_with_servers(file: PathBuf, servers: Option<Arc<dyn McpServers>>) -> Self {
+        Self::load_with(file, None, servers).await
+    }
+
+    async fn load_with(file: PathBuf, compiler: Option<Compiler>, servers: Option<Arc<dyn McpServers>>) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let mut plugins = Self::of(vec![Source::file(file)], cache.path(), servers).await;
+        let mut plugins = Self::of(vec![Source::file(file)], cache.path(), compiler, servers).await;
         plugins._cache = Some(cache);
         plugins
     }
 
-    async fn of(sources: Vec<Source>, cache: &Path, servers: Option<Arc<dyn McpServers>>) -> Self {
+    async fn of(
+        sources: Vec<Source>,
+        cache: &Path,
+        compiler: Option<Compiler>,
+        servers: Option<Arc<dyn McpServers>>,
+    ) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let files = BTreeMap::from([(workspace.path().to_owned(), Access::Read)]);
         let settings = PluginSettings {
@@ -116,7 +125,7 @@ impl Plugins {
             cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
             policy: Arc::new(BTreeMap::from(["echo", "fs", "mcp"].map(|name| (name.to_owned(), settings.clone())))),
             engine_limits: None,
-            compiler: None,
+            compiler,
             confinement: None,
             mcp: servers,
             info: Arc::new(NoInfo),

@@ -18,6 +18,7 @@
 
 use crate::engine::Engine;
 use crate::loading::evict;
+use crate::loading::functions::Sharing;
 use crate::loading::source::{FileOrigin, Place, Source};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -35,6 +36,8 @@ const DESCRIPTION: &str = "description";
 const INDEX: &str = "index";
 /// The extension of entries with what a plugin offered last.
 const OFFER: &str = "offer";
+/// The kind of entries with functions that the versions of a plugin share.
+const FUNCTIONS: &str = "functions";
 /// The extension of files that are locked while a component is compiled.
 const LOCK: &str = "lock";
 /// Time that a load waits for another one to compile the same component.
@@ -128,18 +131,17 @@ impl Cache {
         }
     }
 
-    /// Loads the functions that large components share, for [`crate::loading::functions`]. Empty when there is no valid
-    /// entry.
-    pub(crate) fn load_functions(&self, engine: &Engine) -> Vec<u8> {
-        let path = self.functions_path(engine);
+    /// Loads the functions that components share, for [`crate::loading::functions`]. Empty when there is no valid entry.
+    pub(crate) fn load_functions(&self, engine: &Engine, sharing: &Sharing) -> Vec<u8> {
+        let path = self.functions_path(engine, sharing);
         let content = self.read(&path).map(Content::into_bytes).unwrap_or_default();
         evict::touch(&path);
         content
     }
 
-    /// Stores the functions that large components share. A failure is only logged.
-    pub(crate) fn store_functions(&self, engine: &Engine, functions: &[u8]) {
-        let path = self.functions_path(engine);
+    /// Stores the functions that components share. A failure is only logged.
+    pub(crate) fn store_functions(&self, engine: &Engine, sharing: &Sharing, functions: &[u8]) {
+        let path = self.functions_path(engine, sharing);
         if let Err(error) = self.write(&path, functions) {
             tracing::debug!(entry = %path.display(), %error, "compiled functions were not cached");
         }
@@ -235,9 +237,13 @@ impl Cache {
         self.directory.join(hasher.finalize().to_hex().as_str())
     }
 
-    fn functions_path(&self, engine: &Engine) -> PathBuf {
+    fn functions_path(&self, engine: &Engine, sharing: &Sharing) -> PathBuf {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(b"functions:").update(engine.compatibility().as_bytes());
+        if let Sharing::Versions(source) = sharing {
+            let source = self.source_path(source, FUNCTIONS);
+            hasher.update(source.file_name().unwrap_or_default().as_encoded_bytes());
+        }
         self.directory.join(hasher.finalize().to_hex().as_str())
     }
 

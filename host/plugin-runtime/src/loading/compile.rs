@@ -5,7 +5,8 @@
 
 use crate::errors::load::LoadError;
 use crate::loading::compiler::{Compiled, Compiler};
-use crate::loading::functions;
+use crate::loading::functions::Sharing;
+use crate::loading::source::Source;
 use crate::loading::weight::Weight;
 use crate::loading::{alone, blocking};
 use crate::shared::Shared;
@@ -23,16 +24,30 @@ pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component
     shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
 }
 
+/// A component to compile.
+pub(crate) struct Job<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) bytes: Cow<'static, [u8]>,
+    pub(crate) digest: blake3::Hash,
+    /// The number of the generation for which it is compiled.
+    pub(crate) number: u32,
+}
+
+impl Job<'_> {
+    fn is_built_in(&self) -> bool {
+        matches!(self.source, Source::BuiltIn { .. })
+    }
+}
+
 /// Compiles a component, and puts the code into the cache. Calls `announce` if that takes long, except for a built-in
 /// plugin, which is small. Dropping the future ends the process that compiles.
 pub(crate) async fn compiled(
     shared: &Arc<Shared>,
-    bytes: Cow<'static, [u8]>,
-    digest: blake3::Hash,
-    is_built_in: bool,
+    job: Job<'_>,
     announce: impl FnOnce(),
 ) -> Result<Component, LoadError> {
-    let compiling = compile(shared, bytes, digest, is_built_in);
+    let is_built_in = job.is_built_in();
+    let compiling = compile(shared, job);
     tokio::pin!(compiling);
     tokio::select! {
         biased;
@@ -43,12 +58,8 @@ pub(crate) async fn compiled(
 }
 
 /// Compiles a component. When several processes need it at once, one compiles it.
-async fn compile(
-    shared: &Arc<Shared>,
-    bytes: Cow<'static, [u8]>,
-    digest: blake3::Hash,
-    is_built_in: bool,
-) -> Result<Component, LoadError> {
+async fn compile(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, LoadError> {
+    let digest = job.digest;
     let _turn = match &shared.cache {
         Some(cache) => cache.turn_to_compile(&shared.engine, &digest).await,
         None => None,
@@ -59,17 +70,14 @@ async fn compile(
     }
     tracing::debug!(digest = %digest.to_hex(), "compiling a component");
     match &shared.compiler {
-        Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await,
-        _ => in_process(shared, bytes, digest, is_built_in).await,
+        Some(compiler) if !job.is_built_in() => in_child(shared, compiler, &job).await,
+        _ => in_process(shared, job).await,
     }
 }
 
-async fn in_process(
-    shared: &Arc<Shared>,
-    bytes: Cow<'static, [u8]>,
-    digest: blake3::Hash,
-    is_built_in: bool,
-) -> Result<Component, LoadError> {
+async fn in_process(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, LoadError> {
+    let is_built_in = job.is_built_in();
+    let Job { bytes, digest, .. } = job;
     let permit = shared.permits.compiling().await;
     let shared = shared.clone();
     alone(move || {
@@ -87,28 +95,23 @@ async fn in_process(
     .await
 }
 
-async fn in_child(
-    shared: &Arc<Shared>,
-    compiler: &Compiler,
-    bytes: &[u8],
-    digest: blake3::Hash,
-) -> Result<Component, LoadError> {
+async fn in_child(shared: &Arc<Shared>, compiler: &Compiler, job: &Job<'_>) -> Result<Component, LoadError> {
     // Counted apart from compiles in this process, so that light components never wait for heavy ones.
     let _permit = shared.permits.compiling_apart().await;
-    let is_large = bytes.len() >= functions::LARGE;
-    let looking = shared.clone();
+    let sharing = Sharing::of(&job.bytes, job.source, job.number);
+    let (looking, sharing_now) = (shared.clone(), sharing.clone());
     let known = blocking(move || {
-        let cache = looking.cache.as_ref().filter(|_| is_large);
-        Ok(cache.map(|cache| cache.load_functions(&looking.engine)))
+        let cache = looking.cache.as_ref().zip(sharing_now.as_ref());
+        Ok(cache.map(|(cache, sharing)| cache.load_functions(&looking.engine, sharing)))
     })
     .await?;
-    let Compiled { code, functions } = compiler.compile(bytes, known.as_deref(), &shared.limits.engine).await?;
-    let shared = shared.clone();
+    let Compiled { code, functions } = compiler.compile(&job.bytes, known.as_deref(), &shared.limits.engine).await?;
+    let (shared, digest) = (shared.clone(), job.digest);
     blocking(move || {
         let component = shared.engine.deserialize(&code).map_err(compile_error)?;
         if let Some(cache) = &shared.cache {
-            if !functions.is_empty() {
-                cache.store_functions(&shared.engine, &functions);
+            if let Some(sharing) = sharing.filter(|_| !functions.is_empty()) {
+                cache.store_functions(&shared.engine, &sharing, &functions);
             }
             cache.store(&shared.engine, &digest, Ok(code));
         }

@@ -1,13 +1,16 @@
-//! Compiled functions that large components share.
+//! Compiled functions that components share.
 //!
 //! Two plugins in one language contain the same interpreter: 21,000 of 22,300 functions are equal between two in Python. So
-//! what was compiled is kept function by function, and the next large component takes what it shares from there. The
-//! compiler names a function by a SHA-256 of everything on which its code depends.
+//! what was compiled is kept function by function, and the next large component takes what it shares from there. So does the
+//! next version of a plugin that is edited while it runs, of which an edit changes few functions. The compiler names a function
+//! by a SHA-256 of everything on which its code depends.
 //!
-//! The functions are code, and treated as that: they are one entry of the cache, under its seal, which only the parent
-//! reads and writes. The child that compiles gets the entry with the component, and returns the next one with the code. Small
-//! components never touch it: reading it would cost most of them more than it saves.
+//! The functions are code, and treated as that: those of all large components are one entry of the cache, and those of the
+//! versions of a plugin another one, under its seal, which only the parent reads and writes. The child that compiles gets the
+//! entry with the component, and returns the next one with the code. Small components never touch that of the large ones:
+//! reading it would cost most of them more than it saves.
 
+use crate::loading::source::Source;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,7 +20,7 @@ use wasmtime::CacheStore;
 
 /// Bytes from which a component is large: none in Rust or C or with QuickJS inside, all in Go or with CPython or SpiderMonkey
 /// inside.
-pub(crate) const LARGE: usize = 4 << 20;
+const LARGE: usize = 4 << 20;
 /// Bytes of all functions together: those of two language runtimes.
 pub(crate) const MAX_BYTES: usize = 96 << 20;
 /// Number of compiles after which a function that none of them used is dropped.
@@ -27,6 +30,26 @@ const HEAD: usize = NAME + 1 + 4;
 const NAME: usize = 32;
 
 type Name = [u8; NAME];
+
+/// The components that share functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// All large ones.
+    Large,
+    /// The versions of the plugin from this source.
+    Versions(Source),
+}
+
+impl Sharing {
+    /// Returns the components with which one shares functions, by the number of its generation. The first version of a small
+    /// one shares none: most plugins are never edited, and keeping their functions would take more room than their code.
+    pub(crate) fn of(component: &[u8], source: &Source, generation: u32) -> Option<Self> {
+        match component.len() {
+            LARGE.. => Some(Self::Large),
+            _ => (generation > 1).then(|| Self::Versions(source.clone())),
+        }
+    }
+}
 
 /// The functions of earlier compiles, and those that this one adds.
 pub(crate) struct Functions {

@@ -8,8 +8,10 @@ use crate::capability::{Grants, PluginAuthority};
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
+use crate::loading::blocking;
 use crate::loading::cache::Origin;
 use crate::loading::code::{CachedCode, HeldCode};
+use crate::loading::compile::{self, Job};
 use crate::loading::describe::describe;
 use crate::loading::described::{Described, Seen};
 use crate::loading::identity::Identity;
@@ -20,7 +22,6 @@ use crate::loading::program::{Code, Exported, Program};
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
 use crate::loading::wording::{self, FoldedNames};
-use crate::loading::{blocking, compile};
 use crate::manifest::{Exports, Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling};
 use crate::shared::Shared;
@@ -290,7 +291,6 @@ async fn program_of(
     ahead: Option<CompiledAhead>,
     announce: &Announce,
 ) -> Result<(Linked, Origin), LoadError> {
-    let is_built_in = matches!(source, Source::BuiltIn { .. });
     let read = {
         let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
         let share = share.clone();
@@ -310,7 +310,8 @@ async fn program_of(
         Read::Linked(linked) => Ok((linked, Origin::Cached)),
         Read::New(bytes, inspected) => {
             let name = &inspected.inspection.manifest.name;
-            let component = compile::compiled(shared, bytes, inspected.digest, is_built_in, || announce(name)).await?;
+            let job = Job { source, bytes, digest: inspected.digest, number };
+            let component = compile::compiled(shared, job, || announce(name)).await?;
             let (shared, share) = (shared.clone(), share.clone());
             let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
             Ok((linked, Origin::Compiled))
@@ -331,17 +332,19 @@ pub(crate) struct CompiledAhead {
 pub(crate) async fn compile_ahead(
     shared: Arc<Shared>,
     source: Source,
+    number: u32,
     announce: Box<Announce>,
 ) -> Option<CompiledAhead> {
-    let looking = shared.clone();
+    let (looking, read) = (shared.clone(), source.clone());
     let (bytes, digest, name) = blocking(move || {
         // A component that the policy refuses is not compiled.
-        let (bytes, inspected) = inspect(&looking, &source, None)?;
+        let (bytes, inspected) = inspect(&looking, &read, None)?;
         Ok((bytes, inspected.digest, inspected.inspection.manifest.name))
     })
     .await
     .ok()?;
-    let component = compile::compiled(&shared, bytes, digest, false, || announce(&name)).await.ok()?;
+    let job = Job { source: &source, bytes, digest, number };
+    let component = compile::compiled(&shared, job, || announce(&name)).await.ok()?;
     Some(CompiledAhead { digest, component })
 }
 

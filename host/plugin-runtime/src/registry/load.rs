@@ -111,8 +111,11 @@ impl Work {
     fn compile_ahead(&self) -> Option<Ahead> {
         let stamp = Stamp::of(self.source.path().filter(|_| self.generation > 1)?)?;
         let is_waiting = !self.is_as_before(Some(stamp)) && stamp.age().is_some_and(|age| age < QUIET);
-        let begin = || tokio::spawn(compile_ahead(self.shared.clone(), self.source.clone(), self.announce()));
-        is_waiting.then(|| Ahead { stamp: Some(stamp), task: begin() })
+        is_waiting.then(|| {
+            let (shared, source) = (self.shared.clone(), self.source.clone());
+            let task = tokio::spawn(compile_ahead(shared, source, self.generation, self.announce()));
+            Ahead { stamp: Some(stamp), task }
+        })
     }
 
     /// Returns the function that tells the application that a compile takes long.
