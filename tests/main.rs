@@ -74,3 +74,4 @@ mod todo;
 mod undo;
 mod untrusted;
 mod web;
+mod zellij;

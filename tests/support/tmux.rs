@@ -1,14 +1,15 @@
-//! A terminal that interprets what it gets, resizes, pastes and suspends: tmux, alone or with GNU screen in it.
+//! A terminal that interprets what it gets, resizes, pastes and suspends: tmux, alone or with GNU screen or Zellij in it.
 
 use crate::wait::wait_until;
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Name of the session of GNU screen.
-const SCREEN: &str = "pinion";
+/// Name of the session of GNU screen or Zellij.
+const SESSION: &str = "pinion";
 
 /// A command in a tmux of its own.
 pub struct Tmux {
@@ -38,11 +39,42 @@ impl Tmux {
         // Its own key must be none that the tests press.
         std::fs::write(&config, "startup_message off\naltscreen on\ndefscrollback 5000\nescape ^]]\n").unwrap();
         let mut screen = Command::new("env");
-        screen.args(["-u", "TMUX", "-u", "STY", "LANG=C.UTF-8", "screen", "-S", SCREEN, "-U", "-c"]).arg(config);
+        screen.args(["-u", "TMUX", "-u", "STY", "LANG=C.UTF-8", "screen", "-S", SESSION, "-U", "-c"]).arg(config);
         screen.arg(command.get_program()).args(command.get_args()).current_dir(command.get_current_dir().unwrap());
         screen.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         screen.env("SCREENDIR", tmux.screen_directory());
         tmux.begin(&screen, size)
+    }
+
+    /// Starts a command in Zellij on a terminal of this many columns and rows; `None` without Zellij or tmux.
+    ///
+    /// # Panics
+    /// One of them is missing, and `PINION_ZELLIJ_REQUIRED` or `PINION_TMUX_REQUIRED` is set.
+    pub fn start_in_zellij(command: &Command, size: (u16, u16)) -> Option<Self> {
+        if !is_there("zellij", "--version", "PINION_ZELLIJ_REQUIRED") {
+            return None;
+        }
+        let tmux = Self { directory: tempfile::tempdir().unwrap() };
+        let directory = tmux.directory.path();
+        let quoted = |text: &OsStr| format!("{:?}", text.to_str().unwrap());
+        let program = quoted(command.get_program());
+        let arguments: Vec<String> = command.get_args().map(quoted).collect();
+        let cwd = quoted(command.get_current_dir().unwrap().as_os_str());
+        let pane = format!("pane command={program} borderless=true {{\nargs {}\ncwd {cwd}\n}}", arguments.join(" "));
+        std::fs::write(directory.join("only.kdl"), format!("layout {{\n{pane}\n}}\n")).unwrap();
+        // Its own keys and bars would take those of the command.
+        let config = format!(
+            "keybinds clear-defaults=true {{}}\npane_frames false\nmouse_mode false\nsession_serialization false\n\
+             show_startup_tips false\nshow_release_notes false\nlayout_dir {}\ndefault_layout \"only\"\n",
+            quoted(directory.as_os_str())
+        );
+        std::fs::write(directory.join("config.kdl"), config).unwrap();
+        let mut zellij = Command::new("env");
+        zellij.args(["-u", "TMUX", "-u", "ZELLIJ", "LANG=C.UTF-8", "zellij", "--session", SESSION, "--config"]);
+        zellij.arg(directory.join("config.kdl")).current_dir(command.get_current_dir().unwrap());
+        zellij.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        zellij.env("ZELLIJ_SOCKET_DIR", directory.join("zellij"));
+        tmux.begin(&zellij, size)
     }
 
     fn begin(self, command: &Command, (columns, rows): (u16, u16)) -> Option<Self> {
@@ -70,7 +102,7 @@ impl Tmux {
 
     fn screen_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("screen");
-        command.env("SCREENDIR", self.screen_directory()).env_remove("STY").args(["-S", SCREEN, "-X"]).args(arguments);
+        command.env("SCREENDIR", self.screen_directory()).env_remove("STY").args(["-S", SESSION, "-X"]).args(arguments);
         command
     }
 
@@ -168,6 +200,11 @@ impl Drop for Tmux {
     fn drop(&mut self) {
         if self.directory.path().join("screen").exists() {
             let _ = self.screen_command(&["quit"]).output();
+        }
+        if self.directory.path().join("zellij").exists() {
+            let mut zellij = Command::new("zellij");
+            zellij.env("ZELLIJ_SOCKET_DIR", self.directory.path().join("zellij"));
+            let _ = zellij.args(["delete-session", "--force", SESSION]).output();
         }
         // The test may have ended the server.
         let _ = self.tmux(&["kill-server"]).output();
