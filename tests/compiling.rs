@@ -89,7 +89,7 @@ fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok)
 }
 
-/// What is said at the end about plugins that are not ready.
+/// The notice at the end about plugins that are not ready.
 const LEFT: &str = "still compiling `greet.wasm` in the background (process ";
 
 fn plugin_of(pinion: &Pinion) -> PathBuf {

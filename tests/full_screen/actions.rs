@@ -32,7 +32,7 @@ type Effect = Box<dyn Fn(&Screen, &Screen) -> bool>;
 /// A key with its visible effect.
 struct Case {
     state: State,
-    /// What is done before the key.
+    /// The steps before the key.
     steps: Vec<Step>,
     has_effect: Effect,
 }
