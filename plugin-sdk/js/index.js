@@ -63,7 +63,7 @@ function checked(name, definition) {
   return definition;
 }
 
-// A prototype, because closures would be made anew for each call.
+// A prototype, because each call would create closures of its own.
 class Call {
   constructor(context) {
     this.id = context.callId;
