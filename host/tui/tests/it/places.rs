@@ -52,6 +52,7 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
         EventKind::Hook { call_id: Some(id.clone()), hook }
     };
     let mut events = vec![
+        EventKind::PlanMade { title: text.into(), steps: 2 },
         agent_start(text),
         agent_below(text, Some("a")),
         end(done()),
