@@ -92,7 +92,7 @@ fn key_that_scrolls_shows_the_conversation_on_a_screen_of_its_own() {
 fn terminal_is_restored_below_the_conversation_after_a_signal() {
     let pinion = Pinion::default();
     let terminal = Terminal::start(&inline(&pinion, &[say("finished")], &["go"]), SIZE, "");
-    terminal.wait_for_then("finished", "of 128 k?");
+    terminal.wait_for_then("finished", "of 100 k?");
     kill_process(Pid::from_raw(terminal.pid().cast_signed()).unwrap(), Signal::TERM).unwrap();
     terminal.wait_for(LEFT);
     assert!(terminal.is_restored());

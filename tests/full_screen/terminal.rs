@@ -114,7 +114,7 @@ fn two_ctrl_c_end_the_program_while_the_ui_is_busy() {
     let command = pinion.command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]);
     // One frame exceeds the buffer of the terminal.
     let mut terminal = Terminal::start(&command, (500, 200), "");
-    terminal.wait_for("of 128 k?");
+    terminal.wait_for("of 100 k?");
     let took = terminal.time_to_end_while_stalled(&["\x0c", "\x03", "\x03"]);
     // A second, and more on a machine that does something else.
     assert!(took < Duration::from_secs(4), "{took:?}");

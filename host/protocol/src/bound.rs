@@ -111,6 +111,16 @@ pub fn cut_middle(text: String, max: usize) -> String {
     format!("{}\n[… {} bytes were left out …]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
+/// Shortens a text to `max` lines: its first and last ones, with a note in the line between them.
+pub fn cut_lines(text: String, max: usize) -> String {
+    let lines = text.lines().count();
+    let Some(kept) = max.checked_sub(1).filter(|_| lines > max) else { return text };
+    let (head, tail) = (kept.div_ceil(2), kept / 2);
+    let start = |line: usize| text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
+    let (head, tail, left_out) = (start(head), start(lines - tail), lines - kept);
+    format!("{}[... {left_out} lines truncated ...]\n{}", &text[..head], &text[tail..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +161,29 @@ mod tests {
         assert_eq!(bounded[2].as_text(), Some("[1 more images were left out]"));
     }
 
+    #[test]
+    fn long_output_keeps_its_first_and_last_lines_around_a_marker() {
+        let text = |lines: std::ops::Range<usize>| lines.map(|n| format!("line {n}\n")).collect::<String>();
+        let cut = cut_lines(text(0..200), 50);
+        assert_eq!(cut, format!("{}[... 151 lines truncated ...]\n{}", text(0..25), text(176..200)));
+        assert_eq!(cut.lines().count(), 50);
+        assert_eq!((cut_lines(text(0..50), 50), cut_lines(cut.clone(), 50)), (text(0..50), cut));
+        assert_eq!(cut_lines("a\nb".into(), 1), "[... 2 lines truncated ...]\n");
+    }
+
     proptest! {
+        #[test]
+        fn cut_lines_are_within_the_bound_and_of_the_text(text in "[a-c\n]{0,60}", max in 1_usize..12) {
+            let cut = cut_lines(text.clone(), max);
+            if text.lines().count() <= max {
+                prop_assert_eq!(cut, text);
+            } else {
+                prop_assert_eq!(cut.lines().count(), max);
+                let (head, rest) = cut.split_once("[... ").unwrap();
+                prop_assert!(text.starts_with(head) && text.ends_with(rest.split_once(" ...]\n").unwrap().1));
+            }
+        }
+
         #[test]
         fn cut_text_keeps_both_ends_within_the_bound(text in ".{0,300}", max in 0_usize..300) {
             let cut = cut_middle(text.clone(), max);

@@ -6,8 +6,8 @@
 //! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`]), so
 //! after tool results as well as after a reply, and once after the vendor rejected a request as too long. First, long
 //! results of old tool calls are cut. If that does not halve the history, its old part is replaced by a summary that the
-//! model writes, or, when it does not, by a list of what was said and done. The first message stays, and
-//! so does the user's last request, in their words. The result always fits ([`pinion_protocol::compaction::shrink`] is the
+//! model writes, or, when it does not, by a list of what was said and done. The first two messages stay with the results of
+//! their calls if there is room, and so does the user's last request, in their words. The result always fits ([`pinion_protocol::compaction::shrink`] is the
 //! arithmetic). An application can replace these steps with a [`CompactionStrategy`].
 
 mod summary;
@@ -22,8 +22,8 @@ use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use jiff::Timestamp;
+use pinion_protocol::compaction::Record;
 use pinion_protocol::compaction::shrink::{self, Retained, TokenBudget};
-use pinion_protocol::compaction::{Cut, Record};
 use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
 use pinion_protocol::message::{ExtensionMessage, Message};
@@ -34,7 +34,8 @@ use std::sync::Arc;
 use summary::Summary;
 use tokio_util::sync::CancellationToken;
 
-/// A round that is small enough stays as it is, so that the model does not lose its thread. Bytes of JSON.
+/// Maximum bytes of JSON of the messages that a compaction on request keeps at either end. A round that is small enough
+/// stays as it is, so that the model does not lose its thread.
 const KEPT_ROUND_BYTES: u64 = 32 * 1024;
 
 /// Result of a compaction.
@@ -101,15 +102,14 @@ pub async fn compact(
     token: &CancellationToken,
 ) -> Result<Compaction, CompactionError> {
     let messages = &context.messages;
-    let kept = Retained::of(messages, config.policy.compaction.keep_first, last_round(messages));
+    let kept = shrink::kept_on_request(messages, last_round(messages), KEPT_ROUND_BYTES, &config.policy.compaction);
     let replaced = kept.dropped(messages).len();
     if replaced == 0 {
         return Err(CompactionError::Nothing);
     }
     let compactor = Compactor { context, config, events, token };
     let Summary { text, spend } = compactor.summary(&compactor.context.messages, replaced, instructions).await;
-    let record = Record { summary: text?, first: kept.first, kept: kept.count, cut: None };
-    compactor.settle(record, CompactionReason::Asked, spend).await
+    compactor.settle(kept.record(text?, kept.count), CompactionReason::Asked, spend).await
 }
 
 impl Compactor<'_> {
@@ -151,10 +151,9 @@ impl Compactor<'_> {
     /// Returns the tokens that the messages may take afterwards; `None` when no message is to blame.
     fn room(&self, reason: CompactionReason, tracker: &ContextTracker) -> Option<u64> {
         let policy = &self.config.policy.compaction;
-        let full = policy.threshold_of(self.config.policy.model.context_window);
         let now = tracker.calibrated(messages_tokens(&self.context.messages, tracker.counter()));
         // The part of every request that is no message stays.
-        let most = full.map(|full| policy.budget(full.saturating_sub(tracker.fixed())));
+        let most = policy.room(self.config.policy.model.context_window, Some(tracker.fixed()));
         match reason {
             // The vendor counts more than we do, or has less room than we know of.
             CompactionReason::Overflow => Some(most.filter(|most| *most > 0).unwrap_or(now).min(now / 2)),
@@ -183,7 +182,7 @@ impl Compactor<'_> {
         if !policy.by_model || budget.tokens() < shrink::MIN_SUMMARY_TOKENS {
             return Ok((None, Spend::default()));
         }
-        let cut = Cut { bytes: policy.result_bytes, spared: 0 };
+        let cut = policy.cut(0);
         let shorter: Vec<Arc<Message>>;
         let messages = match reason {
             CompactionReason::Overflow => {

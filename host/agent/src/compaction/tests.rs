@@ -147,7 +147,7 @@ proptest! {
         steps in prop::collection::vec(step(), 0..24),
         threshold in prop_oneof![0_u64..400, 0_u64..20_000],
         (keep_first, keep_recent) in (0_usize..4, 0_usize..12),
-        result_bytes in 0_usize..3_000,
+        (tool_output_max_lines, tool_output_max_bytes) in (0_usize..60, 0_usize..3_000),
         counts_letters in any::<bool>(),
         summary in prop_oneof![Just(None), "[ -~äß→]{1,80}".prop_map(Some), "[a-z\n]{4000,40000}".prop_map(Some)],
         reason in prop_oneof![Just(CompactionReason::Threshold), Just(CompactionReason::Overflow)],
@@ -155,7 +155,8 @@ proptest! {
         let messages = history(steps);
         let counter: Arc<dyn TokenCounter> = if counts_letters { Arc::new(Letters) } else { Arc::new(ByteCounter::DEFAULT) };
         let policy = CompactionPolicy {
-            reserve: 0, target: 1.0, keep_first, keep_recent, result_bytes, ..CompactionPolicy::default()
+            reserve: 0, target: 1.0, keep_first, keep_recent, tool_output_max_lines, tool_output_max_bytes,
+            ..CompactionPolicy::default()
         };
         let replies = match &summary {
             Some(text) => vec![says(text)],
@@ -196,7 +197,7 @@ fn policy() -> CompactionPolicy {
         reserve: 0,
         target: 1.0,
         keep_recent: 2,
-        result_bytes: 100,
+        tool_output_max_bytes: 100,
         by_model: false,
         ..CompactionPolicy::default()
     }
@@ -210,6 +211,25 @@ fn long_work() -> Vec<Arc<Message>> {
 
 /// Tokens of the system prompt of [`Making`].
 const SYSTEM: u64 = 2;
+
+/// Leaves out the arguments of calls, so that only results are long.
+fn without_arguments(mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    for message in &mut messages {
+        if let Message::Assistant(reply) = Arc::make_mut(message) {
+            let calls = reply.content.iter_mut().filter_map(|part| match part {
+                Content::ToolCall(call) => Some(call),
+                _ => None,
+            });
+            calls.for_each(|call| call.arguments = json!({}));
+        }
+    }
+    messages
+}
+
+fn says_now(text: &str) -> Message {
+    let Message::Assistant(reply) = (*history(vec![Step::Reply(text.into(), vec![])])[0]).clone() else { panic!() };
+    Message::Assistant(reply)
+}
 
 fn text(message: &Message) -> String {
     let content = match message {
@@ -247,17 +267,55 @@ fn old_results_are_cut_while_that_is_enough_and_then_turns_are_dropped() {
 }
 
 #[test]
-fn first_message_stays_before_the_summary_and_recent_ones_after_it() {
-    let made = Making::of(long_work(), 1_300, policy()).make(CompactionReason::Threshold);
+fn first_messages_stay_with_results_and_recent_ones_after_the_summary() {
+    let made = Making::of(without_arguments(long_work()), 600, policy()).make(CompactionReason::Threshold);
     let compaction = made.result.unwrap();
-    assert_eq!((compaction.first, compaction.dropped, made.messages.len()), (1, 4, 4));
-    assert_eq!(text(&made.messages[0]), "the task");
-    let summary = text(&made.messages[1]);
+    assert_eq!((compaction.first, compaction.dropped, made.messages.len()), (3, 2, 6));
+    assert_eq!((text(&made.messages[0]).as_str(), text(&made.messages[1]).as_str()), ("the task", "step 0"));
+    assert!(text(&made.messages[2]).contains("1900 bytes were left out"), "results of the first calls are cut");
+    let summary = text(&made.messages[3]);
     assert!(summary.starts_with(SUMMARY_FRAME));
     let lines: Vec<&str> = summary[SUMMARY_FRAME.len()..].lines().collect();
-    assert_eq!(lines[0], "The model: step 0");
+    assert_eq!(lines[0], "The model: step 1");
     assert!(lines.iter().any(|line| line.starts_with("That failed: xxx")));
-    assert!(matches!(*made.messages[2], Message::Assistant(_)) && matches!(*made.messages[3], Message::ToolResult(_)));
+    assert!(matches!(*made.messages[4], Message::Assistant(_)) && matches!(*made.messages[5], Message::ToolResult(_)));
+    assert_paired(&made.messages);
+}
+
+#[test]
+fn task_stays_alone_where_the_first_reply_has_too_many_results() {
+    let results = (0..40).map(|_| ("x".repeat(2_000), false)).collect();
+    let mut steps = vec![Step::User("the task".into()), Step::Reply("step".into(), results)];
+    steps.extend((0..3).map(|n| Step::Reply(format!("then {n}"), vec![("x".repeat(2_000), false)])));
+    let made = Making::of(history(steps), 1_300, policy()).make(CompactionReason::Threshold);
+    assert_eq!(made.result.unwrap().first, 1);
+    assert_eq!(text(&made.messages[0]), "the task");
+    assert!(text(&made.messages[1]).starts_with(SUMMARY_FRAME));
+}
+
+#[test]
+fn old_results_are_cut_to_lines_before_they_are_cut_to_bytes() {
+    let log: String = (0..200).map(|n| format!("{n} {}\n", "x".repeat(100))).collect();
+    let work = |text: &String| Step::Reply("step".into(), vec![(text.clone(), false)]);
+    let steps = vec![Step::User("the task".into()), work(&log), work(&"y".repeat(20_000))];
+    let mut messages = without_arguments(history(steps));
+    messages.extend((0..5).flat_map(|n| [Message::user(format!("{n}")), says_now("yes")]).map(Arc::new));
+    let policy = CompactionPolicy { keep_recent: 10, reserve: 0, ..CompactionPolicy::default() };
+    let made = Making::of(messages, 10_010, policy).make(CompactionReason::Threshold);
+    let cut = text(&made.messages[2]);
+    assert_eq!((made.result.unwrap().dropped, cut.lines().count()), (0, 50));
+    assert!(cut.contains("\n[... 151 lines truncated ...]\n") && cut.ends_with(&"x\n"), "{cut}");
+    assert!(text(&made.messages[4]).contains("[… 11808 bytes were left out …]"));
+}
+
+#[test]
+fn record_without_a_number_of_lines_cuts_only_bytes() {
+    let record: Record =
+        serde_json::from_value(json!({"summary": "", "kept": 3, "cut": {"bytes": 900, "spared": 0}})).unwrap();
+    let text_of_result = "x\n".repeat(400);
+    let messages =
+        history(vec![Step::User("go".into()), Step::Reply("ok".into(), vec![(text_of_result.clone(), false)])]);
+    assert_eq!(text(&record.apply(&messages, Timestamp::UNIX_EPOCH)[2]), text_of_result);
 }
 
 #[test]
@@ -268,8 +326,8 @@ fn request_that_is_worked_on_survives_two_compactions_in_the_users_words() {
     let mut messages = history(steps);
     for _ in 0..2 {
         let made = Making::of(messages, 1_300, policy()).make(CompactionReason::Threshold);
-        assert_eq!(text(&made.messages[0]), "first task");
-        let summary = text(&made.messages[1]);
+        assert_eq!((text(&made.messages[0]).as_str(), text(&made.messages[1]).as_str()), ("first task", "done"));
+        let summary = text(&made.messages[2]);
         assert!(summary.ends_with("in the user's words:]\n\nnow: rename `a` to `b`"), "{summary}");
         assert_eq!(summary.matches("in the user's words").count(), 1);
         messages = made.messages;
@@ -305,7 +363,7 @@ fn prompt_alone_is_never_compacted() {
 
 #[test]
 fn summary_of_a_summary_has_one_frame() {
-    let record = Record { summary: "so far".into(), first: 0, kept: 0, cut: None };
+    let record = Record { summary: "so far".into(), ..Record::default() };
     let seen = record.apply(&[], Timestamp::UNIX_EPOCH);
     assert_eq!(listing(&seen), "The user: so far\n");
 }
@@ -344,7 +402,7 @@ fn strategy_that_keeps_too_much_gives_way_to_the_built_in_one() {
 fn earlier_summary_is_not_kept_as_the_first_message() {
     use pinion_protocol::compaction::shrink::Retained;
     let before: Vec<Arc<Message>> = ["go", "on", "and on"].map(|text| Arc::new(Message::user(text))).into();
-    let record = Record { summary: "what was said".into(), first: 0, kept: 1, cut: None };
+    let record = Record { summary: "what was said".into(), kept: 1, ..Record::default() };
     let summarized = record.apply(&before, Timestamp::UNIX_EPOCH);
     assert_eq!(Retained::of(&before, 1, 1).first, 1);
     assert_eq!(Retained::of(&summarized, 1, 1).first, 0);

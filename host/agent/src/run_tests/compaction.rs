@@ -68,8 +68,8 @@ async fn long_run_keeps_its_context_and_the_session_everything() {
     assert_eq!((outcome.text().as_str(), outcome.turns), ("done", 201));
     let context = harness.agent.snapshot().unwrap().messages;
     assert!(outcome.messages.len() < 40, "{} messages", outcome.messages.len());
-    assert_eq!(outcome.messages[0], context[0], "the prompt is kept");
-    assert_eq!(outcome.messages[1..], context[context.len() - outcome.messages.len() + 1..]);
+    assert_eq!(outcome.messages[..3], context[..3], "the prompt and the first reply are kept");
+    assert_eq!(outcome.messages[3..], context[context.len() - outcome.messages.len() + 3..]);
     assert_paired(&outcome.messages);
     let kept = harness.store.kept.lock().unwrap();
     assert_eq!(kept.iter().filter(|message| matches!(***message, Message::ToolResult(_))).count(), 200);
@@ -104,7 +104,8 @@ async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
         let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), reply, says("done")]);
         setup = setup.tool("read", Act::Long(12_000));
         setup.model_info.context_window = Some(3_000);
-        setup.compaction = CompactionPolicy { keep_recent: 0, result_bytes: 12_000, ..CompactionPolicy::default() };
+        setup.compaction =
+            CompactionPolicy { keep_recent: 0, tool_output_max_bytes: 12_000, ..CompactionPolicy::default() };
         let harness = setup.build();
         let outcome = harness.prompt("the task").await;
         assert!(done(&outcome));

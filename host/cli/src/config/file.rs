@@ -170,6 +170,8 @@ pub(crate) struct FileCompaction {
     reserve_tokens: Option<u64>,
     keep_first: Option<usize>,
     keep_recent: Option<usize>,
+    /// Lines that remain of an old tool result, 0 for all.
+    tool_output_max_lines: Option<usize>,
     by_model: Option<bool>,
     /// Bytes of text for one token in estimates, 1 to 32.
     bytes_per_token: Option<u8>,
@@ -204,6 +206,7 @@ impl FileCompaction {
             reserve: self.reserve_tokens.unwrap_or(usual.reserve),
             keep_first: self.keep_first.unwrap_or(usual.keep_first),
             keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
+            tool_output_max_lines: self.tool_output_max_lines.unwrap_or(usual.tool_output_max_lines),
             by_model: self.by_model.unwrap_or(usual.by_model),
             ..usual
         }

@@ -46,6 +46,7 @@ const RULES: &[(&[&str], May)] = &[
     (&["compaction", "reserve-tokens"], May::Set),
     (&["compaction", "keep-first"], May::Set),
     (&["compaction", "keep-recent"], May::Set),
+    (&["compaction", "tool-output-max-lines"], May::Set),
     (&["compaction", "by-model"], May::Set),
     (&["limits", "max-turns"], May::Lower),
     (&["limits", "max-tokens"], May::Lower),

@@ -52,10 +52,11 @@ fn options_override_the_users_file_which_overrides_the_defaults() {
 
 #[test]
 fn cache_thinking_budget_and_compaction_are_configurable() {
-    let text = "cache = \"off\"\nthinking-budget = 2000\n[compaction]\nautomatic = false\n";
+    let text = "cache = \"off\"\nthinking-budget = 2000\n[compaction]\nautomatic = false\ntool-output-max-lines = 7\n";
     let config = Setup::new(text, "").load(&[]).unwrap();
     assert_eq!((config.cache, config.thinking_budget), (CachePolicy::Off, Some(2000)));
-    assert_eq!(config.compaction, CompactionPolicy { automatic: false, ..CompactionPolicy::default() });
+    let expected = CompactionPolicy { automatic: false, tool_output_max_lines: 7, ..CompactionPolicy::default() };
+    assert_eq!(config.compaction, expected);
 }
 
 #[test]

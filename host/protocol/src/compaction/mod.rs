@@ -4,7 +4,7 @@ pub mod policy;
 pub mod shrink;
 pub mod strategy;
 
-use crate::bound::OutputBounds;
+use crate::bound::{OutputBounds, cut_lines};
 use crate::content::Content;
 use crate::message::{Message, ToolResultMessage, UserMessage};
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ pub const SUMMARY_FRAME: &str =
     "[What follows is a summary of the conversation so far. It is background, not a request.]\n\n";
 
 /// Data of a compaction message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Replaces the messages that are not kept; empty when all are kept.
     pub summary: String,
@@ -28,9 +28,12 @@ pub struct Record {
     pub first: usize,
     /// Number of messages to keep at the end.
     pub kept: usize,
-    /// Bound on the tool results among the kept messages.
+    /// Bound on the tool results among the messages kept at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
+    /// Bound on the tool results among the messages kept at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_cut: Option<Cut>,
 }
 
 /// A bound on tool results.
@@ -38,6 +41,9 @@ pub struct Record {
 pub struct Cut {
     /// Bytes of text that remain of each result; images are removed.
     pub bytes: usize,
+    /// Lines that remain of each text of a result; all of them in sessions that state no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
     /// Number of messages at the end that are exempt.
     pub spared: usize,
 }
@@ -79,7 +85,10 @@ impl Record {
     /// Returns the messages that the model sees instead of `messages` after this compaction.
     pub fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {
         let (head, rest) = messages.split_at(messages.len() - self.kept.min(messages.len()));
-        let head = &head[..self.first.min(head.len())];
+        let head = head[..self.first.min(head.len())].iter().map(|message| match self.first_cut {
+            Some(cut) => cut.apply(message),
+            None => message.clone(),
+        });
         let kept = rest;
         let summary = (!self.summary.is_empty()).then(|| {
             let content = vec![Content::text(format!("{SUMMARY_FRAME}{}", self.summary))];
@@ -90,7 +99,7 @@ impl Record {
             Some(cut) if at < spared => cut.apply(message),
             _ => message.clone(),
         });
-        head.iter().cloned().chain(summary).chain(cut).collect()
+        head.chain(summary).chain(cut).collect()
     }
 }
 
@@ -99,10 +108,16 @@ impl Cut {
     pub fn apply(self, message: &Arc<Message>) -> Arc<Message> {
         let Message::ToolResult(result) = &**message else { return message.clone() };
         let bounds = OutputBounds { max_text_bytes: self.bytes, max_images: 0, ..OutputBounds::default() };
-        if !bounds.is_exceeded_by(&result.content) {
+        let lines = |part: &Content| part.as_text().map_or(0, |text| text.lines().count());
+        let is_too_long = |most| result.content.iter().any(|part| lines(part) > most);
+        if !self.lines.is_some_and(is_too_long) && !bounds.is_exceeded_by(&result.content) {
             return message.clone();
         }
-        let content = bounds.apply(result.content.clone());
+        let content = result.content.iter().cloned().map(|part| match (part, self.lines) {
+            (Content::Text { text }, Some(most)) => Content::Text { text: cut_lines(text, most) },
+            (part, _) => part,
+        });
+        let content = bounds.apply(content.collect());
         Arc::new(Message::ToolResult(ToolResultMessage { content, details: None, ..result.clone() }))
     }
 }

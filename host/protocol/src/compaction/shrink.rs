@@ -7,6 +7,7 @@ use super::{Cut, Record, SUMMARY_FRAME, is_summary};
 use crate::bound::cut_middle;
 use crate::compaction::policy::CompactionPolicy;
 use crate::content::text_of;
+use crate::json::json_bytes;
 use crate::message::Message;
 use crate::tokens::{ContextTracker, messages_tokens};
 use jiff::Timestamp;
@@ -58,6 +59,8 @@ pub struct Retained {
     pub count: usize,
     /// Bound on the tool results among those at the end.
     pub cut: Option<Cut>,
+    /// Bound on the tool results among those at the start.
+    pub first_cut: Option<Cut>,
 }
 
 impl Retained {
@@ -69,7 +72,27 @@ impl Retained {
         // An earlier summary is not the beginning of the conversation.
         let own = messages.iter().take(first.min(start)).take_while(|message| !is_summary(message)).count();
         let first = (0..=own).rev().find(is_boundary).unwrap_or(0);
-        Self { first, count: messages.len() - start, cut: None }
+        Self { first, count: messages.len() - start, cut: None, first_cut: None }
+    }
+
+    /// Keeps at most so many messages at both ends, and at the start the results of the calls in them as well, shortened
+    /// like those of any old call.
+    pub fn with_results(messages: &[Arc<Message>], first: usize, recent: usize, policy: &CompactionPolicy) -> Self {
+        let is_result = |message: &&Arc<Message>| matches!(***message, Message::ToolResult(_));
+        let results = messages.iter().skip(first.max(1)).take_while(is_result).count();
+        let kept = Self::of(messages, if first == 0 { 0 } else { first + results }, recent);
+        let has_results = messages[..kept.first].iter().any(|message| is_result(&message));
+        Self { first_cut: has_results.then(|| policy.cut(0)), ..kept }
+    }
+
+    /// Returns the messages at the start, as they are kept.
+    pub fn head(&self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        self.record(String::new(), 0).apply(&messages[..self.first], Timestamp::UNIX_EPOCH)
+    }
+
+    /// Returns the record of a compaction that keeps so many messages at the end.
+    pub fn record(&self, summary: String, kept: usize) -> Record {
+        Record { summary, first: self.first, kept, cut: self.cut, first_cut: self.first_cut }
     }
 
     /// Returns the messages in between.
@@ -79,43 +102,53 @@ impl Retained {
 
     /// Returns the record of a compaction that only shortens tool results; `None` if it would change nothing.
     pub fn only_cut(&self, messages: &[Arc<Message>]) -> Option<Record> {
-        self.cut?;
-        Some(Record { summary: String::new(), first: self.first, kept: messages.len() - self.first, cut: self.cut })
+        self.cut.or(self.first_cut)?;
+        Some(self.record(String::new(), messages.len() - self.first))
     }
 }
 
 /// Cuts the results of old tool calls; returns `None` if that is not enough.
 pub fn cut_results(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> Option<Record> {
-    let cut = Cut { bytes: policy.result_bytes, spared: policy.keep_recent };
-    let record = Record { summary: String::new(), first: 0, kept: messages.len(), cut: Some(cut) };
+    let cut = Some(policy.cut(policy.keep_recent));
+    let record = Record { kept: messages.len(), cut, ..Record::default() };
     budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some(record)
 }
 
 /// Returns the messages to keep: of the last `keep_recent` as many as take half of the room, with their results cut where
-/// that saves more of them; of the first `keep_first` as many as take a quarter.
+/// that saves more of them; of the first `keep_first` as many as take a quarter, with the results of their calls.
 pub fn kept(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> Retained {
     let (tail, cut) = recent(messages, budget, policy);
     let heads = (0..=policy.keep_first.min(messages.len())).rev();
-    let mut heads = heads.map(|first| Retained { cut, ..Retained::of(messages, first, tail) });
+    let mut heads = heads.map(|first| Retained { cut, ..Retained::with_results(messages, first, tail, policy) });
     let fits = |kept: &Retained| {
-        let least = Record { summary: "…".to_owned(), first: kept.first, kept: tail, cut };
-        budget.count(&messages[..kept.first]) <= budget.tokens() / 4
+        let least = kept.record("…".to_owned(), tail);
+        budget.count(&kept.head(messages)) <= budget.tokens() / 4
             && budget.holds(&least.apply(messages, Timestamp::UNIX_EPOCH))
     };
-    heads.find(fits).unwrap_or(Retained { first: 0, count: tail, cut })
+    heads.find(fits).unwrap_or(Retained { first: 0, count: tail, cut, first_cut: None })
+}
+
+/// Returns the messages to keep when the user asks for a compaction: this many at the end, and of the first `keep_first` as
+/// many as take at most `bytes` of JSON and leave something to replace. The first one stays in any case.
+pub fn kept_on_request(messages: &[Arc<Message>], recent: usize, bytes: u64, policy: &CompactionPolicy) -> Retained {
+    let of = |first| Retained::with_results(messages, first, recent, policy);
+    let is_small = |kept: &Retained| kept.head(messages).iter().map(json_bytes).sum::<u64>() <= bytes;
+    let mut heads = (2..=policy.keep_first).rev().map(of);
+    let kept = heads.find(|kept| !kept.dropped(messages).is_empty() && is_small(kept));
+    kept.unwrap_or_else(|| of(policy.keep_first.min(1)))
 }
 
 /// Returns the number of messages at the end that are kept, and how their results are cut.
 fn recent(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> (usize, Option<Cut>) {
     let half = budget.tokens() / 2;
-    let cut = Cut { bytes: policy.result_bytes, spared: 0 };
+    let cut = policy.cut(0);
     for count in (1..=messages.len().min(policy.keep_recent)).rev() {
         let tail = &messages[messages.len() - count..];
         if matches!(*tail[0], Message::ToolResult(_)) {
             continue;
         }
         for cut in [None, Some(cut)] {
-            let record = Record { summary: String::new(), first: 0, kept: count, cut };
+            let record = Record { kept: count, cut, ..Record::default() };
             if budget.count(&record.apply(tail, Timestamp::UNIX_EPOCH)) <= half {
                 return (count, cut);
             }
@@ -126,7 +159,7 @@ fn recent(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &Compacti
 
 /// Puts a summary between what is kept, and cuts it until all of it fits.
 pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &TokenBudget<'_>) -> Record {
-    let mut record = Record { summary, first: kept.first, kept: kept.count, cut: kept.cut };
+    let mut record = kept.record(summary, kept.count);
     let mut bytes = record.summary.len();
     while !budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)) && bytes > 0 {
         bytes = bytes * 3 / 4;
