@@ -11,9 +11,9 @@
 //! 4. `end`: the last event, in every case.
 //!
 //! A panic of a port or a hook ends the run with an error, after the calls that it left open got a result. Invariants:
-//! `AgentStart` and `AgentEnd` are emitted exactly once; a message is in the store before it is in the history, and in
-//! the history before its completion is reported; when the run ends, every tool call in the history is followed by its
-//! result, and nothing that the run started is still running.
+//! `AgentEnd` is emitted exactly once, and so is `AgentStart` unless a hook denies the run; a message is in the store
+//! before it is in the history, and in the history before its completion is reported; when the run ends, every tool call
+//! in the history is followed by its result, and nothing that the run started is still running.
 
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
@@ -164,9 +164,14 @@ impl<'a> Run<'a> {
         ended.await.unwrap_or_else(|error: StoreError| RunEnd::Failed(error.into()))
     }
 
-    /// Starts the run. Returns its end if it is over before its first turn.
+    /// Starts the run unless a hook denies it. Returns its end if it is over before its first turn.
     async fn begin(&mut self, prompts: Vec<Message>) -> Option<RunEnd> {
         let verdict = caught_async(self.hooks().before_loop(self.context)).await;
+        if let Ok(Verdict::Deny(reason) | Verdict::Ask(reason)) = &verdict
+            && !self.token.is_cancelled()
+        {
+            return Some(self.reject(reason.clone()).await);
+        }
         self.emit(EventKind::AgentStart {
             agent_id: self.context.agent_id.clone(),
             session_id: self.context.session_id.clone(),
@@ -180,7 +185,7 @@ impl<'a> Run<'a> {
         .await;
         match verdict {
             Ok(Verdict::Pass) => {}
-            Ok(Verdict::Deny(reason) | Verdict::Ask(reason)) => return Some(self.rejected(reason).await),
+            Ok(Verdict::Deny(_) | Verdict::Ask(_)) => return Some(RunEnd::Aborted),
             Err(panicked) => return Some(RunEnd::failed(RunErrorKind::Panic, panicked.to_string())),
         }
         self.restart_tracker();
@@ -198,9 +203,10 @@ impl<'a> Run<'a> {
     }
 
     async fn rejected(&self, reason: String) -> RunEnd {
-        if self.token.is_cancelled() {
-            return RunEnd::Aborted;
-        }
+        if self.token.is_cancelled() { RunEnd::Aborted } else { self.reject(reason).await }
+    }
+
+    async fn reject(&self, reason: String) -> RunEnd {
         self.emit(EventKind::InputRejected { reason: reason.clone() }).await;
         RunEnd::Rejected { reason }
     }
@@ -433,14 +439,8 @@ impl<'a> Run<'a> {
         {
             tracing::warn!(error = error.full_text(), "the limit that ended the run is not in the session");
         }
-        let ended = EventKind::AgentEnd {
-            end: end.clone(),
-            messages: self.added.messages.clone(),
-            usage: self.spent.usage,
-            cost: self.spent.cost,
-            turns: self.turns,
-        };
-        self.emit(ended).await;
+        let (messages, Spend { usage, cost }) = (self.added.messages.clone(), self.spent);
+        self.emit(EventKind::AgentEnd { end: end.clone(), messages, usage, cost, turns: self.turns }).await;
         let mut outcome = Outcome::new(end, self.spent, self.turns);
         outcome.messages = self.added.messages;
         outcome

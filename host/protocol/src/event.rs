@@ -30,7 +30,7 @@ pub struct Event {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A run starts. First event of a run, except for those of plans.
+    /// A run starts. First event of a run, except for those of plans. A run that a hook denies has none.
     AgentStart {
         /// Id of the agent.
         agent_id: Arc<str>,
@@ -269,7 +269,7 @@ pub enum EventKind {
         /// Tokens spent on the choice.
         usage: Usage,
     },
-    /// The prompt was rejected before anything was sent.
+    /// The prompt, or the run as a whole, was rejected before anything was sent. First event of a run that a hook denies.
     InputRejected {
         /// Reason for people.
         reason: String,

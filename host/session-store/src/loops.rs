@@ -23,7 +23,7 @@ pub struct Loops {
 pub struct LoopRecord {
     /// The id of the run.
     pub loop_id: String,
-    /// Its start; none when only its group names it, or the record is lost.
+    /// Its start; none when only its group names it, a hook denied it, or the record is lost.
     pub start: Option<RunStart>,
     /// Its end; none while it runs, or when it was killed.
     pub end: Option<(Timestamp, LoopEnd)>,
@@ -82,25 +82,24 @@ impl LoopRecord {
 }
 
 impl Transcript {
-    /// Reads the numbers of the runs that started, on all branches, for the ids of further runs. Skips records that cannot
-    /// be read.
+    /// Reads the numbers of the runs that started or ended, on all branches, for the ids of further runs. A run that a hook
+    /// denied has only an end. Skips records that cannot be read.
     ///
     /// # Errors
     /// The file can no longer be read.
     pub fn run_numbers(&mut self) -> Result<RunNumbers, SessionError> {
-        let starts = |node: &&Node| node.kind == Kind::Record(RecordKind::LoopStart);
-        let nodes = self.index().nodes.iter().filter(starts).copied().collect();
+        let kinds = [RecordKind::LoopStart, RecordKind::LoopEnd].map(Kind::Record);
+        let nodes = self.index().nodes.iter().filter(|node: &&Node| kinds.contains(&node.kind)).copied().collect();
         let mut numbers = RunNumbers::default();
         for entry in self.entries(nodes) {
-            match entry {
-                Ok(Entry { payload: Payload::Record(Record::LoopStart(start)), .. }) => {
-                    let number =
-                        |name: LoopName<'_>| (name.config.to_owned(), u32::try_from(name.number).unwrap_or(u32::MAX));
-                    numbers.extend(LoopName::parse(&start.loop_id).map(number));
-                }
-                Ok(_) | Err(EntryError::Broken(_)) => {}
+            let loop_id = match entry {
+                Ok(Entry { payload: Payload::Record(Record::LoopStart(start)), .. }) => start.loop_id,
+                Ok(Entry { payload: Payload::Record(Record::LoopEnd(end)), .. }) => end.loop_id,
+                Ok(_) | Err(EntryError::Broken(_)) => continue,
                 Err(EntryError::Session(error)) => return Err(error),
-            }
+            };
+            let number = |name: LoopName<'_>| (name.config.to_owned(), u32::try_from(name.number).unwrap_or(u32::MAX));
+            numbers.extend(LoopName::parse(&loop_id).map(number));
         }
         Ok(numbers)
     }

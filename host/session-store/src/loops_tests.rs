@@ -87,6 +87,10 @@ fn run_numbers_are_the_last_ones_of_each_config_on_all_branches() {
     }
     session.go_back(None).unwrap();
     session.record(&start("s.b.c.4", None)).unwrap();
+    // A run that a hook denied has no start.
+    session.record(&end("s.d.2", 0)).unwrap();
+    assert_eq!(loops(&session).get("s.d.2").unwrap().status(), LoopStatus::Ended);
     let numbers = Transcript::open(session.path()).unwrap().run_numbers().unwrap();
-    assert_eq!((numbers.next("a"), numbers.next("b.c"), numbers.next("c")), (3, 5, 1));
+    let next = ["a", "b.c", "c", "d"].map(|config| numbers.next(config));
+    assert_eq!(next, [3, 5, 1, 3]);
 }

@@ -7,7 +7,7 @@
 use crate::error::{BadLines, SessionError};
 use crate::files;
 use crate::header::Spawn;
-use crate::record::{CallLedger, Compacted, LoopEnd, LoopStart, Record};
+use crate::record::{CallLedger, Compacted, LoopEnd, LoopStart, Record, Rejected};
 use crate::transcript::Transcript;
 use pinion_protocol::compaction::COMPACTION_MESSAGE;
 use pinion_protocol::{
@@ -186,6 +186,12 @@ impl Replay {
             Record::LoopStart(start) => self.start(start),
             other => {
                 let is_end = matches!(other, Record::LoopEnd(_));
+                // A run that a hook denied has no start.
+                if let (false, Record::Rejected(Rejected { loop_id, .. }) | Record::LoopEnd(LoopEnd { loop_id, .. })) =
+                    (self.is_open, &other)
+                {
+                    self.loop_id = loop_id.as_str().into();
+                }
                 let mut event = other.into_event();
                 if let Some(EventKind::Compaction { summary, .. }) = &mut event {
                     *summary = self.summary.take().unwrap_or_default();

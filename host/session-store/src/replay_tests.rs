@@ -84,6 +84,25 @@ fn past_calls_have_their_ledger_and_display() {
 }
 
 #[test]
+fn run_that_a_hook_denied_is_a_rejection_and_an_end_of_its_own() {
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
+    session.observe(&"s.c.1".into(), &start());
+    session.append(&user("go")).unwrap();
+    session.observe(&"s.c.1".into(), &end(3, 1));
+    let reason = "not today".to_owned();
+    session.observe(&"s.c.2".into(), &EventKind::InputRejected { reason: reason.clone() });
+    let (rejected, usage) = (RunEnd::Rejected { reason }, Usage::default());
+    let denied = EventKind::AgentEnd { end: rejected, messages: Vec::new(), usage, cost: None, turns: 0 };
+    session.observe(&"s.c.2".into(), &denied);
+    let events = History::read(session.path()).unwrap().into_events(Some(session.path()));
+    let seen: Vec<String> =
+        events.iter().zip(told(&events)).map(|(at, told)| format!("{} {told}", at.loop_id)).collect();
+    assert_eq!(seen[..3], ["s.c.1 start ", "s.c.1 User", "s.c.1 end done"]);
+    assert_eq!(seen[3..], ["s.c.2 InputRejected { reason: \"not today\" }", "s.c.2 end not today"]);
+}
+
+#[test]
 fn ledger_may_follow_the_result_of_its_call() {
     let directory = TempDir::new().unwrap();
     let session = Session::begin(&directory.path().join("a.jsonl"), workspace());

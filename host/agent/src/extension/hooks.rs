@@ -7,6 +7,8 @@
 //! `ToolExecutionUpdate` → `after_update` } → `transform_result` → `ToolExecutionEnd` → `after_tool` } → `TurnEnd` →
 //! `on_error`, when there is one → `after_turn` } → `AgentEnd` → `after_loop`
 //!
+//! A run that `before_loop` denies does not start: `before_loop` → `InputRejected` → `AgentEnd` → `after_loop`.
+//!
 //! If `before_tool` asks and the user allows the call, `after_question` follows.
 //!
 //! The hooks from `transform_result` to `after_tool` are called for calls that ran, never for those that were denied,
@@ -55,7 +57,8 @@ pub enum Flow {
 
 /// Callbacks of an application. The default of each method does nothing.
 pub trait Hooks: Send + Sync {
-    /// Called before a run starts. A denied run ends with [`crate::RunEnd::Rejected`].
+    /// Called before a run starts. A denied run ends with [`crate::RunEnd::Rejected`] and without
+    /// [`crate::EventKind::AgentStart`].
     fn before_loop<'a>(&'a self, context: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         let _ = (context, token);
         Box::pin(async { Verdict::Pass })

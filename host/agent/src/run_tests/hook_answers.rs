@@ -8,6 +8,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 fn with_hooks(mut setup: Setup, hooks: Vec<Arc<dyn Hooks>>) -> Harness {
@@ -284,16 +285,45 @@ impl Hooks for Denies {
 }
 
 #[tokio::test]
-async fn l17_run_that_a_hook_denies_is_rejected_before_its_prompt() {
+async fn l17_run_that_a_hook_denies_ends_without_a_start_or_messages() {
     let denies = Arc::new(Denies::default());
     // The second hook passes: the first denial is final.
     let hooks: Vec<Arc<dyn Hooks>> = vec![denies.clone(), Arc::new(Ends::default())];
-    let mut harness = with_hooks(Setup::new(vec![says("never")]), hooks);
+    let mut harness = with_hooks(Setup::new(vec![says("later")]), hooks);
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Rejected { reason: "not today".into() });
-    assert_eq!(harness.event_names(), ["agent_start", "input_rejected", "agent_end"]);
     assert_eq!((harness.requests(), harness.store.kept.lock().unwrap().len(), outcome.turns), (0, 0, 0));
     assert_eq!(*denies.0.lock().unwrap(), ["after_loop"]);
+    let events = harness.events();
+    assert_eq!(events[0], EventKind::InputRejected { reason: "not today".into() });
+    assert!(matches!(&events[1], EventKind::AgentEnd { messages, turns: 0, .. } if messages.is_empty()), "{events:?}");
+    assert_eq!((events.len(), &outcome.messages), (2, &Vec::new()));
+    // The agent is free for another run, which has a number of its own.
+    harness.agent.configure(|config| config.ports.hooks.clear());
+    assert_eq!(harness.prompt("go").await.text(), "later");
+    assert_eq!(&*harness.agent.snapshot().unwrap().loop_id, "s.scripted.m.2");
+}
+
+/// Waits until the run is aborted, and then denies it.
+struct DeniesLate;
+
+impl Hooks for DeniesLate {
+    fn before_loop<'a>(&'a self, _: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+        Box::pin(async {
+            token.cancelled().await;
+            Verdict::Deny("too late".into())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l17_run_that_its_time_limit_ends_in_a_hook_has_a_start() {
+    let mut setup = Setup::new(vec![says("never")]);
+    setup.limits.max_time = Some(Duration::from_secs(5));
+    let mut harness = with_hooks(setup, vec![Arc::new(DeniesLate)]);
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(5) });
+    assert_eq!(harness.event_names(), ["agent_start", "agent_end"]);
 }
 
 /// Notes the ends of turns, and errors.

@@ -253,6 +253,7 @@ impl<W: Sink> Renderer<W> {
                 Some(notice) => self.style.yellow(text!("! {}", fit(&notice, room(8)))),
                 None => return Ok(()),
             },
+            EventKind::InputRejected { reason } => self.style.yellow(text!("! refused: {}", fit(reason, room(17)))),
             _ if self.detail == Detail::Notices => return Ok(()),
             EventKind::AgentStart { agent_id, provider, model, .. } => {
                 fit(&format!("{agent_id} ({provider}/{model})"), room(8))

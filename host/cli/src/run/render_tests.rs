@@ -72,6 +72,16 @@ fn plan_step_is_one_line_unless_other_rows_come_in_between() {
 }
 
 #[test]
+fn refused_background_run_shows_the_reason() {
+    let mut out = Vec::new();
+    let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Notices);
+    let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+    say("main", called(json!({})));
+    say("sub", EventKind::InputRejected { reason: "not\x1b today".into() });
+    assert_eq!(String::from_utf8(out).unwrap(), "  1│ ! refused: not␛ today\n");
+}
+
+#[test]
 fn background_calls_are_numbered_and_only_the_chosen_text_is_shown() {
     let mut out = Vec::new();
     let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Conversation);

@@ -393,6 +393,8 @@ impl SubAgent {
                 }
                 _ => {}
             },
+            // A run that a hook denied has no other name.
+            EventKind::InputRejected { .. } if self.name.is_empty() => self.name = "refused".to_owned(),
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let turns = count(u64::from(*turns), "turn");
                 self.end = Some(format!("{end}, {turns}, {} tokens", short(usage.total())));

@@ -34,6 +34,22 @@ fn compaction(dropped: usize, summary: &str) -> EventKind {
 }
 
 #[test]
+fn refused_runs_without_a_start_have_their_reason_and_leave_no_run_behind() {
+    let mut ui = Ui::new(80, 24);
+    ui.event_of("run", agent_start("agent"));
+    ui.event_of("child", EventKind::InputRejected { reason: "no helpers".into() });
+    ui.event_of("child", end(RunEnd::Rejected { reason: "no helpers".into() }));
+    ui.event_of("run", end(done()));
+    ui.event_of("run2", EventKind::InputRejected { reason: "not today".into() });
+    ui.event_of("run2", end(RunEnd::Rejected { reason: "not today".into() }));
+    // The next run is the foreground run.
+    ui.event_of("run3", end_of(assistant(vec![Content::text("Here I am.")])));
+    let screen = ui.screen();
+    assert!(screen.contains("◆ refused · no helpers, 1 turn"), "{screen}");
+    assert!(screen.contains("refused: not today") && screen.contains("Here I am."), "{screen}");
+}
+
+#[test]
 fn past_has_its_calls_with_ledgers_and_its_sub_agents() {
     let mut ui = Ui::new(80, 24);
     let past = vec![
