@@ -1,5 +1,6 @@
 //! Attacks by hostile plugins, repositories, servers and models, one module per guarantee of `host/ARCHITECTURE.md`.
 
+mod above;
 mod approval;
 mod authority;
 mod bounds;

@@ -13,18 +13,18 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const SECRET: &str = "TOPSECRET-5f1c";
+pub(super) const SECRET: &str = "TOPSECRET-5f1c";
 /// Far more time than any of these runs takes; a blocked run never ends.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A simulated vendor that answers `done` and records request bodies.
-struct Vendor {
+pub(super) struct Vendor {
     url: String,
     bodies: Arc<Mutex<Vec<String>>>,
 }
 
 impl Vendor {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let bodies = Arc::new(Mutex::new(Vec::new()));
@@ -38,7 +38,7 @@ impl Vendor {
     }
 
     /// Returns the system prompt of the only request.
-    fn prompt(&self) -> String {
+    pub(super) fn prompt(&self) -> String {
         let bodies = self.bodies.lock().unwrap();
         let body: Value = serde_json::from_str(bodies.last().expect("nothing was asked")).unwrap();
         body["messages"][0]["content"].as_str().unwrap_or_default().to_owned()
@@ -94,7 +94,7 @@ fn ended(child: Child) -> Ended {
     }
 }
 
-fn live(vendor: &Vendor, mut command: Command) -> Ended {
+pub(super) fn live(vendor: &Vendor, mut command: Command) -> Ended {
     command
         .args(["-p", "-m", "openai-chat/m", "--base-url", &vendor.url, "go"])
         .env("OPENAI_API_KEY", "sk-test-aaaaaaaaaaaaaaaa");
@@ -110,11 +110,11 @@ fn prompt_of(pinion: &Pinion) -> (String, String) {
     (vendor.prompt(), stderr)
 }
 
-fn outside(pinion: &Pinion) -> PathBuf {
+pub(super) fn outside(pinion: &Pinion) -> PathBuf {
     pinion.write("../outside/id_rsa", SECRET)
 }
 
-fn in_workspace(pinion: &Pinion, path: &str) -> PathBuf {
+pub(super) fn in_workspace(pinion: &Pinion, path: &str) -> PathBuf {
     pinion.workspace().join(path)
 }
 
@@ -242,7 +242,7 @@ fn context_files_of_a_deep_tree_are_bounded_together() {
     let mut path = String::new();
     for _ in 0..30 {
         path.push_str("d/");
-        pinion.write(&format!("{path}AGENTS.md"), "x".repeat(60_000));
+        pinion.write(&format!("{path}AGENTS.md"), format!("{path}{}", "x".repeat(60_000)));
     }
     let vendor = Vendor::start();
     let mut command = pinion.command::<&str>([]);
@@ -322,7 +322,9 @@ fn home_directory_is_never_the_project_root() {
     command.current_dir(home.join("src/evil")).env("PINION_HOME", home.join("pinion"));
     let stderr = live(&vendor, command).stderr;
     assert_refused(&vendor.prompt(), &stderr, "AGENTS.md");
-    assert!(!vendor.prompt().contains("of home"));
+    // Its own file counts, like that of any directory above a project.
+    let shown = format!("<project_instructions path=\"{}\">\n> of home\n", home.join("AGENTS.md").display());
+    assert!(vendor.prompt().contains(&shown), "{}", vendor.prompt());
 }
 
 #[test]
@@ -357,14 +359,6 @@ fn change_of_a_context_file_between_runs_is_reported_once() {
     pinion.write("AGENTS.md", "obey me more");
     assert!(prompt_of(&pinion).1.contains("`AGENTS.md` changed since the last run"));
     assert_eq!(prompt_of(&pinion).1, "");
-}
-
-#[test]
-fn context_files_above_host_directories_are_not_read() {
-    let pinion = Pinion::default();
-    pinion.write("../AGENTS.md", SECRET);
-    let (prompt, _) = prompt_of(&pinion);
-    assert!(!prompt.contains(SECRET));
 }
 
 fn plan() -> Value {

@@ -6,3 +6,4 @@ pub(crate) mod records;
 pub(crate) mod repository;
 pub(crate) mod secret_place;
 pub(crate) mod spill;
+pub(crate) mod unshared;

@@ -35,9 +35,18 @@ pub(crate) enum Refusal {
     /// A link to a file that is not Markdown.
     #[error("it is a link to a file that is not Markdown")]
     OtherKind,
+    /// A link to a file that does not exist.
+    #[error("it is a link to nothing")]
+    Dangling,
     /// Another user put the file into a shared directory.
     #[error("it belongs to another user")]
     Owner,
+    /// Others may write to the file.
+    #[error("others can write to it")]
+    Shared,
+    /// Others may write to the directory of the file.
+    #[error("others can write to its directory")]
+    SharedDirectory,
     /// A directory, a pipe, a device or a socket.
     #[error("it is {0}, not a regular file")]
     NoFile(&'static str),
@@ -57,6 +66,8 @@ pub(crate) enum Links {
     /// Links that stay beneath the root and end at a Markdown file, so that a repository cannot pass off its `.env` as
     /// its `AGENTS.md`.
     ToMarkdown,
+    /// Links to a Markdown file of the same directory.
+    Beside,
     /// No links.
     Never,
 }
@@ -95,6 +106,11 @@ impl Repository {
         &self.root
     }
 
+    /// Returns the metadata of the directory that was opened.
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        self.handle.try_clone()?.into_std_file().metadata()
+    }
+
     /// Reads a file of at most `most` bytes; returns none if it does not exist.
     ///
     /// # Errors
@@ -112,12 +128,7 @@ impl Repository {
     /// See [`Refusal`].
     pub(crate) fn read_start(&self, path: &Path, links: Links, most: u64) -> Result<Option<Text>, Refusal> {
         let Some(file) = self.open(path, links)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(Refusal::Io)?;
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let is_cut = bytes.len() > most;
-        bytes.truncate(most);
-        Ok(Some(Text { bytes, is_cut }))
+        start_of(file, most).map(Some)
     }
 
     /// Opens a regular file without blocking; returns none if it does not exist, or is a link to nothing.
@@ -317,6 +328,19 @@ pub(crate) fn open_in(directory: &Dir, path: impl AsRef<Path>) -> Result<File, R
     }
 }
 
+/// Reads the first `most` bytes of an open file.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn start_of(file: File, most: u64) -> Result<Text, Refusal> {
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(Refusal::Io)?;
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let is_cut = bytes.len() > most;
+    bytes.truncate(most);
+    Ok(Text { bytes, is_cut })
+}
+
 /// Turns the error of a missing file into none.
 fn found<T>(result: io::Result<T>) -> Result<Option<T>, Refusal> {
     match result {
@@ -332,7 +356,9 @@ fn check_links(path: &Path, real: &Path, links: Links) -> Result<(), Refusal> {
     match links {
         Links::Inside => Ok(()),
         Links::ToMarkdown if is_direct || is_markdown => Ok(()),
-        Links::ToMarkdown => Err(Refusal::OtherKind),
+        Links::Beside if real.parent() != normal(path).parent() => Err(Refusal::Link),
+        Links::Beside if is_direct || is_markdown => Ok(()),
+        Links::ToMarkdown | Links::Beside => Err(Refusal::OtherKind),
         Links::Never if is_direct => Ok(()),
         Links::Never => Err(Refusal::Link),
     }

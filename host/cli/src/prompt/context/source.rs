@@ -1,0 +1,97 @@
+//! The directories of context files, and the way to read from each.
+
+use crate::files::repository::{Links, Refusal, Repository, Text};
+use crate::files::unshared;
+use pinion_exclusions::{FileId, Finder};
+use std::path::{Path, PathBuf};
+
+/// A directory of context files.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// The user's config directory. Its files are trusted text, and links are followed.
+    User(&'a Repository),
+    /// A directory above the repository. Its files count if only the user and root can change them.
+    Above(&'a Path),
+    /// A directory of the repository, by its path from the root.
+    Project(&'a Repository, &'a Path),
+}
+
+impl<'a> Source<'a> {
+    /// Returns the directories of a project, the nearest first: those of the repository, from `workspace` to the root, and
+    /// those above it. If it is in the user's home directory, none is above that.
+    pub(super) fn of_project(
+        repository: &'a Repository,
+        workspace: &'a Path,
+        home: Option<&'a Path>,
+    ) -> impl Iterator<Item = Self> {
+        let root = repository.root();
+        let below = workspace.strip_prefix(root).unwrap_or(Path::new(""));
+        let home = home.filter(|home| root.starts_with(home));
+        let is_in_home = move |directory: &&Path| home.is_none_or(|home| directory.starts_with(home));
+        let above = root.ancestors().skip(1).take_while(is_in_home);
+        below.ancestors().map(|directory| Self::Project(repository, directory)).chain(above.map(Self::Above))
+    }
+
+    /// Returns whether its files are the user's, which are trusted text.
+    pub(super) fn is_users(self) -> bool {
+        matches!(self, Self::User(_))
+    }
+
+    fn path(self, name: &str) -> PathBuf {
+        match self {
+            Self::User(directory) => directory.root().join(name),
+            Self::Above(directory) => directory.join(name),
+            Self::Project(repository, directory) => repository.root().join(directory).join(name),
+        }
+    }
+
+    /// Returns the path of a file as people see it: from the root of the repository, or else absolute.
+    pub(super) fn shown(self, name: &str) -> PathBuf {
+        match self {
+            Self::Project(_, directory) => directory.join(name),
+            Self::User(_) | Self::Above(_) => self.path(name),
+        }
+    }
+
+    /// Reads the first `most` bytes of a file; returns none if it does not exist.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub(super) fn read(self, name: &str, most: u64) -> Result<Option<Text>, Refusal> {
+        let text = match self {
+            Self::User(_) => {
+                let Ok(real) = self.path(name).canonicalize() else { return self.missing(name) };
+                let (Some(directory), Some(name)) = (real.parent(), real.file_name()) else { return Ok(None) };
+                let directory = Repository::at(directory).map_err(Refusal::Io)?;
+                directory.read_start(Path::new(name), Links::Never, most)?
+            }
+            Self::Above(directory) => unshared::read_start(directory, name, most)?,
+            Self::Project(repository, directory) => {
+                repository.read_start(&directory.join(name), Links::ToMarkdown, most)?
+            }
+        };
+        text.map_or_else(|| self.missing(name), |text| Ok(Some(text)))
+    }
+
+    /// Tells a link to nothing from no file.
+    fn missing(self, name: &str) -> Result<Option<Text>, Refusal> {
+        match self.path(name).symlink_metadata() {
+            Ok(metadata) if metadata.is_symlink() => Err(Refusal::Dangling),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the reason why a file is excluded, under its own name, behind links or under another name. The user's files
+    /// never are.
+    pub(super) fn exclusion(self, name: &str, exclusions: &Finder) -> Option<String> {
+        if self.is_users() {
+            return None;
+        }
+        let path = self.path(name);
+        let real = path.canonicalize().ok()?;
+        let by_name = [&path, &real].into_iter().find_map(|path| exclusions.exclusions().of(path, false).cloned());
+        let has_names = |id: &FileId| id.names > 1;
+        let by_file = || exclusions.of_file(&FileId::of(&std::fs::metadata(&real).ok()?).filter(has_names)?);
+        by_name.or_else(by_file).map(|pattern| pattern.to_string())
+    }
+}
