@@ -85,9 +85,12 @@ fn json_output_has_one_result_when_the_run_fails() {
 #[test]
 fn closed_pipe_is_silent_and_keeps_the_exit_status() {
     let pinion = Pinion::default();
-    for options in
-        [&["-p", "hi"][..], &["-p", "--output-format", "json", "hi"], &["-p", "--output-format", "stream-json", "hi"]]
-    {
+    for options in [
+        &["-p", "hi"][..],
+        &["-p", "--stream", "hi"],
+        &["-p", "--output-format", "json", "hi"],
+        &["-p", "--output-format", "stream-json", "hi"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = scripted(&pinion, &[say("an answer")], options).stdout(writer).output().unwrap();

@@ -63,6 +63,7 @@ mod scale;
 mod screen_input;
 mod sessions;
 mod skills;
+mod streaming;
 mod structure;
 #[cfg(target_os = "linux")]
 mod surroundings;

@@ -38,6 +38,9 @@ pub(crate) struct RunArgs {
     /// Format of stdout in a non-interactive run
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output_format: OutputFormat,
+    /// Print the text of every message to stdout while it arrives, with the format text [default: on a terminal]
+    #[arg(long, conflicts_with_all = ["plan", "execute"], hide_short_help = true)]
+    pub(crate) stream: bool,
 
     /// Form of conversations [default: full, but line on a dumb terminal]
     #[arg(long, value_name = "FORM")]

@@ -57,6 +57,8 @@ pub(crate) struct File {
     pub(crate) exclude_defaults: Option<bool>,
     /// Print more to stderr, like one `-v`.
     pub(crate) verbose: Option<bool>,
+    /// Print the text of the model while it arrives, like `--stream`.
+    pub(crate) stream: Option<bool>,
     /// Hours without a prompt after which the next one begins another session.
     pub(crate) new_session_after_hours: Option<f64>,
     pub(crate) trusted: Vec<PathBuf>,

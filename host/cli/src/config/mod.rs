@@ -89,6 +89,8 @@ pub(crate) struct Config {
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     /// Settings of the full-screen UI.
     pub(crate) tui: FileTui,
+    /// Whether `-p` prints the text of the model while it arrives; on a terminal if none.
+    pub(crate) stream: Option<bool>,
     /// The pause after which a prompt begins another session; none if no pause does.
     pub(crate) new_session_after: Option<Duration>,
     pub(crate) limits: RunLimits,
@@ -185,6 +187,7 @@ impl Config {
             ui: file.ui.unwrap_or_default(),
             keys: file.keys,
             tui: file.tui,
+            stream: if args.stream { Some(true) } else { user.stream },
             new_session_after,
             limits: limits(&file.limits, args),
             registry: providers::registry(&user.providers)?,

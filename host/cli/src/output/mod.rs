@@ -23,8 +23,8 @@ pub(crate) use self::prose::{Prose, page, rows};
 pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::showing::showing;
 pub(crate) use self::streams::{
-    Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, print, report_panics,
-    result, result_if_none, say, stdout_failure, usage, written,
+    Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, piece, print,
+    report_panics, result, result_if_none, say, stdout_failure, usage, written,
 };
 pub(crate) use self::terminal::size;
 pub(crate) use self::text::{

@@ -167,11 +167,19 @@ pub(crate) fn stdout_failure(error: io::Error) -> Failure {
 /// Writes an answer to stdout, with a newline at its end: raw to a pipe or file, neutralized on a terminal.
 pub(crate) fn answer(text: &str) -> io::Result<()> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    let text = clean(text);
-    let text = if io::stdout().is_terminal() { printable(&text) } else { Cow::Borrowed(&*text) };
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(passed(&clean(text)).as_bytes())?;
     write(out, end.as_bytes())
+}
+
+/// Writes a piece of an answer to stdout, in the way of [`answer`].
+pub(crate) fn piece(text: &str) -> io::Result<()> {
+    write(io::stdout().lock(), passed(&clean(text)).as_bytes())
+}
+
+/// Neutralizes text for stdout if that is a terminal.
+fn passed(text: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() { printable(text) } else { Cow::Borrowed(text) }
 }
 
 /// Writes a value to stdout as one line of JSON: raw to a pipe or file, neutralized on a terminal.

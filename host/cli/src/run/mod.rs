@@ -30,6 +30,7 @@ pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
 mod shell;
+mod streamed;
 pub(crate) mod transcript;
 mod undo;
 mod voice;

@@ -14,6 +14,7 @@ use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
+use crate::run::streamed::Streamed;
 use futures_util::future::BoxFuture;
 use pinion_agent::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_agent::channel::EventReceiver;
@@ -80,7 +81,7 @@ pub(crate) struct Headless<'a> {
     global: &'a GlobalArgs,
     pub(crate) ready: Ready,
     started: Instant,
-    writing: JoinHandle<io::Result<()>>,
+    writing: JoinHandle<io::Result<bool>>,
     is_over: CancellationToken,
 }
 
@@ -149,7 +150,8 @@ impl<'a> Headless<'a> {
         }
         let format = args.output_format;
         let events = ready.agent.subscribe(CHANNEL);
-        let writing = output::showing(write(events, format, global.clone(), is_over.clone()));
+        let streamed = streams(base, args, global).then(Streamed::new);
+        let writing = output::showing(write(events, format, streamed, global.clone(), is_over.clone()));
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
     }
 
@@ -174,7 +176,8 @@ pub(crate) struct Finished {
     format: OutputFormat,
     ready: Ready,
     elapsed: Duration,
-    written: io::Result<()>,
+    /// Whether stdout has the text of the last message, or the failure to write to it.
+    written: io::Result<bool>,
     /// The failure to save the session or the recording, reported after the answer, which is paid for.
     saved: Result<()>,
     /// The ways to have denied calls approved.
@@ -186,9 +189,10 @@ impl Finished {
         self.format
     }
 
-    /// Writes the rest of stdout: the text, or one JSON object that contains it and `more`.
+    /// Writes the rest of stdout: the text unless it is there, or one JSON object that contains it and `more`.
     pub(crate) fn answer(&self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
-        let answer = || match self.format {
+        let answer = |has_text| match self.format {
+            OutputFormat::Text if has_text => Ok(()),
             OutputFormat::Text => output::answer(text),
             OutputFormat::Json | OutputFormat::StreamJson => {
                 let mut fields = self.summary(text, outcome);
@@ -197,7 +201,7 @@ impl Finished {
             }
         };
         match &self.written {
-            Ok(()) => output::written(answer()),
+            Ok(has_text) => output::written(answer(*has_text)),
             Err(error) => output::written(Err(io::Error::new(error.kind(), error.to_string()))),
         }
     }
@@ -248,6 +252,14 @@ impl Finished {
     }
 }
 
+/// Returns whether the text of the model goes to stdout while it arrives: on request, or where a person waits for it. The
+/// answer of a plan is another text.
+fn streams(base: &Base, args: &RunArgs, global: &GlobalArgs) -> bool {
+    let is_text = args.output_format == OutputFormat::Text && !args.plan && args.execute.is_none();
+    let is_wanted = base.config.stream.unwrap_or_else(|| io::stdout().is_terminal());
+    is_text && is_wanted && !is_on_screen(args.output_format, global)
+}
+
 /// Returns whether the text of the model was written to the terminal that stdout is, while it arrived.
 fn is_on_screen(format: OutputFormat, global: &GlobalArgs) -> bool {
     format == OutputFormat::Text
@@ -273,13 +285,14 @@ fn report_problem(notice: Notice) {
     }
 }
 
-/// Writes events until the run is over, then the remaining ones.
+/// Writes events until the run is over, then the remaining ones. Returns whether stdout has the text of the last message.
 async fn write(
     mut events: EventReceiver,
     format: OutputFormat,
+    mut streamed: Option<Streamed>,
     global: GlobalArgs,
     is_over: CancellationToken,
-) -> io::Result<()> {
+) -> io::Result<bool> {
     let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail(&global));
     let (mut loops, mut denials) = (Loops::default(), Denials::default());
     loop {
@@ -288,9 +301,12 @@ async fn write(
             event = events.recv() => event,
             () = is_over.cancelled() => events.try_recv(),
         };
-        let Some(event) = event else { return Ok(()) };
+        let Some(event) = event else { return Ok(streamed.is_some_and(|streamed| streamed.has_last())) };
         if format == OutputFormat::StreamJson {
             output::json(&stream_event(&event)?)?;
+        }
+        if let Some(streamed) = streamed.as_mut().filter(|_| loops.is_main(&event)) {
+            streamed.event(&event.kind)?;
         }
         if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
             note(&text!("! {}", Text::block(notice)));
