@@ -96,3 +96,70 @@ async fn search_result_is_bounded() {
     assert!(text.len() < 51 * 1024 && text.contains("[cut at 50 KB, after "), "{}", text.len());
     assert_eq!((&details["matches"], &details["truncated"]), (&json!(300), &json!(true)));
 }
+
+/// Files of a project without ignore files, in which dependencies and build output outnumber the rest.
+async fn unignored() -> Sandbox {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write(".git/HEAD", "needle\n");
+    sandbox.write("Cargo.toml", "needle\n");
+    sandbox.write("src/target/lib.rs", "needle\n");
+    sandbox.write("target/debug/out.rs", "needle\n");
+    sandbox.write("web/node_modules/a.rs", "needle\n");
+    sandbox.write("web/app.rs", "needle\n");
+    sandbox
+}
+
+const LEFT_OUT: &str = "[left out: target/, web/node_modules/; name one in the path to see it]";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_leaves_out_dependencies_and_build_output() {
+    let sandbox = unignored().await;
+    let (text, details) = called(&sandbox, "list", json!({})).await;
+    assert_eq!(text, "Cargo.toml  7 bytes\nsrc/\nweb/\n[left out: .git/, target/; name one in the path to see it]");
+    assert_eq!(details, json!({ "path": ".", "total": 3, "shown": 3, "truncated": false }));
+    let (text, _) = called(&sandbox, "list", json!({ "depth": 3 })).await;
+    assert_eq!(
+        text,
+        "Cargo.toml  7 bytes\nsrc/\nsrc/target/\nsrc/target/lib.rs  7 bytes\nweb/\nweb/app.rs  7 bytes\n\
+         [left out: .git/, target/, web/node_modules/; name one in the path to see it]"
+    );
+    let (text, _) = called(&sandbox, "list", json!({ "path": "target", "depth": 2 })).await;
+    assert_eq!(text, "debug/\ndebug/out.rs  7 bytes");
+    let (text, _) = called(&sandbox, "list", json!({ "path": ".git" })).await;
+    assert_eq!(text, "HEAD  7 bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_shows_200_entries_and_says_so() {
+    let sandbox = with(&["fs"]).await;
+    (0..500).for_each(|n| sandbox.write(&format!("{}/{n:03}.txt", n % 5), ""));
+    let (text, details) = called(&sandbox, "list", json!({ "depth": 2 })).await;
+    assert_eq!(text.lines().count(), 201);
+    assert!(text.ends_with("\n[200 of 505 entries; list a subdirectory, or use find with a pattern]"), "{text}");
+    assert_eq!((&details["shown"], &details["truncated"]), (&json!(200), &json!(true)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_respects_ignore_files_at_every_depth() {
+    let sandbox = project().await;
+    let (text, _) = called(&sandbox, "list", json!({ "depth": 3, "path": "src" })).await;
+    assert_eq!(text, "deep/\ndeep/.gitignore  13 bytes\ndeep/mod.rs  39 bytes\nlib.rs  30 bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn find_and_search_leave_out_dependencies_and_build_output() {
+    let sandbox = unignored().await;
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "*.rs" })).await;
+    assert_eq!(text, format!("src/target/lib.rs\nweb/app.rs\n{LEFT_OUT}"));
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "web/node_modules/*" })).await;
+    assert_eq!(text, "web/node_modules/a.rs");
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": ".git/*" })).await;
+    assert_eq!(text, ".git/HEAD");
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "*.rs", "ignored": true })).await;
+    assert_eq!(text, "src/target/lib.rs\ntarget/debug/out.rs\nweb/app.rs\nweb/node_modules/a.rs");
+    let (text, _) = called(&sandbox, "search", json!({ "pattern": "needle", "output": "files" })).await;
+    assert_eq!(text, format!("Cargo.toml\nsrc/target/lib.rs\nweb/app.rs\n{LEFT_OUT}"));
+    let (text, _) =
+        called(&sandbox, "search", json!({ "pattern": "needle", "output": "files", "path": "target" })).await;
+    assert_eq!(text, "target/debug/out.rs");
+}

@@ -1,6 +1,7 @@
 //! The `find` tool.
 
 use crate::paths::Target;
+use crate::skipped::Skipped;
 use crate::text::{count, shown};
 use crate::walk::{self, HERE, joined};
 use pinion_plugin_sdk::prelude::*;
@@ -25,7 +26,7 @@ struct Arguments {
     /// Maximum depth; default: unlimited.
     #[schemars(range(min = 1))]
     depth: Option<u32>,
-    /// Include what .gitignore excludes.
+    /// Include what is skipped.
     ignored: Option<bool>,
     /// Paths to show; default 200, maximum 2000.
     #[schemars(range(min = 1))]
@@ -42,7 +43,7 @@ enum Wanted {
 
 pub(crate) fn tool() -> Tool {
     let description = "Finds files and directories by a glob on their path, sorted by path. Skips what .gitignore \
-                       excludes.";
+                       excludes, node_modules and build output.";
     Tool::new("find", description, find).reads()
 }
 
@@ -54,18 +55,28 @@ fn find(arguments: Arguments, call: &Call) -> Result<Output> {
         return Err(Error::invalid_input("the pattern is empty; use `*` to find everything"));
     }
     call.check()?;
-    let result = workspace::walk(&options(&target.path, &arguments))?;
-    Ok(output(root, &arguments, result))
+    let mut skipped = Skipped::unless_named([root, &arguments.pattern]).with_ignored(arguments.ignored);
+    let options = options(&target.path, &arguments, &skipped);
+    let walk = |options: &WalkOptions| {
+        call.check()?;
+        Ok(workspace::walk(options)?)
+    };
+    let result = skipped.look(&target.path, &options, walk, |result| result.entries.iter().map(path).collect())?;
+    Ok(output(root, &arguments, result, &skipped))
 }
 
-fn options(root: &Path, arguments: &Arguments) -> WalkOptions {
-    let mut options = walk::options(root, Some(&arguments.pattern), COUNTED);
-    options.max_depth = arguments.depth;
-    options.ignore_files = !arguments.ignored.unwrap_or_default();
-    options
+fn options(root: &Path, arguments: &Arguments, skipped: &Skipped) -> WalkOptions {
+    let options = walk::filtered(root, Some(&arguments.pattern), arguments.ignored, skipped, COUNTED);
+    WalkOptions { max_depth: arguments.depth, ..options }
 }
 
-fn output(root: &str, arguments: &Arguments, result: WalkResult) -> Output {
+/// Returns the path of an entry, with a final slash for a directory.
+fn path(entry: &Entry) -> String {
+    let slash = if entry.kind == Kind::Directory { "/" } else { "" };
+    entry.path.clone() + slash
+}
+
+fn output(root: &str, arguments: &Arguments, result: WalkResult, skipped: &Skipped) -> Output {
     let WalkResult { mut entries, truncated } = result;
     entries.retain(|entry| arguments.kind.is_none_or(|wanted| is(entry, wanted)));
     let limit = arguments.limit.unwrap_or(SHOWN).clamp(1, MOST_SHOWN);
@@ -76,6 +87,7 @@ fn output(root: &str, arguments: &Arguments, result: WalkResult) -> Output {
     } else if lines.is_empty() {
         lines.push(nothing(root, arguments));
     }
+    lines.extend(skipped.note());
     let shown = entries.len().min(limit);
     let details = json!({ "path": root, "total": entries.len(), "shown": shown, "truncated": left_out });
     Output::text(lines.join("\n")).details(details)
@@ -90,8 +102,7 @@ fn is(entry: &Entry, wanted: Wanted) -> bool {
 }
 
 fn line(root: &str, entry: &Entry) -> String {
-    let slash = if entry.kind == Kind::Directory { "/" } else { "" };
-    shown(&joined(root, &entry.path)).into_owned() + slash
+    shown(&joined(root, &path(entry))).into_owned()
 }
 
 fn omitted(shown: usize, total: usize, truncated: bool) -> String {
@@ -101,8 +112,7 @@ fn omitted(shown: usize, total: usize, truncated: bool) -> String {
 
 fn nothing(root: &str, arguments: &Arguments) -> String {
     let place = if root == HERE { "the workspace" } else { root };
-    let ignored =
-        if arguments.ignored.unwrap_or_default() { "" } else { "; ignored=true includes what .gitignore excludes" };
+    let ignored = if arguments.ignored.unwrap_or_default() { "" } else { "; ignored=true includes what is skipped" };
     format!("nothing in {place} matches `{}`{ignored}", arguments.pattern)
 }
 
@@ -120,10 +130,14 @@ mod tests {
         WalkResult { entries: paths.iter().map(entry).collect(), truncated }
     }
 
+    fn shown_as(root: &str, arguments: &Arguments, result: WalkResult) -> Reply {
+        Reply::from(output(root, arguments, result, &Skipped::default()))
+    }
+
     #[test]
     fn read_accepts_the_returned_paths() {
         let result = found(&[("a/b.rs", Kind::File), ("a/c", Kind::Directory)], false);
-        let reply = Reply::from(output("src", &arguments(json!({ "pattern": "*" })), result));
+        let reply = shown_as("src", &arguments(json!({ "pattern": "*" })), result);
         assert_eq!(reply.text, "src/a/b.rs\nsrc/a/c/");
         assert_eq!(reply.details, json!({ "path": "src", "total": 2, "shown": 2, "truncated": false }));
     }
@@ -132,30 +146,31 @@ mod tests {
     fn other_types_are_left_out() {
         let result = found(&[("a", Kind::File), ("b", Kind::Directory), ("c", Kind::Symlink)], false);
         let arguments = arguments(json!({ "pattern": "*", "type": "directory" }));
-        assert_eq!(Reply::from(output(".", &arguments, result)).text, "b/");
+        assert_eq!(shown_as(".", &arguments, result).text, "b/");
     }
 
     #[test]
     fn paths_beyond_the_limit_are_counted() {
         let arguments = arguments(json!({ "pattern": "*", "limit": 1 }));
         let paths = [("a", Kind::File), ("b", Kind::File)];
-        let reply = Reply::from(output(".", &arguments, found(&paths, false)));
+        let reply = shown_as(".", &arguments, found(&paths, false));
         assert_eq!(reply.text, "a\n[1 of 2 matches; narrow with path, depth or a longer pattern]");
-        let reply = Reply::from(output(".", &arguments, found(&paths, true)));
+        let reply = shown_as(".", &arguments, found(&paths, true));
         assert!(reply.text.contains("[1 of more than 2 matches;"), "{}", reply.text);
     }
 
     #[test]
     fn empty_result_suggests_ignored_files() {
-        let reply = Reply::from(output(".", &arguments(json!({ "pattern": "*.x" })), found(&[], false)));
+        let reply = shown_as(".", &arguments(json!({ "pattern": "*.x" })), found(&[], false));
         assert!(reply.text.starts_with("nothing in the workspace matches `*.x`; ignored=true"), "{}", reply.text);
         let all = arguments(json!({ "pattern": "*.x", "ignored": true }));
-        assert_eq!(Reply::from(output("a", &all, found(&[], false))).text, "nothing in a matches `*.x`");
+        assert_eq!(shown_as("a", &all, found(&[], false)).text, "nothing in a matches `*.x`");
     }
 
     #[test]
     fn arguments_become_walk_options() {
-        let options = options(Path::new("/src"), &arguments(json!({ "pattern": "*.rs", "depth": 2, "ignored": true })));
+        let arguments = arguments(json!({ "pattern": "*.rs", "depth": 2, "ignored": true }));
+        let options = options(Path::new("/src"), &arguments, &Skipped::unless_named([]));
         assert_eq!((options.root.as_str(), options.max_depth, options.ignore_files), ("/src", Some(2), false));
         assert_eq!(options.globs, ["*.rs", "!.git"]);
     }

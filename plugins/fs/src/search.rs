@@ -1,6 +1,7 @@
 //! The `search` tool.
 
 use crate::paths::Target;
+use crate::skipped::Skipped;
 use crate::text::{count, shown};
 use crate::walk::{self, HERE, joined};
 use pinion_plugin_sdk::prelude::*;
@@ -39,7 +40,7 @@ struct Arguments {
     context: Option<u32>,
     /// Let a match span lines.
     multiline: Option<bool>,
-    /// Include what .gitignore excludes.
+    /// Include what is skipped, but no binary files.
     ignored: Option<bool>,
     /// Default lines; or only matching files, or a count per file.
     output: Option<Mode>,
@@ -68,7 +69,7 @@ impl Arguments {
 
 pub(crate) fn tool() -> Tool {
     let description = "Searches file contents. Groups results by file; `12:` marks a matching line, `12-` a context \
-                       line. Skips binary files and what .gitignore excludes.";
+                       line. Skips binary files, what .gitignore excludes, node_modules and build output.";
     Tool::new("search", description, search).reads()
 }
 
@@ -79,16 +80,22 @@ fn search(arguments: Arguments, call: &Call) -> Result<Output> {
         return Err(Error::invalid_input("the pattern is empty"));
     }
     call.check()?;
-    let result = workspace::search(&files(&target.path, &arguments), &what(&arguments))?;
+    let named = [arguments.root()].into_iter().chain(arguments.glob.as_deref());
+    let mut skipped = Skipped::unless_named(named).with_ignored(arguments.ignored);
+    let (files, what) = (files(&target.path, &arguments, &skipped), what(&arguments));
+    let search = |files: &WalkOptions| {
+        call.check()?;
+        Ok(workspace::search(files, &what)?)
+    };
+    let paths = |result: &SearchResult| result.files.iter().map(|file| file.path.clone()).collect();
+    let result = skipped.look(&target.path, &files, search, paths)?;
     call.check()?;
-    Ok(output(&arguments, &result))
+    Ok(output(&arguments, &result, &skipped))
 }
 
-fn files(root: &Path, arguments: &Arguments) -> WalkOptions {
-    let mut options = walk::options(root, arguments.glob.as_deref(), COUNTED);
-    options.types.extend(arguments.kind.clone());
-    options.ignore_files = !arguments.ignored.unwrap_or_default();
-    options
+fn files(root: &Path, arguments: &Arguments, skipped: &Skipped) -> WalkOptions {
+    let options = walk::filtered(root, arguments.glob.as_deref(), arguments.ignored, skipped, COUNTED);
+    WalkOptions { types: arguments.kind.iter().cloned().collect(), ..options }
 }
 
 fn what(arguments: &Arguments) -> SearchOptions {
@@ -113,7 +120,7 @@ fn what(arguments: &Arguments) -> SearchOptions {
     }
 }
 
-fn output(arguments: &Arguments, result: &SearchResult) -> Output {
+fn output(arguments: &Arguments, result: &SearchResult, skipped: &Skipped) -> Output {
     let root = arguments.root();
     let shown = match arguments.mode() {
         _ if result.files.is_empty() => Shown { text: nothing(arguments, result), left_out: None },
@@ -128,6 +135,9 @@ fn output(arguments: &Arguments, result: &SearchResult) -> Output {
     }
     if !notes.is_empty() {
         text.push_str(&format!("\n[{}; narrow with path, glob, type or a longer pattern]", notes.join("; ")));
+    }
+    if let Some(note) = skipped.note() {
+        text.push_str(&format!("\n{note}"));
     }
     let details = json!({
         "path": root,
@@ -218,9 +228,13 @@ mod tests {
         result(vec![file("a.rs", a), file("b.rs", vec![line(3, "x", true), line(5, "x", true)])])
     }
 
+    fn shown_as(arguments: &Arguments, result: &SearchResult) -> Reply {
+        Reply::from(output(arguments, result, &Skipped::default()))
+    }
+
     #[test]
     fn matches_are_grouped_by_file_with_context() {
-        let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "path": "src" })), &two_files()));
+        let reply = shown_as(&arguments(json!({ "pattern": "x", "path": "src" })), &two_files());
         assert_eq!(reply.text, "src/a.rs\n1: x\n2- near\n--\n9: x y\n\nsrc/b.rs\n3: x\n5: x");
         let expected = json!({ "path": "src", "files": 2, "matches": 4, "searched": 7, "truncated": false });
         assert_eq!(reply.details, expected);
@@ -228,29 +242,29 @@ mod tests {
 
     #[test]
     fn output_mode_selects_files_or_counts() {
-        let files = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "files" })), &two_files()));
+        let files = shown_as(&arguments(json!({ "pattern": "x", "output": "files" })), &two_files());
         assert_eq!(files.text, "a.rs\nb.rs");
-        let counts = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "count" })), &two_files()));
+        let counts = shown_as(&arguments(json!({ "pattern": "x", "output": "count" })), &two_files());
         assert_eq!(counts.text, "a.rs: 2\nb.rs: 2");
     }
 
     #[test]
     fn search_in_one_file_names_it() {
         let found = result(vec![file("", vec![line(1, "x", true)])]);
-        let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "path": "a/b.rs" })), &found));
+        let reply = shown_as(&arguments(json!({ "pattern": "x", "path": "a/b.rs" })), &found);
         assert_eq!(reply.text, "a/b.rs\n1: x");
     }
 
     #[test]
     fn empty_result_says_what_was_searched() {
-        let reply = Reply::from(output(&arguments(json!({ "pattern": "x+" })), &result(Vec::new())));
+        let reply = shown_as(&arguments(json!({ "pattern": "x+" })), &result(Vec::new()));
         assert_eq!(reply.text, "no match for the expression `x+` in 7 files");
     }
 
     #[test]
     fn early_stop_is_reported() {
         let found = SearchResult { truncated: true, ..two_files() };
-        let reply = Reply::from(output(&arguments(json!({ "pattern": "x" })), &found));
+        let reply = shown_as(&arguments(json!({ "pattern": "x" })), &found);
         assert!(reply.text.ends_with("\n[stopped after 4 matches; narrow with path, glob, type or a longer pattern]"));
         assert_eq!(reply.details["truncated"], true);
     }
@@ -259,7 +273,7 @@ mod tests {
     fn output_is_bounded() {
         let long = "x".repeat(400);
         let files = (0..50).map(|i| file(&format!("{i}"), (1..100).map(|n| line(n, &long, true)).collect())).collect();
-        let reply = Reply::from(output(&arguments(json!({ "pattern": "x" })), &result(files)));
+        let reply = shown_as(&arguments(json!({ "pattern": "x" })), &result(files));
         assert!(reply.text.len() <= BYTES + 200);
         assert!(
             reply.text.contains("\n[cut at 50 KB, after 126 of 4950 matches; narrow"),
@@ -271,7 +285,7 @@ mod tests {
     #[test]
     fn omitted_files_are_counted() {
         let files = (0..600).map(|i| file(&format!("{i}"), vec![line(1, "", true)])).collect();
-        let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "files" })), &result(files)));
+        let reply = shown_as(&arguments(json!({ "pattern": "x", "output": "files" })), &result(files));
         assert!(reply.text.contains("\n[500 of 600 files shown; narrow"), "{}", reply.text);
     }
 
@@ -281,7 +295,7 @@ mod tests {
             "pattern": "a.b", "literal": true, "path": "src", "glob": "*.rs", "type": "rust", "ignore_case": true,
             "context": 3, "multiline": true, "ignored": true, "limit": 9_000,
         }));
-        let (files, what) = (files(Path::new("/ws/src"), &arguments), what(&arguments));
+        let (files, what) = (files(Path::new("/ws/src"), &arguments, &Skipped::unless_named([])), what(&arguments));
         assert_eq!((files.root.as_str(), files.ignore_files), ("/ws/src", false));
         assert_eq!((files.globs, files.types), (vec!["*.rs".to_owned(), "!.git".to_owned()], vec!["rust".to_owned()]));
         assert_eq!((what.regex, what.case_sensitive, what.multiline), (false, false, true));

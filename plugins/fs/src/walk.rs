@@ -1,25 +1,37 @@
 //! Common parts of the tools that walk directories: options for the host and paths for the model.
 
+use crate::skipped::Skipped;
 use pinion_plugin_sdk::workspace::WalkOptions;
 use std::path::Path;
 
 /// The default root of a walk.
 pub(crate) const HERE: &str = ".";
 
-/// Returns options for a walk of `root`, filtered by `glob` if any. Includes hidden files (a project's `.github` is
-/// part of it), except version control directories.
-pub(crate) fn options(root: &Path, glob: Option<&str>, limit: u32) -> WalkOptions {
-    // The last matching glob decides.
-    let globs = glob.map(anchored).into_iter().chain(["!.git".to_owned()]).collect();
+/// Returns options for a walk of everything in `root`. Includes hidden files: a project's `.github` is part of it.
+pub(crate) fn all(root: &Path, limit: u32) -> WalkOptions {
     WalkOptions {
         root: root.to_string_lossy().into_owned(),
-        globs,
+        globs: Vec::new(),
         types: Vec::new(),
         max_depth: None,
         hidden: true,
         ignore_files: true,
         limit,
     }
+}
+
+/// Returns options for a walk of `root`, filtered by `glob` if any, with ignored files if `ignored` asks for them.
+pub(crate) fn filtered(
+    root: &Path,
+    glob: Option<&str>,
+    ignored: Option<bool>,
+    skipped: &Skipped,
+    limit: u32,
+) -> WalkOptions {
+    // The host takes `.git` for ignored. The last matching glob decides.
+    let skips_git = skipped.skips_git();
+    let globs = glob.map(anchored).into_iter().chain(skips_git.then(|| "!.git".to_owned())).collect();
+    WalkOptions { globs, ignore_files: skips_git && !ignored.unwrap_or_default(), ..all(root, limit) }
 }
 
 /// Converts a leading `./` to `/`, which anchors a glob at the root of the walk.
@@ -45,6 +57,18 @@ mod tests {
     #[test]
     fn leading_dot_slash_anchors_a_glob() {
         assert_eq!(["*", "**/*.rs", "./*.rs"].map(anchored), ["*", "**/*.rs", "/*.rs"]);
+    }
+
+    #[test]
+    fn git_is_walked_only_if_it_is_named() {
+        let filtered = |pattern, ignored| {
+            let options = filtered(Path::new("/w"), Some(pattern), ignored, &Skipped::unless_named([pattern]), 9);
+            (options.globs, options.ignore_files)
+        };
+        assert_eq!(filtered("./*.rs", None), (vec!["/*.rs".into(), "!.git".into()], true));
+        assert_eq!(filtered("*.rs", Some(true)), (vec!["*.rs".into(), "!.git".into()], false));
+        assert_eq!(filtered(".git/hooks/*", None), (vec![".git/hooks/*".into()], false));
+        assert_eq!(filtered("!.git", None), (vec!["!.git".into(), "!.git".into()], true));
     }
 
     #[test]
