@@ -9,6 +9,7 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::storage::{self, Scope};
 use std::fs::File;
 use std::io::Read as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of a stored value; the host accepts 1 MiB.
@@ -46,7 +47,12 @@ pub(crate) fn document(name: &str, api: &Api, age: Age) -> Result<Document, Stri
 
 fn of_file(path: &str) -> Result<String, String> {
     let failed = |error: std::io::Error| {
-        format!("`{path}` cannot be read: {error}\nhint: [plugins.openapi.grants] files = {{ \"{path}\" = \"read\" }}")
+        // Grants name directories.
+        let directory = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new(".")).display();
+        format!(
+            "`{path}` cannot be read: {error}\nhint: [plugins.openapi.grants] files = {{ \"{directory}\" = \"read\" }}"
+        )
     };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
