@@ -20,6 +20,23 @@ fn plugin_in_a_directory_of_its_name_is_the_users() {
 }
 
 #[test]
+fn names_that_a_plugin_lost_are_shown() {
+    let pinion = Pinion::default();
+    for name in ["collides", "echo"] {
+        let file = pinion.home().join(format!("plugins/{name}.wasm"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::copy(guest(name), &file).unwrap();
+    }
+    let lost = "tool `echo`, whose name plugin `collides` uses, or one like it";
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(listed.stdout.contains(&format!("! left out: {lost}")), "{listed:?}");
+    let info = pinion.run(["plugin", "info", "echo"]);
+    assert!(info.stdout.contains(&format!("left out     {lost}")), "{info:?}");
+    let examined = pinion.run(["doctor"]);
+    assert!(examined.stdout.contains(&format!("plugin echo was loaded without the {lost}")), "{examined:?}");
+}
+
+#[test]
 fn plugin_is_created_built_checked_and_called() {
     let pinion = Pinion::default();
     pinion.write("text.txt", "one two three");

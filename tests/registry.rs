@@ -1,6 +1,6 @@
 //! The generation of a plugin that answers after changes.
 
-use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory};
+use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory, Source};
 use pinion_tests::{Sandbox, SandboxBuilder, guest, until};
 use serde_json::json;
 use std::path::Path;
@@ -58,11 +58,90 @@ async fn failed_self_test_reports_the_plugins_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn second_plugin_of_a_name_is_rejected_and_reported() {
+async fn second_tool_of_a_name_is_left_out_and_reported() {
     let sandbox = Sandbox::with(&["echo", "collides"]).await;
     assert_eq!(sandbox.text("echo", json!({ "message": "mine" })).await, "mine");
+    assert_eq!(sandbox.text("spare", json!({})).await, "mine", "the rest of the plugin works");
+    assert_eq!(sandbox.runtime.problems(), []);
+    let plugin = &sandbox.runtime.plugins()[1];
+    assert_eq!((&plugin.tools[..], &plugin.commands[..]), (&["spare".to_owned()][..], &["shout".to_owned()][..]));
+    assert_eq!(plugin.left_out, [LEFT_OUT]);
+    let notices = left_out(&sandbox);
+    let text = format!("{LEFT_OUT}\nhint: rename them, or load only one of the plugins");
+    assert_eq!(notices, [("collides".to_owned(), text)]);
+}
+
+const LEFT_OUT: &str = "tool `echo`, whose name plugin `echo` uses, or one like it";
+
+/// The notices about names that loads lost.
+fn left_out(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let of = |notice: pinion_plugin_runtime::Notice| match notice.event {
+        NoticeEvent::LeftOut(text) => Some((notice.plugin, text)),
+        _ => None,
+    };
+    sandbox.notices().into_iter().filter_map(of).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn second_plugin_of_a_name_is_rejected_and_reported() {
+    let directory = TempDir::new().unwrap();
+    let sandbox = SandboxBuilder::default().guest("greet_one").file(greet(directory.path())).build().await;
     let (_, problem) = sandbox.runtime.problems()[0].clone();
-    assert!(problem.contains("tool `echo` is already there, from plugin `echo`"), "{problem}");
+    assert!(problem.contains("a plugin `greet` is already there"), "{problem}");
+    assert_eq!(sandbox.runtime.plugins().len(), 1);
+}
+
+/// Rewrites a file with the same code but other bytes: an additional empty custom section.
+fn rewrite(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes.extend([0, 2, 1, b'x']);
+    std::fs::write(file, bytes).unwrap();
+}
+
+fn tools(sandbox: &Sandbox) -> Vec<String> {
+    sandbox.runtime.plugins().into_iter().flat_map(|plugin| plugin.tools).collect()
+}
+
+/// A plugin `echo` and a later one that wants its name, both in files.
+async fn colliding(directory: &Path) -> (Sandbox, std::path::PathBuf, std::path::PathBuf) {
+    let files = ["echo", "collides"].map(|name| {
+        let file = directory.join(format!("{name}.wasm"));
+        std::fs::copy(guest(name), &file).unwrap();
+        file
+    });
+    let [first, second] = files.clone();
+    (SandboxBuilder::default().file(first.clone()).trust("echo").file(second.clone()).build().await, first, second)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn free_name_goes_to_the_next_load_that_wants_it() {
+    let directory = TempDir::new().unwrap();
+    let (sandbox, first, second) = colliding(directory.path()).await;
+    std::fs::remove_file(&first).unwrap();
+    sandbox.runtime.refresh().await;
+    assert_eq!(tools(&sandbox), ["spare"], "a name that is free is nobody's");
+    rewrite(&second);
+    sandbox.runtime.refresh().await;
+    assert_eq!(sandbox.text("echo", json!({})).await, "stolen");
+    assert!(sandbox.runtime.plugins()[0].left_out.is_empty());
+    // Registered again, the plugin is the later one.
+    sandbox.runtime.add(vec![Source::file(guest("echo"))]).await;
+    assert_eq!(sandbox.text("echo", json!({})).await, "stolen");
+    assert_eq!(sandbox.runtime.plugins()[1].left_out.len(), 1);
+    assert_eq!(left_out(&sandbox).last().unwrap().0, "echo");
+}
+
+/// A plugin could otherwise wait for a mistake in another one to get its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_reload_of_a_plugin_gives_its_names_to_nobody() {
+    let directory = TempDir::new().unwrap();
+    let (sandbox, first, second) = colliding(directory.path()).await;
+    std::fs::write(&first, "not wasm").unwrap();
+    rewrite(&second);
+    sandbox.runtime.refresh().await;
+    assert_eq!(sandbox.runtime.plugins()[1].generation, 2);
+    assert_eq!(sandbox.runtime.plugins()[1].tools, ["spare"]);
+    assert_eq!(sandbox.text("echo", json!({ "message": "mine" })).await, "mine");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 mod compilation;
 
-use pinion_plugin_runtime::{LoadError, NoticeEvent, Source};
+use pinion_plugin_runtime::{NoticeEvent, Source};
 use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest, until, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -231,14 +231,15 @@ async fn first_source_wins_names_even_if_it_loads_last() {
         .config("slower", json!({ "prefix": "x_", "list": "doze" }))
         .config("faster", json!({ "prefix": "x_" }));
     let sandbox = builder.file(slow).file(fast).build().await;
-    let plugins: Vec<String> = sandbox.runtime.plugins().into_iter().map(|plugin| plugin.name).collect();
-    assert_eq!(plugins, ["slower"]);
+    let plugins: Vec<(String, bool)> =
+        sandbox.runtime.plugins().into_iter().map(|plugin| (plugin.name, plugin.tools.is_empty())).collect();
+    assert_eq!(plugins, [("slower".into(), false), ("faster".into(), true)]);
     let events: Vec<(String, bool)> = sandbox
         .notices()
         .into_iter()
-        .map(|notice| (notice.plugin, matches!(notice.event, NoticeEvent::Refused(LoadError::Collision { .. }))))
+        .map(|notice| (notice.plugin, matches!(notice.event, NoticeEvent::LeftOut(_))))
         .collect();
-    assert_eq!(events, [("faster".into(), false), ("faster".into(), true), ("slower".into(), false)]);
+    assert_eq!(events, [("faster".into(), false), ("slower".into(), false), ("faster".into(), true)]);
     assert_eq!(sandbox.text("x_nap", json!({ "amount": 0 })).await, "slept");
 }
 
@@ -252,6 +253,29 @@ async fn replaced_by_a_sleeper() -> (TempDir, Sandbox) {
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
     std::fs::rename(loiter(directory.path(), "sleeps"), file).unwrap();
     (directory, sandbox)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_keeps_its_names_from_plugins_that_load_meanwhile() {
+    let directory = TempDir::new().unwrap();
+    let [first, second] = ["echo", "collides"].map(|name| {
+        let file = directory.path().join(format!("{name}.wasm"));
+        std::fs::copy(guest(name), &file).unwrap();
+        file
+    });
+    let builder = SandboxBuilder::default().file(first.clone()).file(second.clone());
+    let sandbox = builder.config("sleeps", json!({ "list": "sleep" })).build().await;
+    std::fs::rename(loiter(directory.path(), "sleeps"), first).unwrap();
+    let reload = sandbox.runtime.begin_refresh();
+    let mut changed = std::fs::read(&second).unwrap();
+    changed.extend([0, 2, 1, b'x']);
+    std::fs::write(&second, changed).unwrap();
+    assert_eq!(sandbox.text("spare", json!({})).await, "mine");
+    let plugins = sandbox.runtime.plugins();
+    assert_eq!((plugins[0].generation, plugins[1].generation), (1, 2));
+    assert_eq!(plugins[0].tools[0], "echo");
+    assert_eq!(plugins[1].tools, ["spare"]);
+    drop(reload);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,17 @@ async fn hook_without_a_grant_is_never_called() {
     assert_alive(&sandbox).await;
 }
 
+/// A guard that loses a name still guards.
+#[tokio::test(flavor = "multi_thread")]
+async fn hook_of_a_plugin_that_lost_a_name_is_called() {
+    let builder = SandboxBuilder::default().guest("echo").trust("echo").guest("collides").hooks("collides");
+    let sandbox = builder.build().await;
+    assert_eq!(sandbox.runtime.plugins()[1].left_out.len(), 1);
+    let ended = Conversation::new(&sandbox, echo("forbidden")).run().await;
+    assert!(ended.result().contains("this is forbidden"), "{}", ended.result());
+    assert_eq!(Conversation::new(&sandbox, echo("hello")).run().await.result(), "hello");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hook_that_its_manifest_does_not_ask_for_is_never_called() {
     let directory = TempDir::new().unwrap();

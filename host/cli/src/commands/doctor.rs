@@ -270,6 +270,9 @@ async fn plugins(base: &Base) -> Vec<Finding> {
     let problems = runtime.problems();
     let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
     let plugins = runtime.plugins();
+    let left_out = runtime.plugins().into_iter().filter(|plugin| !plugin.left_out.is_empty()).map(|plugin| {
+        Finding::Missing(format!("plugin {} was loaded without the {}", plugin.name, plugin.left_out.join("; ")))
+    });
     // A built-in plugin that has nothing to do is not loaded.
     let built_in = BUILT_IN.iter().map(|plugin| plugin.name);
     let loading = problems.iter().map(|(plugin, _)| &**plugin).chain(built_in);
@@ -281,7 +284,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         .filter(|(name, plugin)| plugin.enabled != Some(false) && !names.contains(&name.as_str()));
     let unknown = unknown
         .map(|(name, _)| unused(&format!("`[plugins.{name}]` in the config"), "plugin", name, names.iter().copied()));
-    loaded.chain(silent).chain(broken).chain(unknown).collect()
+    loaded.chain(silent).chain(left_out).chain(broken).chain(unknown).collect()
 }
 
 /// Returns a command that runs outside of the project, whose files, such as `rust-toolchain.toml`, select programs otherwise.

@@ -21,6 +21,9 @@ pub(crate) fn describe(notice: &Notice) -> Text {
         NoticeEvent::HeldBack(why) => {
             text!("! plugin `{}` ({}) does not have all its grants: {}", plugin, source, Text::block(why))
         }
+        NoticeEvent::LeftOut(what) => {
+            text!("! plugin `{}` ({}) was loaded without the {}", plugin, source, Text::block(what))
+        }
         NoticeEvent::Offer(why) => {
             text!("! plugin `{}` ({}) does not offer all its tools: {}", plugin, source, Text::block(why))
         }
@@ -44,6 +47,7 @@ pub(crate) fn describe_problem(notice: &Notice) -> Option<Text> {
         notice.event,
         NoticeEvent::Refused(_)
             | NoticeEvent::HeldBack(_)
+            | NoticeEvent::LeftOut(_)
             | NoticeEvent::Offer(_)
             | NoticeEvent::HookFailed { .. }
             | NoticeEvent::Compiling

@@ -56,22 +56,16 @@ pub enum LoadError {
     },
     /// The policy refused the component.
     Policy(String),
-    /// Another plugin already uses the name of something that this one offers.
+    /// Another plugin already has the name.
     Collision {
-        /// `plugin`, `tool` or `command`.
-        what: &'static str,
         /// The name.
         name: String,
-        /// The plugin that uses the name.
-        other: String,
     },
-    /// The name of something that this plugin offers looks like one that another plugin uses.
+    /// The name looks like that of another plugin.
     LookAlike {
-        /// `plugin`, `tool` or `command`.
-        what: &'static str,
         /// The name.
         name: String,
-        /// The plugin that uses the similar name.
+        /// The other plugin.
         other: String,
     },
 }
@@ -132,12 +126,8 @@ impl LoadError {
             }
             Self::Disabled(name) => write!(f, "plugin `{name}` is disabled in the config"),
             Self::Renamed { from, to } => write!(f, "the file now holds plugin `{to}` instead of `{from}`"),
-            Self::Collision { what, name, other } => {
-                write!(f, "{what} `{name}` is already there, from plugin `{other}`")
-            }
-            Self::LookAlike { what, name, other } => {
-                write!(f, "the name of {what} `{name}` looks like one of plugin `{other}`")
-            }
+            Self::Collision { name } => write!(f, "a plugin `{name}` is already there"),
+            Self::LookAlike { name, other } => write!(f, "the name `{name}` looks like that of plugin `{other}`"),
         }
     }
 }

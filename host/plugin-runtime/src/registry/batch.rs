@@ -174,7 +174,12 @@ impl<'a> Names<'a> {
 impl<'a> Taken<'a> {
     fn by(plugins: &'a PluginSet) -> Self {
         let mut taken = Self::default();
-        plugins.loaded().iter().for_each(|loaded| taken.add(&loaded.generation));
+        for loaded in plugins.loaded() {
+            taken.add(&loaded.generation);
+            // What it offers while it runs.
+            taken.tools.add(&loaded.lists.tool_names);
+            taken.commands.add(&loaded.lists.command_names);
+        }
         taken
     }
 

@@ -39,6 +39,8 @@ pub struct PluginInfo {
     pub tools: Vec<String>,
     /// Names of its commands, without the slash.
     pub commands: Vec<String>,
+    /// Phrases for the tools and commands that were left out, because other plugins have their names.
+    pub left_out: Vec<String>,
     /// Its hooks, whether they are called or not.
     pub hooks: Vec<Hook>,
     /// Its asks and declarations, whether granted or not.
@@ -146,6 +148,7 @@ fn info(loaded: &Loaded) -> PluginInfo {
         imports: generation.inspection.imports.iter().cloned().collect(),
         tools: loaded.lists.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
         commands: loaded.lists.commands.iter().map(|command| command.name.clone()).collect(),
+        left_out: loaded.left_out.clone(),
         hooks: HookPoint::ALL
             .into_iter()
             .filter(|point| generation.inspection.exports.has_hook(*point))

@@ -16,6 +16,10 @@ use std::sync::{Arc, OnceLock};
 /// A generation that answers calls.
 pub(crate) struct Loaded {
     pub(crate) generation: Arc<Generation>,
+    /// The tools and commands of its load, without those whose names other plugins have.
+    pub(crate) own: Arc<Lists>,
+    /// Phrases for the tools and commands of its load that were left out.
+    pub(crate) left_out: Vec<String>,
     /// The tools and commands that it offers now.
     pub(crate) lists: Arc<Lists>,
     /// Its last offer while it runs.
@@ -48,7 +52,26 @@ impl Loaded {
         stamp: Option<Stamp>,
     ) -> Self {
         let (lists, session) = (generation.lists.clone(), session.map(Arc::new));
-        Self { generation, lists, offer: None, session, source, stamp, hook_program: OnceLock::new() }
+        Self {
+            generation,
+            own: lists.clone(),
+            left_out: Vec::new(),
+            lists,
+            offer: None,
+            session,
+            source,
+            stamp,
+            hook_program: OnceLock::new(),
+        }
+    }
+
+    /// The same generation without the tools and commands of its load that were removed from `own`; `removed` has phrases for
+    /// them. Hooks and what it offers while it runs stay.
+    pub(super) fn without(&self, own: Lists, removed: &[String]) -> Self {
+        let own = Arc::new(own);
+        let lists = if self.offer.is_some() { self.lists.clone() } else { own.clone() };
+        let left_out = self.left_out.iter().chain(removed).cloned().collect();
+        Self { own, left_out, ..self.offering(lists, self.offer.clone()) }
     }
 
     /// The same generation with other tools and commands, and what it said that led to them. None stands for those of its
@@ -56,6 +79,8 @@ impl Loaded {
     pub(super) fn offering(&self, lists: Arc<Lists>, offer: Option<Offer>) -> Self {
         Self {
             generation: self.generation.clone(),
+            own: self.own.clone(),
+            left_out: self.left_out.clone(),
             lists,
             offer,
             session: self.session.clone(),
@@ -136,8 +161,13 @@ impl Loaded {
 
     /// Returns whether the code is loaded and belongs to the file as it is now, and the instance confirmed what it offers.
     pub(crate) fn is_ready(&self) -> bool {
-        let is_confirmed = self.offer.as_ref().is_none_or(|offer| offer.is_confirmed);
+        let is_confirmed = self.offer.is_none() || self.is_confirmed();
         is_confirmed && !self.generation.is_described() && !self.is_outdated()
+    }
+
+    /// Returns whether the instance itself offers [`Loaded::lists`].
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.offer.as_ref().is_some_and(|offer| offer.is_confirmed)
     }
 
     /// The state of the file when it was loaded.

@@ -6,8 +6,9 @@
 //! A call that began on a generation holds it and ends on it; the next one uses the new one.
 //!
 //! Names go by the order of slots, whichever is ready first: while a slot's first attempt is under way, its names are
-//! open, and when it settles, a later slot that took one of them is removed with a notice. After that, names belong to
-//! the plugin that has them, and a reload that wants the name of another plugin is refused.
+//! open, and when it settles, a later slot loses those of its tools and commands that have one of them, with a notice. After
+//! that, names belong to the plugin that has them, and a reload gets those that are free. A plugin is refused only for its own
+//! name.
 //!
 //! A call whose plugin's file has changed waits for the reload of that plugin alone: [`QUIET_PATIENCE`] for the file to
 //! rest, [`RELOAD_PATIENCE`] in all, and no longer than its own token. After that the old generation answers, and no later
@@ -38,7 +39,7 @@ use crate::registry::attempt::{Attempt, FileState, Loading, Phase, end_of};
 use crate::registry::batch::StartedLoads;
 use crate::registry::load::{Outcome, Reason, Work};
 use crate::registry::loaded::{Loaded, ToolRef};
-use crate::registry::names::{displaced, settle_running};
+use crate::registry::names::{displaced, settle_running, take_names, taken, without_taken};
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::Slot;
@@ -308,7 +309,16 @@ impl Registry {
             Outcome::Loaded(loaded) => match displaced(&slots, at, &loaded.generation) {
                 Ok(displaced) => {
                     displaced.into_iter().for_each(|(weaker, error)| notices.push(slots[weaker].displace(error)));
+                    let is_first = !slots[at].is_settled;
+                    let (loaded, removed) = without_taken(&slots, at, loaded);
+                    let is_known = slots[at].loaded.as_ref().is_some_and(|old| old.left_out == removed);
                     notices.extend(slots[at].accept(loaded));
+                    if !removed.is_empty() && !is_known {
+                        notices.push(slots[at].notice(NoticeEvent::LeftOut(taken(&removed))));
+                    }
+                    if is_first {
+                        notices.extend(take_names(&mut slots, at));
+                    }
                     notices.extend(settle_running(&mut slots, &[at]));
                     self.follow_offers(&mut slots[at]);
                 }

@@ -1,17 +1,21 @@
 //! Collisions of names between plugins.
 //!
-//! Names from a load are exclusive: one of two plugins is refused. Names that appear while a plugin runs give way to all
-//! others, so that no plugin keeps another from being loaded by listing its names.
+//! Of two plugins with one name, one is refused. Of two tools or commands with one name, one is left out, and the rest of its
+//! plugin works, its hooks included: the plugin that was registered first keeps the name, and holds it during its reloads. A
+//! name that is free again goes to the next load that wants it.
+//!
+//! Names that appear while a plugin runs give way to those of loads at a start, and are kept from loads that come later.
 
 use crate::errors::load::LoadError;
 use crate::loading::generation::Generation;
 use crate::loading::lists::Lists;
+use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::slot::Slot;
 use std::sync::Arc;
 
-/// Checks a new generation for the slot at `at` against all others. Each name leads to one plugin, and a plugin keeps its
-/// name as long as it is loaded. Returns the slots that must give way to the generation, with the error of each.
+/// Checks the name of a new generation for the slot at `at` against all others. A plugin keeps its name as long as it is
+/// loaded. Returns the slots that must give way to the generation, with the error of each.
 ///
 /// # Errors
 /// The generation itself must give way.
@@ -21,9 +25,8 @@ pub(super) fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<V
         return Err(LoadError::Renamed { from, to });
     }
     let mut displaced = Vec::new();
-    let others = slots.iter().enumerate().filter(|(i, _)| *i != at);
-    for (i, loaded) in others.filter_map(|(i, slot)| Some((i, slot.loaded.as_ref()?))) {
-        let is_stronger = slots[at].is_settled || i < at;
+    for (i, loaded) in others(slots, at) {
+        let is_stronger = is_stronger(slots, i, at);
         let (stronger, weaker) = if is_stronger { (&*loaded.generation, new) } else { (new, &*loaded.generation) };
         let Some(error) = collision(weaker, stronger) else { continue };
         if is_stronger {
@@ -34,37 +37,70 @@ pub(super) fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<V
     Ok(displaced)
 }
 
+/// Returns whether the plugin of the slot at `other` keeps its names before one that is loaded for the slot at `at`: those of
+/// a first load go by the order of slots, those of a reload must be free.
+fn is_stronger(slots: &[Slot], other: usize, at: usize) -> bool {
+    slots[at].is_settled || other < at
+}
+
+/// The plugins of all other slots, with their positions.
+fn others(slots: &[Slot], at: usize) -> impl Iterator<Item = (usize, &Arc<Loaded>)> {
+    slots.iter().enumerate().filter(move |(i, _)| *i != at).filter_map(|(i, slot)| Some((i, slot.loaded.as_ref()?)))
+}
+
 /// The error of a plugin that has the name of another one, or a name that a person could mistake for it.
 fn collision(new: &Generation, other: &Generation) -> Option<LoadError> {
-    let error = |what, name: &str, is_same| {
-        let (name, other) = (name.to_owned(), other.program.name.to_string());
-        if is_same { LoadError::Collision { what, name, other } } else { LoadError::LookAlike { what, name, other } }
+    if !new.plugin_name.meets(&other.plugin_name) {
+        return None;
+    }
+    let (name, other) = (new.program.name.to_string(), other.program.name.to_string());
+    Some(if name == other { LoadError::Collision { name } } else { LoadError::LookAlike { name, other } })
+}
+
+/// Removes from a plugin that is loaded for the slot at `at` the tools and commands whose names stronger plugins have: those of
+/// their loads, and those that their instances offer. Returns phrases for what was removed.
+pub(super) fn without_taken(slots: &[Slot], at: usize, loaded: Arc<Loaded>) -> (Arc<Loaded>, Vec<String>) {
+    let stronger: Vec<&Arc<Loaded>> =
+        others(slots, at).filter(|(i, _)| is_stronger(slots, *i, at)).map(|(_, loaded)| loaded).collect();
+    let has =
+        |other: &Loaded, has: &dyn Fn(&Lists) -> bool| has(&other.own) || other.is_confirmed() && has(&other.lists);
+    let owner = |is_its: &dyn Fn(&Lists) -> bool| {
+        stronger.iter().find(|other| has(other, is_its)).map(|other| other.program().name.to_string())
     };
-    if new.plugin_name.meets(&other.plugin_name) {
-        return Some(error("plugin", &new.program.name, new.program.name == other.program.name));
+    let mut own = (*loaded.own).clone();
+    let removed = own.remove_taken(
+        |tool| owner(&|lists| lists.tool_names.has(tool)),
+        |command| owner(&|lists| lists.command_names.has(command)),
+    );
+    if removed.is_empty() { (loaded, removed) } else { (Arc::new(loaded.without(own, &removed)), removed) }
+}
+
+/// Removes from the plugins of the slots after `at` what has a name of the load of this slot, which settled after them.
+/// Returns the notices.
+pub(super) fn take_names(slots: &mut [Slot], at: usize) -> Vec<Notice> {
+    let Some(first) = slots[at].loaded.clone() else { return Vec::new() };
+    let name = first.program().name.to_string();
+    let mut notices = Vec::new();
+    for slot in &mut slots[at + 1..] {
+        let Some(loaded) = &slot.loaded else { continue };
+        let mut own = (*loaded.own).clone();
+        let removed = own.remove_taken(
+            |tool| first.own.tool_names.has(tool).then(|| name.clone()),
+            |command| first.own.command_names.has(command).then(|| name.clone()),
+        );
+        if !removed.is_empty() {
+            slot.loaded = Some(Arc::new(loaded.without(own, &removed)));
+            notices.push(slot.notice(NoticeEvent::LeftOut(taken(&removed))));
+        }
     }
-    let (lists, others) = (&new.lists, &other.lists);
-    if lists.tool_names.meets(&others.tool_names)
-        && let Some(tool) = lists.tools.iter().find(|tool| others.tool_names.has(&tool.definition.name))
-    {
-        let name = &tool.definition.name;
-        return Some(error("tool", name, others.tool(name).is_some()));
-    }
-    if lists.command_names.meets(&others.command_names)
-        && let Some(command) = lists.commands.iter().find(|command| others.command_names.has(&command.name))
-    {
-        let is_same = others.commands.iter().any(|theirs| theirs.name == command.name);
-        return Some(error("command", &command.name, is_same));
-    }
-    None
+    notices
 }
 
 /// Removes from lists of the slot at `at` what has a name of another plugin. Returns phrases for what was removed.
 pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<String> {
-    let others = || slots.iter().enumerate().filter(|(i, _)| *i != at).filter_map(|(_, slot)| slot.loaded.as_ref());
     let owner = |has: &dyn Fn(&Lists) -> bool| {
-        let owner = others().find(|loaded| has(&loaded.lists) || has(&loaded.generation.lists));
-        owner.map(|loaded| loaded.program().name.to_string())
+        let owner = others(slots, at).find(|(_, loaded)| has(&loaded.lists) || has(&loaded.own));
+        owner.map(|(_, loaded)| loaded.program().name.to_string())
     };
     lists.remove_taken(
         |tool| owner(&|lists| lists.tool_names.has(tool)),
@@ -94,4 +130,9 @@ pub(super) fn settle_running(slots: &mut [Slot], new: &[usize]) -> Vec<Notice> {
 /// Words for tools and commands that a list loses.
 pub(super) fn left_out(removed: &[String]) -> String {
     format!("left out: {}", removed.join("; "))
+}
+
+/// Words for tools and commands that a load loses.
+pub(super) fn taken(removed: &[String]) -> String {
+    format!("{}\nhint: rename them, or load only one of the plugins", removed.join("; "))
 }

@@ -30,6 +30,8 @@ pub enum NoticeEvent {
     Refused(LoadError),
     /// Some of its grants are not in effect. The text gives the reason, with a hint.
     HeldBack(String),
+    /// Tools or commands of its load were left out, because other plugins have their names. The text names both.
+    LeftOut(String),
     /// A list of tools and commands that it offers while it runs was refused or cut. The text says why, with a hint where
     /// there is one.
     Offer(String),

@@ -166,7 +166,7 @@ impl Following {
                 problems.push(format!("its list is refused, and the one before stays: {problem}"));
                 // No instance confirmed what is shown, and this one cannot.
                 let is_unconfirmed = current.offer().is_some_and(|offer| !offer.is_confirmed);
-                is_unconfirmed.then(|| current.offering(current.generation.lists.clone(), None))
+                is_unconfirmed.then(|| current.offering(current.own.clone(), None))
             }
         };
         if let Some(next) = next {

@@ -113,7 +113,7 @@ impl Slot {
         notice
     }
 
-    /// Removes the current generation, because an earlier slot takes one of its names.
+    /// Removes the current generation, because an earlier slot takes its name.
     pub(super) fn displace(&mut self, error: LoadError) -> Notice {
         let notice = self.refuse(error);
         self.replace(None);

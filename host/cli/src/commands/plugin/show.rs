@@ -34,6 +34,7 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
         if let Some(silent) = silent_hooks(&plugin) {
             text.line(text!("{}! {}", left("", 17), silent));
         }
+        plugin.left_out.iter().for_each(|what| text.line(text!("{}! left out: {}", left("", 17), what)));
     }
     for (plugin, problem) in runtime.problems() {
         text.line(text!("{} not loaded: {}", left(plugin, 16), Text::block(problem)));
@@ -178,6 +179,7 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         line("tool", &format!("{} ({can}){granted}: {about}", tool.name));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
+    info.left_out.iter().for_each(|what| line("left out", what));
     for hook in &info.hooks {
         let called = hook.not_called.map_or("called".to_owned(), |why| format!("never called: {why}"));
         line("hook", &format!("{} ({called})", hook.point.name()));
