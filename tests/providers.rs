@@ -1,6 +1,6 @@
 //! The command against a vendor simulated on a socket: recording, replay, and the flow of keys.
 
-use pinion_tests::{Ended, Pinion};
+use pinion_tests::{Ended, HttpServer, Pinion};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -326,4 +326,63 @@ fn mistyped_model_of_a_known_provider_is_announced() {
     command.env("ANTHROPIC_API_KEY", KEY).env(NOWHERE.0, NOWHERE.1);
     let ended = ended(command);
     assert!(ended.stderr.contains("lists no model `claude-sonnet-5-6` (did you mean `claude-"), "{ended:?}");
+}
+
+/// An Ollama server with one model.
+async fn ollama() -> HttpServer {
+    HttpServer::start(|request| match request.uri().path() {
+        "/api/tags" => pinion_tests::answer(200, &[], r#"{"models":[{"name":"moondream:latest"}]}"#),
+        _ => pinion_tests::answer(
+            200,
+            &[("content-type", "application/x-ndjson")],
+            "{\"message\":{\"role\":\"assistant\",\"content\":\"from the moon\"},\"done\":true,\"done_reason\":\"stop\"}\n",
+        ),
+    })
+    .await
+}
+
+async fn named(server: &HttpServer, model: &str) -> Ended {
+    let pinion = Pinion::default();
+    let mut command = pinion.command(["-p", "-m", model, "hi"]);
+    command.env("OLLAMA_HOST", server.url(""));
+    tokio::task::spawn_blocking(move || ended(command)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn model_of_no_known_provider_is_looked_for_on_the_ollama_server() {
+    let server = ollama().await;
+    let run = named(&server, "moondream").await;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "from the moon\n"), "{run:?}");
+    assert_eq!(server.lines(), ["GET /api/tags", "POST /api/chat"]);
+    let body: Value = serde_json::from_slice(server.requests()[1].body()).unwrap();
+    assert_eq!(body["model"], "moondream:latest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn misspelled_model_is_an_error_that_says_that_ollama_was_asked() {
+    let server = ollama().await;
+    let run = named(&server, "moondram").await;
+    let address = server.url("");
+    let asked = format!("for the model `moondram`: Ollama at `{}` has no such model", address.trim_end_matches('/'));
+    assert!(run.code == Some(2) && run.stderr.contains(&asked) && run.stderr.contains("PROVIDER/MODEL"), "{run:?}");
+    assert_eq!(server.lines(), ["GET /api/tags"]);
+    let near = named(&server, "clade-opus-5-5").await;
+    assert!(near.stderr.contains("did you mean `claude-opus-5-5`"), "{near:?}");
+    // Nobody listens at the port of a server that is gone.
+    let gone = ollama().await;
+    let address = gone.url("");
+    drop(gone);
+    let pinion = Pinion::default();
+    let mut command = pinion.command(["-p", "-m", "moondream", "hi"]);
+    command.env("OLLAMA_HOST", &address);
+    let run = ended(command);
+    assert!(run.code == Some(2) && run.stderr.contains("no Ollama server answers at `http://127.0.0.1:"), "{run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_model_costs_no_question_to_ollama() {
+    let server = ollama().await;
+    let run = named(&server, "claude-opus-5-5").await;
+    assert!(run.code == Some(2) && run.stderr.contains("no key for `anthropic`"), "{run:?}");
+    assert_eq!(server.connections(), 0);
 }

@@ -35,6 +35,7 @@ mod formats;
 mod keys;
 mod login;
 mod models;
+mod ollama_models;
 mod provider;
 mod recording;
 mod replay;
@@ -51,6 +52,7 @@ pub use keys::{
 };
 pub use login::BrowserLogin;
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
+pub use ollama_models::OllamaModels;
 pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};

@@ -15,6 +15,7 @@ use crate::output::{Text, bytes, count, print, text};
 use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::sources::Purpose;
 use clap::Args;
+use futures_util::future::join_all;
 use pinion_plugin_runtime::Origin;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,7 +60,7 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     findings.extend(unknown_providers(base));
     let chosen = base.chosen(&RunArgs::default()).await;
     findings.push(model(&chosen));
-    findings.extend(unknown_fallbacks(base));
+    findings.extend(unknown_fallbacks(base).await);
     findings.extend(plugins(base).await);
     findings.push(sandbox(base));
     findings.push(exclusions(base));
@@ -239,16 +240,18 @@ fn model(chosen: &Result<Chosen>) -> Finding {
 }
 
 /// Reports fallbacks that no provider or no list of models knows.
-fn unknown_fallbacks(base: &Base) -> Vec<Finding> {
+async fn unknown_fallbacks(base: &Base) -> Vec<Finding> {
     let Ok(models) = base.models() else { return Vec::new() };
-    let check = |name: &String| match base.config.registry.resolve(None, name, &models) {
-        Ok((info, model)) if !models.find(info.name, &model).known => {
+    let models = &models;
+    let check = async |name: &String| match base.resolve(None, name, models).await {
+        // The table lists no models of Ollama; its server said that it has this one, or the name says so.
+        Ok((info, model)) if info.name != "ollama" && !models.find(info.name, &model).known => {
             Some(Finding::Missing(format!("the fallback `{name}` is not a known model (`pinion model list`)")))
         }
         Ok(_) => None,
-        Err(error) => Some(Finding::Broken(format!("the fallback `{name}`: {}", with_causes(&error)))),
+        Err(failure) => Some(Finding::Broken(format!("the fallback `{name}`: {}", failure.message()))),
     };
-    base.config.fallback.iter().filter_map(check).collect()
+    join_all(base.config.fallback.iter().map(check)).await.into_iter().flatten().collect()
 }
 
 async fn plugins(base: &Base) -> Vec<Finding> {
@@ -267,12 +270,12 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         let silent = silent_hooks(&plugin)?;
         Some(Finding::Missing(format!("plugin {} has {silent}", plugin.name)))
     });
-    let problems = runtime.problems();
-    let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
-    let plugins = runtime.plugins();
     let left_out = runtime.plugins().into_iter().filter(|plugin| !plugin.left_out.is_empty()).map(|plugin| {
         Finding::Missing(format!("plugin {} was loaded without the {}", plugin.name, plugin.left_out.join("; ")))
     });
+    let problems = runtime.problems();
+    let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
+    let plugins = runtime.plugins();
     // A built-in plugin that has nothing to do is not loaded.
     let built_in = BUILT_IN.iter().map(|plugin| plugin.name);
     let loading = problems.iter().map(|(plugin, _)| &**plugin).chain(built_in);

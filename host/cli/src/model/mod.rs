@@ -8,6 +8,7 @@ mod lacking;
 mod prices;
 mod select;
 mod stored_keys;
+mod unlisted;
 
 pub(crate) use self::environment::proxies_or;
 pub(crate) use self::lacking::Lacking;

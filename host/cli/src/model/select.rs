@@ -223,7 +223,7 @@ impl Base {
         base_url: Option<&str>,
         models: &Arc<ModelTable>,
     ) -> Result<Chosen> {
-        let (info, name) = self.config.registry.resolve(provider_name, model, models).map_err(Failure::from)?;
+        let (info, name) = self.resolve(provider_name, model, models).await?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
         let base_url = self.base_url_of(info, base_url);
@@ -359,7 +359,7 @@ fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
     ))
 }
 
-fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
+pub(super) fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
     let usual = HttpSettings::default();
     let proxy = proxies_or(said.proxy.as_deref(), &format!("[providers.{}] proxy", info.name));
     ProviderConfig {
@@ -398,7 +398,7 @@ fn host_of(url: &str) -> &str {
 }
 
 /// Reads the user's own certificate authorities in PEM format.
-fn certificates(said: &FileProvider) -> Result<Vec<u8>> {
+pub(super) fn certificates(said: &FileProvider) -> Result<Vec<u8>> {
     let Some(file) = &said.certificates else { return Ok(Vec::new()) };
     std::fs::read(file).map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))
 }

@@ -18,7 +18,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use pinion_protocol::ProviderError;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Proxy, Response, Url, redirect};
+use reqwest::{Client, Proxy, RequestBuilder, Response, Url, redirect};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
@@ -127,12 +127,32 @@ impl Transport {
     /// [`ProviderError::Network`] when the server is unreachable or too slow, and [`ProviderError::Api`] when the
     /// connection can never succeed.
     pub(crate) async fn request(&self, request: Outgoing) -> Result<RawAnswer, ProviderError> {
+        let Outgoing { url, headers, body } = request;
+        self.send(url, |client, url| client.post(url).headers(headers).body(body)).await
+    }
+
+    /// Gets a document of at most `max` bytes without credentials. A longer one is cut.
+    ///
+    /// # Errors
+    /// The same as for [`Self::fetch`].
+    pub(crate) async fn get(&self, url: Url, max: usize) -> Result<Vec<u8>, ProviderError> {
+        let answer = self.send(url, |client, url| client.get(url)).await?;
+        match answer.status {
+            200..=299 => Ok(beginning(answer.packets, max, self.idle_timeout()).await),
+            _ => Err(error_of(answer, self.idle_timeout()).await),
+        }
+    }
+
+    async fn send(
+        &self,
+        url: Url,
+        request: impl FnOnce(&Client, Url) -> RequestBuilder,
+    ) -> Result<RawAnswer, ProviderError> {
         let Clients { settings, was_reached, .. } = &*self.shared;
-        let proxy = settings.proxy.choose(&request.url);
+        let proxy = settings.proxy.choose(&url);
         let proxy = proxy.map_err(|error| ProviderError::Api { status: None, message: error.to_string() })?;
-        let route = Route::new(&request.url, proxy);
-        let client = self.client(&request.url)?;
-        let sent = client.post(request.url).headers(request.headers).body(request.body).send();
+        let route = Route::new(&url, proxy);
+        let sent = request(self.client(&url)?, url).send();
         let response = match timeout(settings.header_timeout, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {

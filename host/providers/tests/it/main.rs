@@ -15,6 +15,7 @@ mod http;
 mod keys;
 mod login;
 mod network;
+mod ollama_models;
 mod recording;
 mod replay;
 mod secrets;
