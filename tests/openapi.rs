@@ -1,7 +1,14 @@
 //! Operations of HTTP interfaces as tools.
 
-use pinion_tests::{HttpServer, Pinion, Received, answer, call, say};
+use pinion_agent::tool::ToolInvocation;
+use pinion_agent::{Authority, ToolExecutor as _};
+use pinion_plugin_runtime::{HostDirectories, NoInfo, OpenApi, OpenApiError, Runtime, RuntimeConfig};
+use pinion_tests::{HttpServer, Pinion, Progress, Received, answer, call, say};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// A server that shows what it received.
 async fn server() -> HttpServer {
@@ -96,4 +103,70 @@ async fn credential_is_inserted_by_the_host_and_never_shown() {
     // The document is read once, and without the secret.
     assert_eq!(server.lines(), ["GET /spec", "GET /v1/pets/1", "GET /v1/pets/1"]);
     assert_eq!((sent(0), sent(1)), (None, Some("Bearer t0psecret-t0psecret")));
+}
+
+/// The configuration of an application without plugins.
+fn bare(workspace: &Path) -> RuntimeConfig {
+    RuntimeConfig {
+        policy: Arc::new(BTreeMap::new()),
+        workspace: workspace.to_owned(),
+        cache: None,
+        engine_limits: None,
+        compiler: None,
+        host: HostDirectories::default(),
+        exclusions: Arc::default(),
+        confinement: None,
+        mcp: None,
+        info: Arc::new(NoInfo),
+    }
+}
+
+/// An application builds its runtime with the feature `openapi` and no plugin file.
+#[tokio::test(flavor = "multi_thread")]
+async fn application_adds_interfaces_by_file_url_and_text() {
+    let server = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("spec.json");
+    std::fs::write(&file, spec("https://elsewhere.example").to_string()).unwrap();
+    let api = |name: &str| OpenApi::new(name, server.url("/v1")).operations(["getPet"]);
+    let config = bare(directory.path())
+        .with_openapi_file(api("filed"), &file)
+        .and_then(|config| config.with_openapi_url(api("fetched"), &server.url("/spec")))
+        .and_then(|config| config.with_openapi_spec(api("given"), &spec("https://elsewhere.example").to_string()))
+        .unwrap();
+    let runtime = Runtime::new(config, |_| {}).unwrap();
+    runtime.begin_offers();
+    runtime.add(vec![OpenApi::source()]).await;
+    runtime.offers_settled().await;
+    assert_eq!(runtime.problems(), []);
+    let tools = runtime.definitions();
+    let names: BTreeSet<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, BTreeSet::from(["fetched__getPet", "filed__getPet", "given__getPet"]));
+    let info = &runtime.plugins()[0];
+    let granted =
+        |name: &str| info.capabilities.iter().find(|capability| capability.name == name).unwrap().granted.is_some();
+    assert!(granted("http") && granted("files") && !granted("secrets") && !granted("storage"), "{info:?}");
+    for tool in tools {
+        let call = ToolInvocation {
+            call_id: "call-1".into(),
+            session_id: "session-1".into(),
+            loop_id: "loop-1".into(),
+            tool,
+            arguments: json!({ "id": "7" }),
+            at_most: Authority::ALL,
+            agents: None,
+            services: None,
+            token: CancellationToken::new(),
+        };
+        let output = runtime.call(call, &Progress::default()).await.result.unwrap();
+        assert!(output.to_text().contains("/v1/pets/7 → 200"), "{}", output.to_text());
+    }
+    let get = "GET /v1/pets/7";
+    assert_eq!(server.lines(), ["GET /spec", get, get, get]);
+}
+
+#[test]
+fn interface_without_an_address_is_an_error() {
+    let error = bare(Path::new("/w")).with_openapi_spec(OpenApi::new("pets", "no server"), "{}").err().unwrap();
+    assert!(matches!(&error, OpenApiError::Address { url, .. } if url == "no server"), "{error}");
 }

@@ -37,6 +37,12 @@
 //! }
 //! ```
 //!
+//! # Features
+//!
+//! - `openapi`, off by default: embeds the component that makes tools of the operations of HTTP interfaces, and adds
+//!   `OpenApi` and `RuntimeConfig::with_openapi_file`, `with_openapi_url` and `with_openapi_spec`. It adds half a megabyte and
+//!   no dependency.
+//!
 //! To follow a call, read `calls::executor`, `registry` and `calls::instance`; its imports are in `host` and `capability`.
 //! To follow a load, read `registry::load`, `loading::generation` and `manifest`.
 
@@ -51,6 +57,8 @@ mod host_info;
 mod limits;
 mod loading;
 mod manifest;
+#[cfg(feature = "openapi")]
+mod openapi;
 mod paths;
 mod policy;
 mod registry;
@@ -81,6 +89,8 @@ pub use loading::lists::CommandDefinition;
 pub use loading::settings::PluginSettings;
 pub use loading::source::{FileOrigin, Source};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
+#[cfg(feature = "openapi")]
+pub use openapi::{OpenApi, OpenApiError};
 pub use paths::protected::{HostDirectories, is_host_part};
 pub use paths::real::without_links;
 pub use policy::{Ceiling, Component, Likeness, PluginPolicy, is_alike};
