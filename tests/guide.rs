@@ -286,3 +286,25 @@ fn limits_in_the_guide_are_those_of_the_runtime() {
     assert!(value("programs") == 1_000 && has("programs", "1,000"));
     assert!(value("requests") == 1_000 && has("requests", "1,000"));
 }
+
+/// The workflow cannot be tried here.
+#[test]
+fn documentation_site_has_what_it_links() {
+    let workflow = fs::read_to_string(root().join(".github/workflows/docs.yml")).unwrap();
+    assert!(workflow.contains("run: .ci/docs target/site\n") && workflow.contains("path: target/site\n"));
+    let script = fs::read_to_string(root().join(".ci/docs")).unwrap();
+    let files: Vec<&str> =
+        script.split_once("for guide in ").unwrap().1.split(';').next().unwrap().split(' ').collect();
+    assert!(files.contains(&"plugin-sdk/GUIDE.md"));
+    for file in &files {
+        assert!(root().join(file).is_file(), "{file}");
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    for link in script.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        let exists = match link.split_once('/').unwrap() {
+            ("guides", name) => files.iter().any(|file| file.ends_with(name)),
+            (name, _) => manifest.contains(&format!("\n{} = {{ path", name.replace('_', "-"))),
+        };
+        assert!(exists, "{link}");
+    }
+}

@@ -35,6 +35,7 @@
 //!
 //! The crates whose types appear in signatures are re-exported: [`futures_util`], [`jiff`], [`secrecy`], [`serde_json`]
 //! and [`tokio_util`].
+#![doc = include_str!("use_cases.md")]
 
 mod agent;
 pub mod channel;

@@ -33,6 +33,64 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! A tool that hands a part of the task to a sub-agent, which has a conversation of its own and no more authority than the tool:
+//!
+//! ```
+//! use pinion_agent::delegation::Assignment;
+//! use pinion_agent::futures_util::future::BoxFuture;
+//! use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
+//! use pinion_agent::{Agent, Authority, Context, LoopConfig, Message, Model, ToolDefinition, ToolExecutor};
+//! use pinion_orchestration::sub_agents;
+//! use pinion_providers::{Replay, Reply, Script};
+//! use serde_json::json;
+//! use std::sync::Arc;
+//!
+//! struct Delegating(Arc<ToolDefinition>);
+//!
+//! impl ToolExecutor for Delegating {
+//!     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+//!         vec![self.0.clone()]
+//!     }
+//!
+//!     fn call<'a>(&'a self, call: ToolInvocation, _: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
+//!         Box::pin(async move {
+//!             let tool = call.tool.name.clone();
+//!             let failed = |message: String| ToolError::Failed { tool, message, retryable: false };
+//!             let Some(agents) = &call.agents else { return Err(failed("no agents here".to_owned())).into() };
+//!             let prompt = call.arguments["task"].as_str().unwrap_or_default().to_owned();
+//!             let assignment = Assignment { prompt, ..Assignment::default() };
+//!             let report = agents.run(assignment, Authority::READ_ONLY, |_| false).await;
+//!             report.map(|report| ToolOutput::from(report.for_model())).map_err(|error| failed(error.to_string())).into()
+//!         })
+//!     }
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let ask = Reply::call("delegate", json!({ "task": "Find the bug." }));
+//!     let script = Script::new([ask, Reply::text("It is in line 7."), Reply::text("Fixed.")]);
+//!     let definition = ToolDefinition {
+//!         name: "delegate".to_owned(),
+//!         label: "Delegate".to_owned(),
+//!         description: "Has another agent work on a task.".to_owned(),
+//!         input_schema: json!({ "type": "object", "properties": { "task": { "type": "string" } } }),
+//!         guidelines: Vec::new(),
+//!         authority: Authority { delegates: true, ..Authority::READ_ONLY },
+//!         execution: Default::default(),
+//!         source: Default::default(),
+//!     };
+//!     let tools = Arc::new(Delegating(Arc::new(definition)));
+//!     let mut config = LoopConfig::new(Arc::new(Replay::new(script)), Model::default(), tools);
+//!     config.ports.spawner = Some(sub_agents(Default::default()));
+//!     let agent = Agent::new(config, Context::new("You fix bugs.", "session-1"));
+//!     let outcome = agent.run(vec![Message::user("Fix it.")]).await?;
+//!     assert_eq!(outcome.text(), "Fixed.");
+//!     let Message::ToolResult(result) = &*agent.history()[2] else { panic!("no result") };
+//!     assert!(result.content[0].as_text().is_some_and(|text| text.contains("It is in line 7.")));
+//!     Ok(())
+//! }
+//! ```
 
 #[cfg(test)]
 mod adversary_tests;
