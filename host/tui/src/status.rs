@@ -3,8 +3,9 @@
 use crate::input::Facts;
 use crate::rows::{Piece, Row, width};
 use crate::theme::Theme;
+use pinion_protocol::arguments::{of_beginning, telling};
 use pinion_protocol::step::StepStatus;
-use pinion_protocol::text::count;
+use pinion_protocol::text::{count, one_line};
 use pinion_protocol::{AssistantMessage, Delta, EventKind, Message};
 use ratatui_core::style::Style;
 use std::collections::BTreeMap;
@@ -19,6 +20,10 @@ const RED: u64 = 85;
 const CACHE_TIME: Duration = Duration::from_secs(5 * 60);
 /// Least time of a message whose speed is shown.
 const LONG_MESSAGE: Duration = Duration::from_millis(500);
+/// Bytes of the arguments that are searched for what a call is about while they arrive.
+const MAX_BEGINNING: usize = 1024;
+/// Characters of it that are shown.
+const MAX_SUBJECT: usize = 40;
 /// Segments of plugins in the status line, and the columns of each.
 const MAX_SEGMENTS: usize = 8;
 const SEGMENT_COLUMNS: usize = 40;
@@ -33,8 +38,11 @@ enum Activity {
     Waiting,
     Thinking,
     Writing,
-    /// Writes a call of this tool.
-    Calling(String),
+    /// Writes a call of a tool.
+    Calling {
+        tool: String,
+        beginning: String,
+    },
     Running(Vec<(String, String)>),
     /// Retries at this time.
     Retrying(Duration),
@@ -104,12 +112,19 @@ impl Status {
             }
             EventKind::MessageUpdate { delta, .. } => {
                 self.writing_since.get_or_insert(now);
-                self.activity = match delta {
-                    Delta::Text { .. } => Activity::Writing,
-                    Delta::Thinking { .. } => Activity::Thinking,
-                    Delta::ToolCallStart { tool, .. } => Activity::Calling(tool.clone()),
-                    Delta::ToolCallArguments { .. } => std::mem::take(&mut self.activity),
-                };
+                match delta {
+                    Delta::Text { .. } => self.activity = Activity::Writing,
+                    Delta::Thinking { .. } => self.activity = Activity::Thinking,
+                    Delta::ToolCallStart { tool, .. } => {
+                        self.activity = Activity::Calling { tool: tool.clone(), beginning: String::new() };
+                    }
+                    Delta::ToolCallArguments { delta } => {
+                        if let Activity::Calling { beginning, .. } = &mut self.activity {
+                            let room = MAX_BEGINNING.saturating_sub(beginning.len());
+                            beginning.push_str(&delta[..delta.floor_char_boundary(room)]);
+                        }
+                    }
+                }
                 self.bytes += match delta {
                     Delta::Text { delta } | Delta::Thinking { delta } | Delta::ToolCallArguments { delta } => {
                         delta.len() as u64
@@ -171,7 +186,10 @@ impl Status {
             Activity::Waiting => "waiting for the model".to_owned(),
             Activity::Thinking => "thinking".to_owned(),
             Activity::Writing => "writing".to_owned(),
-            Activity::Calling(tool) => format!("preparing {tool}"),
+            Activity::Calling { tool, beginning } => match of_beginning(beginning).as_ref().and_then(telling) {
+                Some(what) => format!("preparing {tool} {}", one_line(what, MAX_SUBJECT)),
+                None => format!("preparing {tool}"),
+            },
             Activity::Running(tools) if tools.is_empty() => "waiting for the model".to_owned(),
             Activity::Running(tools) => {
                 format!("running {}", tools.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>().join(", "))

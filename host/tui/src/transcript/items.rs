@@ -1,6 +1,7 @@
 //! The items of a transcript.
 
 use crate::transcript::segments::Segment;
+use pinion_protocol::arguments::of_beginning;
 use pinion_protocol::{Block, Content, Display, Ledger, ToolCall};
 use serde_json::Value;
 use std::time::Duration;
@@ -92,9 +93,13 @@ pub(crate) enum CallState {
 
 impl Call {
     pub(crate) fn new(call: &ToolCall) -> Self {
+        let arguments = match &call.partial {
+            Some(partial) => of_beginning(partial).unwrap_or_else(|| Value::String(partial.clone())),
+            None => call.arguments.clone(),
+        };
         Self {
             tool: call.name.clone(),
-            arguments: call.partial.clone().map_or_else(|| call.arguments.clone(), Value::String),
+            arguments,
             state: CallState::Waiting,
             started: None,
             took: None,

@@ -71,6 +71,8 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
         delta(Delta::Thinking { delta: text.into() }),
         delta(Delta::ToolCallStart { call_id: id.clone(), tool: text.into() }),
         delta(Delta::ToolCallArguments { delta: text.into() }),
+        delta(Delta::ToolCallStart { call_id: id.clone(), tool: text.into() }),
+        delta(Delta::ToolCallArguments { delta: json!({ "path": text }).to_string() }),
         end_of(reply),
         end_of(Message::user(text)),
         end_of(Message::labelled(text, text)),

@@ -2,7 +2,7 @@
 
 use crate::ui::{Ui, agent_below, agent_start, done, end_of, ended};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Content, Display, EventKind, Message, RunEnd, TurnTrigger};
+use pinion_protocol::{Content, Delta, Display, EventKind, Message, RunEnd, ToolCall, TurnTrigger};
 use pinion_tui::{Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
 use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
@@ -21,6 +21,39 @@ fn command_is_named_until_the_model_is_asked() {
     ui.event(agent_start("agent"));
     ui.event(EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User });
     assert!(ui.screen().contains("waiting for the model"), "{}", ui.screen());
+}
+
+#[test]
+fn call_that_is_being_written_says_what_it_is_about() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    let mut delta = |delta| {
+        ui.event(EventKind::MessageUpdate { index: 0, delta });
+        ui.screen()
+    };
+    let shown = delta(Delta::ToolCallStart { call_id: "1".into(), tool: "write".into() });
+    assert!(shown.contains("preparing write · "), "{shown}");
+    let shown = delta(Delta::ToolCallArguments { delta: r#"{"path":"src/ma"#.into() });
+    assert!(shown.contains("preparing write src/ma · "), "{shown}");
+    let shown = delta(Delta::ToolCallArguments { delta: format!(r#"in.rs","content":"{}"#, "x".repeat(5000)) });
+    assert!(shown.contains("preparing write src/main.rs · "), "{shown}");
+    let long = format!(r#"{{"path":"{}"#, "long/".repeat(100));
+    delta(Delta::ToolCallStart { call_id: "2".into(), tool: "read".into() });
+    let shown = delta(Delta::ToolCallArguments { delta: long });
+    assert!(shown.contains("long/… · "), "{shown}");
+}
+
+#[test]
+fn call_that_was_cut_off_shows_its_arguments() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    let cut = r#"{"path":"src/main.rs","content":"fn ma"#;
+    ui.reply(vec![Content::ToolCall(ToolCall::from_stream("1".into(), "write".into(), cut.into()))]);
+    ui.result("1", "write", true, "the arguments are cut off");
+    assert!(ui.screen().contains("✗ write src/main.rs fn ma"), "{}", ui.screen());
+    let cut = "{path: src}";
+    ui.reply(vec![Content::ToolCall(ToolCall::from_stream("2".into(), "read".into(), cut.into()))]);
+    assert!(ui.screen().contains("read {path: src}"), "{}", ui.screen());
 }
 
 #[test]
