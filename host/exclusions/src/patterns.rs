@@ -6,7 +6,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Excluded unless the config turns them off. What begins with `!` is an exception; the last pattern that matches decides.
 const BUILT_IN: &[&str] = &[
@@ -93,6 +93,13 @@ pub struct Exclusions {
 #[derive(Debug)]
 struct Layer {
     patterns: Vec<Arc<Pattern>>,
+    /// Those that are built in are compiled when a name may match them, which is rare and takes a millisecond.
+    compiled: OnceLock<Compiled>,
+}
+
+/// Compiled patterns.
+#[derive(Debug)]
+struct Compiled {
     matcher: Gitignore,
     /// The last names in patterns with several.
     placed: Gitignore,
@@ -190,11 +197,10 @@ impl Exclusions {
     /// Returns the pattern that excludes a location, or a directory around it.
     pub fn of(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
         let path = self.relative(location);
-        self.layers.iter().find_map(|layer| {
-            let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).collect();
-            above.reverse();
-            above.into_iter().find_map(|path| layer.of(path, true)).or_else(|| layer.of(path, is_directory))
-        })
+        let may_match = |path: &&Path| path.file_name().is_none_or(|name| self.may_match(name));
+        let mut parts: Vec<&Path> = path.ancestors().filter(may_match).collect();
+        parts.reverse();
+        self.layers.iter().find_map(|layer| parts.iter().find_map(|part| layer.of(part, is_directory || *part != path)))
     }
 
     /// Returns the pattern that excludes an entry of a directory which is not excluded itself.
@@ -212,7 +218,7 @@ impl Exclusions {
     pub(crate) fn is_by_name(&self, location: &Path) -> bool {
         let Some(name) = location.file_name().map(Path::new) else { return false };
         let is_placed = |layer: &Layer| {
-            [false, true].iter().any(|is_directory| !layer.placed.matched(name, *is_directory).is_none())
+            [false, true].iter().any(|is_directory| !layer.compiled().placed.matched(name, *is_directory).is_none())
         };
         !self.layers.iter().any(is_placed)
     }
@@ -227,9 +233,38 @@ impl Layer {
         if let Some(pattern) = patterns.get(MAX_PATTERNS) {
             return Err(pattern.invalid(format!("more than {MAX_PATTERNS} patterns")));
         }
+        patterns.iter().try_for_each(Pattern::check)?;
+        let patterns: Vec<_> = patterns.into_iter().map(Arc::new).collect();
+        let compiled = match patterns.iter().all(|pattern| pattern.origin == Origin::BuiltIn) {
+            true => OnceLock::new(),
+            false => OnceLock::from(Compiled::new(&patterns)?),
+        };
+        Ok(Self { patterns, compiled })
+    }
+
+    #[allow(clippy::expect_used, reason = "the tests compile the patterns that are built in")]
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| Compiled::new(&self.patterns).expect("built-in patterns compile"))
+    }
+
+    fn of(&self, path: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
+        if path.as_os_str().is_empty() {
+            return None;
+        }
+        match self.compiled().matcher.matched(path, is_directory) {
+            Match::Ignore(glob) => {
+                let number = glob.from().and_then(Path::to_str).and_then(|number| number.parse::<usize>().ok());
+                number.and_then(|number| self.patterns.get(number)).or_else(|| self.patterns.first())
+            }
+            Match::None | Match::Whitelist(_) => None,
+        }
+    }
+}
+
+impl Compiled {
+    fn new(patterns: &[Arc<Pattern>]) -> Result<Self, InvalidPattern> {
         let (mut matcher, mut placed) = (builder(), builder());
         for (number, pattern) in patterns.iter().enumerate() {
-            pattern.check()?;
             let from = Some(PathBuf::from(number.to_string()));
             matcher.add_line(from, &pattern.text).map_err(|error| pattern.invalid(error.to_string()))?;
             let glob = pattern.text.trim_start_matches('!').trim_end_matches('/');
@@ -241,24 +276,10 @@ impl Layer {
         let build = |builder: GitignoreBuilder| {
             builder.build().map_err(|error| match patterns.first() {
                 Some(first) => first.invalid(format!("the patterns together: {error}")),
-                None => Pattern::new("", Origin::BuiltIn).invalid(error.to_string()),
+                None => Pattern::all().invalid(error.to_string()),
             })
         };
-        let (matcher, placed) = (build(matcher)?, build(placed)?);
-        Ok(Self { patterns: patterns.into_iter().map(Arc::new).collect(), matcher, placed })
-    }
-
-    fn of(&self, path: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
-        if path.as_os_str().is_empty() {
-            return None;
-        }
-        match self.matcher.matched(path, is_directory) {
-            Match::Ignore(glob) => {
-                let number = glob.from().and_then(Path::to_str).and_then(|number| number.parse::<usize>().ok());
-                number.and_then(|number| self.patterns.get(number)).or_else(|| self.patterns.first())
-            }
-            Match::None | Match::Whitelist(_) => None,
-        }
+        Ok(Self { matcher: build(matcher)?, placed: build(placed)? })
     }
 }
 
@@ -362,6 +383,14 @@ mod tests {
             assert!(exclusions.of(Path::new(path), false).is_none(), "{path}");
         }
         assert!(exclusions.of(Path::new("/w/.env"), true).is_none(), "a virtual environment");
+    }
+
+    #[test]
+    fn built_in_patterns_are_compiled_when_a_name_may_match() {
+        let exclusions = built_in();
+        let is_compiled = || exclusions.layers[0].compiled.get().is_some();
+        assert!(exclusions.of(Path::new("/w/src/main.rs"), false).is_none() && !is_compiled());
+        assert!(exclusions.of(Path::new("/w/.env.d/main.rs"), false).is_some() && is_compiled());
     }
 
     #[test]
