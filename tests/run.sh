@@ -30,8 +30,15 @@ fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 export PINION_GUESTS=$CARGO_TARGET_DIR/guests/components
 
-# With the seconds since the start, which show where the time goes.
-step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+clean=$(mktemp -d)
+trap 'rm -rf "$clean"' EXIT
+
+# With the seconds since the start, and the processor time in programs and in the kernel, which show where the time goes.
+step() {
+  # Not in a pipe or a substitution, whose shell has no children.
+  times > "$clean/times"
+  printf '\n== %s (%d s, processor time %s)\n' "$*" "$SECONDS" "$(tail -n 1 "$clean/times")"
+}
 
 step toolchain
 plugins/setup-toolchain.sh
@@ -79,8 +86,6 @@ step 'tests of the plugins'
 (cd examples/plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo test --locked --quiet)
 
 step 'the demo, from a clean clone with an empty home'
-clean=$(mktemp -d)
-trap 'rm -rf "$clean"' EXIT
 mkdir "$clean/home"
 clone=$(tests/checkout.sh "$CARGO_TARGET_DIR/clone")
 (

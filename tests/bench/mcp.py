@@ -17,6 +17,9 @@ The task is the one of `pinion plugin new`: count the words of a file of 1 KB. C
              star marks the lifetime of `pinion plugin new`
   faster     the server's p50 divided by that of the starred lifetime
 
+Exits with 1 if a plugin is slower than the server when both are warm, which is meant for an optimised build on a machine with
+nothing else to do.
+
 Times of a server are those of raw reads and writes on its pipes, without encoding or decoding JSON in the client.
 """
 
@@ -273,7 +276,7 @@ def main():
     base.mkdir(parents=True, exist_ok=True)
     file.write_text(WORDS)
     # Everything is built before anything is measured.
-    built, missing = {}, []
+    built, missing, slower = {}, [], []
     for server in arguments.server:
         language, command = server.split("=", 1)
         built[language] = command.split()
@@ -302,12 +305,17 @@ def main():
         if language in built:
             server = measure_server(built[language], file, arguments.calls)
             theirs = [f"{server[0]:.1f}", pair(server[1:])]
-            ratio = f"{server[1] / warm[own][0]:.1f}" if measured else "-"
+            if measured:
+                ratio = f"{server[1] / warm[own][0]:.1f}"
+                if server[1] < warm[own][0]:
+                    slower.append(language)
         print("| " + " | ".join([language, *ours, *theirs, ratio]) + " |", flush=True)
     for line in missing:
         print(line)
     if not arguments.keep:
         shutil.rmtree(base, ignore_errors=True)
+    if slower:
+        sys.exit(f"missed: the server is faster in {', '.join(slower)}")
 
 
 main()

@@ -1,5 +1,6 @@
 //! A call of an MCP server's tool through the loop, the bridge plugin and the host and back, against a direct call with
-//! rmcp to another process of the same server, in one run.
+//! rmcp to another process of the same server, in one run. Exits with 1 beyond its bounds, which are meant for an optimised
+//! build on a machine with nothing else to do.
 //!
 //! Run `tests/build-guests.sh`, then `cargo bench -p pinion-tests --bench mcp`. The server is this program, or the command
 //! after `--`, which needs a tool `echo` with an argument `message`:
@@ -41,6 +42,9 @@ const CALLS: usize = 10;
 const ROUNDS: usize = 200;
 /// Bytes of the argument, which comes back as the result.
 const BYTES: usize = 1_000;
+/// Bounds of half of the calls: times the direct call, and microseconds more.
+const FACTOR: f64 = 1.4;
+const MORE_MICROS: f64 = 150.0;
 /// Argument of this program that makes it the server.
 const SERVE: &str = "serve-for-bench";
 
@@ -112,13 +116,19 @@ async fn compare(command: &[String]) {
         times.sort();
         println!("{name:<20} p50 {:>7.1} µs   p99 {:>7.1} µs", micros(times, 50), micros(times, 99));
     }
+    let mut is_met = true;
     for part in [50, 99] {
         let (with, without) = (micros(&through, part), micros(&alone, part));
         println!("p{part}: {:.2} × the direct call, {:.1} µs more", with / without, with - without);
+        is_met &= part > 50 || with <= without * FACTOR && with - without <= MORE_MICROS;
     }
     let _ = direct.cancel().await;
     let _ = child.kill().await;
     servers.shutdown().await;
+    if !is_met {
+        println!("missed: half of the calls within {FACTOR} × the direct call and {MORE_MICROS} µs more");
+        std::process::exit(1);
+    }
 }
 
 fn message(number: usize) -> String {
