@@ -17,8 +17,10 @@ use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 /// The most records that wait for the first message.
 const MAX_WAITING: usize = 64;
@@ -43,12 +45,41 @@ struct State {
     cursor: Cursor,
     /// The id of the next entry; none when all are taken.
     next: Option<EntryId>,
-    /// Set until the directory is synced, without which a loss of power can remove the file.
-    directory_is_due: bool,
+    directory: Directory,
     /// Records that wait for the first message.
     waiting: Vec<Record>,
     /// The first failure to write.
     failure: Option<String>,
+}
+
+/// The directory of the file, without whose sync a loss of power can remove a new file.
+enum Directory {
+    Synced,
+    Due,
+    /// Begun with the file, because the first sync of a run takes milliseconds, which nobody waits for while a model works.
+    Syncing(JoinHandle<io::Result<()>>),
+}
+
+impl Directory {
+    /// Begins to sync the directory of a new file.
+    fn begin(file: &Path) -> Self {
+        let file = file.to_owned();
+        let thread = thread::Builder::new().name("pinion-sync".to_owned());
+        thread.spawn(move || files::sync_directory_of(&file)).map_or(Self::Due, Self::Syncing)
+    }
+
+    /// Completes it.
+    fn sync(&mut self, file: &Path) -> io::Result<()> {
+        match std::mem::replace(self, Self::Due) {
+            Self::Synced => {}
+            Self::Due => files::sync_directory_of(file)?,
+            Self::Syncing(thread) => {
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))?;
+            }
+        }
+        *self = Self::Synced;
+        Ok(())
+    }
 }
 
 /// The end of a branch that grows.
@@ -90,7 +121,7 @@ impl Session {
             header_is_due: true,
             cursor: Cursor::default(),
             next: Some(EntryId::FIRST),
-            directory_is_due: true,
+            directory: Directory::Due,
             waiting: Vec::new(),
             failure: None,
         };
@@ -104,7 +135,7 @@ impl Session {
             header_is_due: index.end == 0,
             cursor: Cursor::at(index.id_of(index.position())),
             next: index.last_id().map_or(Some(EntryId::FIRST), EntryId::next),
-            directory_is_due: false,
+            directory: Directory::Synced,
             waiting: Vec::new(),
             failure: None,
         };
@@ -352,15 +383,10 @@ impl Session {
         let Some(log) = &mut state.log else { return Ok(()) };
         self.check(log)?;
         log.sync().map_err(SessionError::io("sync", &self.path))?;
-        if state.directory_is_due {
-            match files::sync_directory_of(&self.path) {
-                Ok(()) => state.directory_is_due = false,
-                // Everything is stored and can be resumed. The next call tries again.
-                Err(error) => {
-                    let session = self.path.display();
-                    tracing::warn!(%session, %error, "a loss of power may remove the session: could not sync its directory");
-                }
-            }
+        if let Err(error) = state.directory.sync(&self.path) {
+            // Everything is stored and can be resumed. The next call tries again.
+            let session = self.path.display();
+            tracing::warn!(%session, %error, "a loss of power may remove the session: could not sync its directory");
         }
         Ok(())
     }
@@ -376,7 +402,10 @@ impl Session {
             Some(log) => {
                 self.check(log).and_then(|()| log.append(lines).map_err(SessionError::io("append to", &self.path)))
             }
-            None => self.create(lines).map(|log| state.log = Some(log)),
+            None => self.create(lines).map(|log| {
+                state.log = Some(log);
+                state.directory = Directory::begin(&self.path);
+            }),
         };
         written.inspect_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
