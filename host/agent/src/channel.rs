@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 /// Creates a channel for `capacity` events, at least one.
 pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
     let shared = Arc::new(Channel {
-        state: Mutex::new(State { queue: VecDeque::new(), senders: 1, is_closed: false }),
+        state: Mutex::new(State { queue: VecDeque::new(), senders: 1, is_closed: false, has_previews: true }),
         capacity: capacity.max(1),
         readable: Notify::new(),
         writable: Notify::new(),
@@ -51,6 +51,8 @@ struct State {
     senders: usize,
     /// True if the receiver was dropped.
     is_closed: bool,
+    /// False if the receiver wants no previews.
+    has_previews: bool,
 }
 
 impl Channel {
@@ -61,7 +63,7 @@ impl Channel {
     /// Adds an event; returns it if there is no room.
     fn put(&self, event: Event) -> Option<Event> {
         let mut state = self.state();
-        if state.is_closed {
+        if state.is_closed || !state.has_previews && event.kind.is_preview() {
             return None;
         }
         if state.queue.len() < self.capacity {
@@ -138,6 +140,13 @@ impl Drop for EventSender {
 }
 
 impl EventReceiver {
+    /// Leaves out [previews](EventKind::is_preview) from now on, each of which would wake the watcher.
+    #[must_use]
+    pub fn without_previews(self) -> Self {
+        self.shared.state().has_previews = false;
+        self
+    }
+
     /// Waits for the next event; `None` once all senders are dropped and all events were read.
     pub async fn recv(&mut self) -> Option<Event> {
         loop {
@@ -316,6 +325,20 @@ mod tests {
         waiting.await;
         let seen: Vec<Event> = std::iter::from_fn(|| unread.try_recv()).collect();
         assert_eq!(seen, [turn(1), turn(2), turn(3)]);
+    }
+
+    #[tokio::test]
+    async fn a_watcher_without_previews_gets_all_other_events() {
+        let events = Events::default();
+        let (mut all, mut some) = (events.subscribe(8), events.subscribe(1).without_previews());
+        let id: Arc<str> = "l".into();
+        for event in [text("a"), turn(1), text("b")] {
+            events.emit(&id, event.kind).await;
+        }
+        events.offer(&id, &text("c").kind);
+        let seen = |events: &mut EventReceiver| std::iter::from_fn(|| events.try_recv()).collect::<Vec<_>>();
+        assert_eq!(seen(&mut all), [text("a"), turn(1), text("b"), text("c")]);
+        assert_eq!(seen(&mut some), [turn(1)]);
     }
 
     #[tokio::test]

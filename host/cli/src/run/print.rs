@@ -149,8 +149,12 @@ impl<'a> Headless<'a> {
             notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }
         let format = args.output_format;
-        let events = ready.agent.subscribe(CHANNEL);
         let streamed = streams(base, args, global).then(Streamed::new);
+        let prints_previews = streamed.is_some() || detail(global) >= Detail::Conversation;
+        let events = match format == OutputFormat::StreamJson || prints_previews {
+            true => ready.agent.subscribe(CHANNEL),
+            false => ready.agent.subscribe(CHANNEL).without_previews(),
+        };
         let writing = output::showing(write(events, format, streamed, global.clone(), is_over.clone()));
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
     }
