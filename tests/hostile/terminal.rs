@@ -80,8 +80,8 @@ async fn confusable_names_are_rejected() {
     }
     let beside = SandboxBuilder::default().guest("echo").guest("scribe");
     let sandbox = beside.config("scribe", json!({ "tools": [{ "name": "ECH0" }] })).build().await;
-    let problem = &sandbox.runtime.problems()[0].1;
-    assert!(problem.contains("`ECH0` looks like one of plugin `echo`"), "{problem}");
+    let left_out = &sandbox.runtime.plugins()[1].left_out;
+    assert_eq!(*left_out, ["tool `ECH0`, whose name plugin `echo` uses, or one like it"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

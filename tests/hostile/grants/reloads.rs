@@ -91,5 +91,5 @@ async fn plugins_with_confusable_names_do_not_load_together() {
     std::fs::write(&file, packed("echo", &manifest("Gr0w", json!({})))).unwrap();
     let sandbox = SandboxBuilder::default().guest("grow_one").file(file).build().await;
     let (_, problem) = sandbox.runtime.problems()[0].clone();
-    assert!(problem.contains("the name of plugin `Gr0w` looks like one of plugin `grow`"), "{problem}");
+    assert!(problem.contains("the name `Gr0w` looks like that of plugin `grow`"), "{problem}");
 }
