@@ -121,7 +121,7 @@ mod tests {
                 size: 0,
                 modified_ms: 0,
             };
-            Ok(WalkResult { entries: direct.map(|name| entry(name)).collect(), truncated: false })
+            Ok(WalkResult { entries: direct.map(entry).collect(), truncated: false })
         }
     }
 
