@@ -6,7 +6,9 @@ use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Entry, Item, Transcript};
 use pinion_protocol::arguments::summary;
 use pinion_protocol::text::count;
-use pinion_protocol::{Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall};
+use pinion_protocol::{
+    Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall, UserMessage,
+};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,12 +23,47 @@ pub(crate) struct Runs {
     main: Option<Arc<str>>,
     /// Items of the other runs.
     others: HashMap<Arc<str>, usize>,
+    /// The branches, if the foreground run is a group.
+    group: Group,
+}
+
+/// The branches of a group.
+#[derive(Debug, Default)]
+struct Group {
+    loop_ids: Vec<Arc<str>>,
+    /// The item before which the prompt goes, while the branches have not begun to answer it.
+    prompt_before: Option<usize>,
+}
+
+impl Group {
+    /// Returns the message of a prompt, which all branches report and the group does not. Ends the prompt with the first reply.
+    fn prompt(&mut self, event: &Event) -> Option<(usize, Arc<Message>)> {
+        let at = self.prompt_before.filter(|_| self.loop_ids.first() == Some(&event.loop_id))?;
+        match &event.kind {
+            EventKind::MessageEnd { message } if matches!(**message, Message::User(_)) => Some((at, message.clone())),
+            EventKind::MessageEnd { .. } | EventKind::MessageUpdate { .. } | EventKind::AgentEnd { .. } => {
+                self.prompt_before = None;
+                None
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Runs {
     /// Returns the items of runs other than the foreground run.
     pub(crate) fn items(&self) -> impl Iterator<Item = usize> {
         self.others.values().copied()
+    }
+
+    /// Returns whether an item is behind the place of a prompt that may follow.
+    pub(crate) fn waits_for_prompt(&self, item: usize) -> bool {
+        self.group.prompt_before.is_some_and(|at| item >= at)
+    }
+
+    /// Returns all places of items.
+    fn places(&mut self) -> impl Iterator<Item = &mut usize> {
+        self.others.values_mut().chain(&mut self.group.prompt_before)
     }
 
     fn is_main(&mut self, event: &Event) -> bool {
@@ -147,6 +184,7 @@ impl Transcript {
                 self.note(Tone::Plain, format!("step {step} of {steps}: {title}: {status}"));
             }
             EventKind::ParallelStart { loop_ids, .. } => {
+                self.runs.group = Group { loop_ids: loop_ids.clone(), prompt_before: Some(self.len()) };
                 self.note(Tone::Plain, format!("running {} branches", loop_ids.len()));
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
@@ -201,7 +239,7 @@ impl Transcript {
         self.cached.retain(|cached| *cached != at);
         self.cached.iter_mut().filter(|cached| **cached > at).for_each(|cached| *cached -= 1);
         self.calls.values_mut().filter(|call| **call > at).for_each(|call| *call -= 1);
-        self.runs.others.values_mut().filter(|other| **other > at).for_each(|other| *other -= 1);
+        self.runs.places().filter(|place| **place > at).for_each(|place| *place -= 1);
         self.selected = self.selected.filter(|selected| *selected < at);
         self.region = None;
     }
@@ -210,11 +248,7 @@ impl Transcript {
         match message {
             Message::User(message) => {
                 self.writing = None;
-                let text = text_of(&message.content);
-                self.push(match message.label.clone() {
-                    Some(label) => Item::Folded(Folded { label, text }),
-                    None => Item::User(text),
-                });
+                self.push(of_user(message));
             }
             Message::Assistant(message) => {
                 self.complete(&message.content);
@@ -320,7 +354,8 @@ impl Transcript {
     fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) {
         note.into_iter().for_each(|note| self.note(Tone::Warning, note));
         let at = chosen.and_then(|id| self.runs.others.get(id).copied());
-        if let Some(Item::Agent(agent)) = at.map(|at| &self.entries[at].item) {
+        if let Some(Item::Agent(agent)) = at.and_then(|at| self.change(at)) {
+            agent.is_kept = true;
             let answer = agent.words.clone();
             segments(&answer).into_iter().for_each(|segment| self.push(Item::Text(segment)));
         }
@@ -328,6 +363,11 @@ impl Transcript {
 
     /// Applies an event of a run that works for the foreground run.
     fn other_event(&mut self, event: &Event) {
+        if let Some((at, message)) = self.runs.group.prompt(event)
+            && let Message::User(message) = &*message
+        {
+            self.insert(at, of_user(message));
+        }
         let at = self.runs.others.get(&event.loop_id).copied();
         let at = at.unwrap_or_else(|| self.other_run(event));
         if let Some(Item::Agent(agent)) = self.change(at) {
@@ -353,14 +393,15 @@ impl Transcript {
             .filter(|_| of_parent.is_some())
             .or(call)
             .map_or(self.len(), |above| above + 1 + self.entries[above + 1..].iter().take_while(is_below).count());
-        self.insert(at, Item::Agent(Box::new(SubAgent { depth, ..SubAgent::default() })));
+        let is_branch = self.runs.group.loop_ids.contains(&event.loop_id);
+        self.insert(at, Item::Agent(Box::new(SubAgent { depth, is_branch, ..SubAgent::default() })));
         self.runs.others.insert(event.loop_id.clone(), at);
         at
     }
 
     /// Adds an item before others, none of which the inline form has given away.
     fn insert(&mut self, at: usize, item: Item) {
-        let places = self.cached.iter_mut().chain(self.calls.values_mut()).chain(self.runs.others.values_mut());
+        let places = self.cached.iter_mut().chain(self.calls.values_mut()).chain(self.runs.places());
         let places = places.chain(&mut self.selected).chain(&mut self.writing);
         let places = places.chain(self.found.as_mut().map(|(item, _)| item)).chain(self.position.item());
         places.filter(|place| **place >= at).for_each(|place| *place += 1);
@@ -397,10 +438,20 @@ impl SubAgent {
             EventKind::InputRejected { .. } if self.name.is_empty() => self.name = "refused".to_owned(),
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let turns = count(u64::from(*turns), "turn");
+                self.is_done = matches!(end, RunEnd::Done { .. });
                 self.end = Some(format!("{end}, {turns}, {} tokens", short(usage.total())));
             }
             _ => {}
         }
+    }
+}
+
+/// Returns the item of a message of the user, or of a program that wrote one.
+fn of_user(message: &UserMessage) -> Item {
+    let text = text_of(&message.content);
+    match message.label.clone() {
+        Some(label) => Item::Folded(Folded { label, text }),
+        None => Item::User(text),
     }
 }
 

@@ -151,6 +151,12 @@ pub(crate) struct SubAgent {
     /// Text of its last message.
     pub(crate) words: String,
     pub(crate) end: Option<String>,
+    /// It ended because its model had finished.
+    pub(crate) is_done: bool,
+    /// It is one of several runs on the prompt above it.
+    pub(crate) is_branch: bool,
+    /// The conversation continues with its answer.
+    pub(crate) is_kept: bool,
 }
 
 /// A call of a sub-agent.

@@ -293,13 +293,20 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
         0 => indent.clone(),
         depth => "  ".repeat(depth) + "└ ",
     };
-    let mark = if agent.end.is_some() { ("◆ ", theme.good) } else { ("◇ ", theme.accent) };
+    let mark = match (&agent.end, agent.is_done) {
+        (None, _) => ("◇ ", theme.accent),
+        (Some(_), true) => ("◆ ", theme.good),
+        (Some(_), false) => ("✗ ", theme.error),
+    };
     let last = agent.calls.last().map(|call| call.label.clone());
     let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
+    let state = if agent.is_kept { format!("kept · {state}") } else { state };
     let room = look.columns.saturating_sub(indent.len() + 2);
-    let text = match agent.title.is_empty() {
-        true => format!("{} · {state}", agent.name),
-        false => {
+    let text = match (agent.is_branch, agent.title.is_empty()) {
+        // Branches differ in their models, and their task is the prompt above them.
+        (true, _) if !agent.model.is_empty() => format!("{} · {state}", agent.model),
+        (_, true) => format!("{} · {state}", agent.name),
+        (_, false) => {
             let title = Piece::line(&agent.title, room / 2, theme.text);
             format!("{} “{}” · {state}", agent.name, title.text())
         }

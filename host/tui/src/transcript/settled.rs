@@ -101,12 +101,16 @@ impl Transcript {
 
     /// Returns whether an item cannot change any more, except in the way it is rendered.
     fn is_final(&self, at: usize) -> bool {
+        if self.runs.waits_for_prompt(at) {
+            return false;
+        }
         match &self.entries[at].item {
             Item::User(_) | Item::Folded(_) | Item::Page(_) | Item::Note(..) => true,
             Item::Thinking(thinking) => thinking.is_done || !self.is_written(at),
             Item::Text(_) => !self.is_written(at),
             Item::Call(call) => call.is_over() || !self.calls.values().any(|call| *call == at),
-            Item::Agent(agent) => agent.end.is_some() || !self.runs.items().any(|run| run == at),
+            // One of the branches will be kept.
+            Item::Agent(agent) => agent.end.is_some() && !agent.is_branch || !self.runs.items().any(|run| run == at),
         }
     }
 

@@ -45,7 +45,7 @@ fn refused_runs_without_a_start_have_their_reason_and_leave_no_run_behind() {
     // The next run is the foreground run.
     ui.event_of("run3", end_of(assistant(vec![Content::text("Here I am.")])));
     let screen = ui.screen();
-    assert!(screen.contains("◆ refused · no helpers, 1 turn"), "{screen}");
+    assert!(screen.contains("✗ refused · no helpers, 1 turn"), "{screen}");
     assert!(screen.contains("refused: not today") && screen.contains("Here I am."), "{screen}");
 }
 
