@@ -265,9 +265,16 @@ impl<W: Sink> Renderer<W> {
                 text!("{} {}", self.style.red("✗"), self.style.dim(line))
             }
             EventKind::AgentEnd { end, turns, usage, .. } => {
-                let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
-                let turns = count(u64::from(*turns), "turn");
-                self.style.dim(text!("{}: {}, {} tokens", how, turns, short(usage.total())))
+                let spent = format!("{}, {} tokens", count(u64::from(*turns), "turn"), short(usage.total()));
+                match end {
+                    RunEnd::Done { .. } => self.style.dim(text!("done: {}", spent)),
+                    // The reason came before.
+                    RunEnd::Rejected { .. } => self.style.dim(text!("stopped: {}", spent)),
+                    other => {
+                        let reason = fit(&other.to_string(), room(spent.len() + 12));
+                        text!("{} {}", self.style.red("✗"), self.style.dim(text!("{}: {}", reason, spent)))
+                    }
+                }
             }
             _ => return Ok(()),
         };

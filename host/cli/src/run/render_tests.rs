@@ -4,7 +4,7 @@ use crate::output::terminal::Style;
 use crate::run::render::{Detail, Renderer};
 use pinion_agent::event::Delta;
 use pinion_agent::step::StepStatus;
-use pinion_agent::{Content, Event, EventKind};
+use pinion_agent::{Content, Event, EventKind, RunEnd, RunErrorKind, Usage};
 use serde_json::{Value, json};
 
 fn rendered(detail: Detail, events: Vec<EventKind>) -> String {
@@ -79,6 +79,19 @@ fn refused_background_run_shows_the_reason() {
     say("main", called(json!({})));
     say("sub", EventKind::InputRejected { reason: "not\x1b today".into() });
     assert_eq!(String::from_utf8(out).unwrap(), "  1│ ! refused: not␛ today\n");
+}
+
+#[test]
+fn failed_background_run_shows_the_reason() {
+    let mut out = Vec::new();
+    let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Progress);
+    let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+    say("main", called(json!({})));
+    for end in [RunEnd::failed(RunErrorKind::Other, "no\x1b key"), RunEnd::Aborted] {
+        say("sub", EventKind::AgentEnd { end, messages: Vec::new(), usage: Usage::default(), cost: None, turns: 1 });
+    }
+    let shown = String::from_utf8(out).unwrap();
+    assert_eq!(shown, "● read \n  1│ ✗ no␛ key: 1 turn, 0 tokens\n  1│ ✗ aborted: 1 turn, 0 tokens\n");
 }
 
 #[test]
