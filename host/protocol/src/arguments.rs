@@ -9,8 +9,9 @@ const TELLING: [&str; 8] = ["command", "path", "file", "query", "pattern", "url"
 const MAX_DEPTH: usize = 32;
 const UNICODE_ESCAPE: usize = 6;
 
-/// Returns the arguments of a call in one line: first those that say what it is about, then the others in the model's order,
-/// with names if there are many. Edits are counted, because the result shows them. The text is the model's own.
+/// Returns the arguments of a call in one line: first those that say what it is about, then the others in the model's order.
+/// These have names if they are no text or if there are many, so that a number behind a command is not read as a part of it.
+/// Edits are counted, because the result shows them. The text is the model's own.
 pub fn summary(arguments: &Value) -> String {
     let fields = match arguments {
         Value::Object(fields) => fields,
@@ -21,18 +22,25 @@ pub fn summary(arguments: &Value) -> String {
     let telling = TELLING.iter().filter_map(|name| Some((*name, fields.get(*name)?)));
     let others = fields.iter().filter(|(name, _)| !is_telling(name)).map(|(name, value)| (name.as_str(), value));
     let has_names = fields.len() > 3;
-    let shown = |(name, value): (&str, &Value)| {
-        let value = match value {
-            Value::String(text) => text.clone(),
+    let mut line = String::new();
+    let mut was_named = false;
+    for (name, value) in telling.chain(others) {
+        let (is_text, value) = match value {
+            Value::String(text) => (true, text.clone()),
             Value::Array(edits) if name == "edits" => match edits.len() {
-                1 => "1 edit".to_owned(),
-                n => format!("{n} edits"),
+                1 => (true, "1 edit".to_owned()),
+                n => (true, format!("{n} edits")),
             },
-            other => other.to_string(),
+            other => (false, other.to_string()),
         };
-        if has_names && !is_telling(name) { format!("{name}: {value}") } else { value }
-    };
-    telling.chain(others).map(shown).collect::<Vec<_>>().join("  ")
+        let is_named = !is_telling(name) && (has_names || !is_text);
+        if !line.is_empty() {
+            line.push_str(if is_named || was_named { " · " } else { "  " });
+        }
+        line.push_str(&if is_named { format!("{name}: {value}") } else { value });
+        was_named = is_named;
+    }
+    line
 }
 
 /// Returns the value of the argument that says most about a call, in one line.
@@ -90,8 +98,9 @@ mod tests {
         for (arguments, shown) in [
             (json!({ "content": "long", "path": "a.rs" }), "a.rs  long"),
             (json!({ "edits": [1, 2], "path": "a.rs" }), "a.rs  2 edits"),
-            (json!({ "b": 1, "a": "x" }), "1  x"),
-            (json!({ "limit": 3, "regex": true, "path": "src", "pattern": "fn" }), "src  fn  limit: 3  regex: true"),
+            (json!({ "command": "rm -rf x", "timeout": 5 }), "rm -rf x · timeout: 5"),
+            (json!({ "b": 1, "a": "x" }), "b: 1 · x"),
+            (json!({ "limit": 3, "regex": true, "path": "src", "pattern": "fn" }), "src  fn · limit: 3 · regex: true"),
             (json!("text"), "text"),
             (json!([1]), "[1]"),
             (json!({}), ""),
