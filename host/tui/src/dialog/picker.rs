@@ -10,6 +10,7 @@ use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui_core::style::Style;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -424,33 +425,60 @@ fn is_scope(key: KeyEvent) -> bool {
     (key.code, key.modifiers) == (KeyCode::Char('a'), KeyModifiers::CONTROL)
 }
 
-/// Draws entries in two columns, with the selected one among at most `height` rows.
+/// Columns of a name that are read.
+const MAX_NAME: usize = 500;
+/// Columns below which the labels take the whole row.
+const NARROW: usize = 50;
+
+/// Draws entries in two columns, with the selected one among at most `height` rows. A narrow screen has only the labels.
 pub(crate) fn list(choices: &[&Choice], selected: usize, columns: usize, height: usize, theme: &Theme) -> Vec<Row> {
     let first = (selected + 1).saturating_sub(height.max(1));
     let shown = &choices[first.min(choices.len())..];
     let shown = &shown[..shown.len().min(height)];
     let wide = shown.iter().map(|choice| crate::rows::width(&choice.label)).max().unwrap_or(0);
-    let wide = wide.min(columns.saturating_sub(4).min((columns * 3 / 5).max(16)));
+    let wide = wide.min(if columns < NARROW { columns.saturating_sub(2) } else { columns * 3 / 5 });
     let row = |(at, choice): (usize, &&Choice)| {
         let is_selected = first + at == selected;
         let mark = if is_selected { "❯ " } else { "  " };
-        let label = Piece::line(&choice.label, wide, if is_selected { theme.strong } else { theme.text });
+        let label = label(&choice.label, wide, if is_selected { theme.strong } else { theme.text });
         let blank = " ".repeat(wide.saturating_sub(crate::rows::width(label.text())) + 2);
         let room = columns.saturating_sub(wide + 5);
-        let detail = if room < 8 { "" } else { &choice.detail };
-        Row::of([
-            Piece::new(mark, theme.accent),
-            label,
-            Piece::new(&blank, theme.text),
-            Piece::line(detail, room, theme.dim),
-        ])
+        let mut row = Row::of([Piece::new(mark, theme.accent), label]);
+        if room >= 8 {
+            row.push(Piece::new(&blank, theme.text));
+            row.push(Piece::line(&choice.detail, room, theme.dim));
+        }
+        row
     };
     shown.iter().enumerate().map(row).collect()
+}
+
+/// Draws a label. A name that is too long, such as that of a model, lacks its middle, because others may begin like it.
+fn label(text: &str, columns: usize, style: Style) -> Piece {
+    let row = Row::of([Piece::line(text, MAX_NAME, style)]);
+    let width = row.width();
+    if width <= columns || columns < 8 || text.contains(char::is_whitespace) {
+        return Piece::line(text, columns, style);
+    }
+    let behind = (columns - 1) / 2;
+    let (before, end) = (row.text_in(&(0..columns - 1 - behind)), row.text_in(&(width - behind..width)));
+    Piece::line(&format!("{before}…{end}"), columns, style)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_differ_on_a_narrow_screen() {
+        let choice = |label: &str| Choice { value: label.into(), label: label.into(), detail: "200 k context".into() };
+        let names = ["openrouter/anthropic/claude-fable-5-large", "openrouter/anthropic/claude-fable-5-small"];
+        let choices = names.map(choice);
+        let rows = list(&choices.iter().collect::<Vec<_>>(), 0, 40, 5, &Theme::plain());
+        let shown: Vec<String> = rows.iter().map(Row::plain).collect();
+        assert_eq!(shown, ["❯ openrouter/anthropi…aude-fable-5-large", "  openrouter/anthropi…aude-fable-5-small"]);
+        assert!(rows.iter().all(|row| row.width() <= 40));
+    }
 
     #[test]
     fn typed_letters_filter_and_enter_picks() {

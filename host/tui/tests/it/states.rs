@@ -134,6 +134,8 @@ fn list_of_models() {
             choice("anthropic/claude-sonnet", "key set · 200 k context · images · thinking · $3 in, $15 out"),
             choice("openai-responses/gpt", "no key · 400 k context · thinking · $1.25 in, $10 out"),
             choice("ollama/qwen", "no key · 32 k context"),
+            choice("openrouter/anthropic/claude-fable-5-large", "no key · 200 k context"),
+            choice("openrouter/anthropic/claude-fable-5-small", "no key · 200 k context"),
         ];
         ui.input(Input::Choices(Pick::Model, choices));
         ui.types("a");
