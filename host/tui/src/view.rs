@@ -258,6 +258,9 @@ impl App {
             };
             bottom.rows.push(Row::of(std::iter::once(mark).chain(row.pieces().iter().cloned())));
         }
+        if let (Some(hint), Some(row)) = (self.argument_hint(), bottom.rows.last_mut()) {
+            row.push(Piece::line(hint, columns.saturating_sub(row.width()), theme.dim));
+        }
         bottom.cursor = Some((first + drawn.cursor.0, 2 + drawn.cursor.1));
     }
 

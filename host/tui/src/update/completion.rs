@@ -100,6 +100,13 @@ impl App {
         self.requests.push(Request::Complete { id: self.completion.id, command, argument });
     }
 
+    /// Returns the form of the arguments of the command in the editor, while there are none.
+    pub(crate) fn argument_hint(&self) -> Option<&str> {
+        let name = self.composer.text().strip_prefix('/')?.strip_suffix(' ')?;
+        let command = self.commands.iter().find(|command| command.name == name)?;
+        Some(command.hint.as_str()).filter(|hint| !hint.is_empty())
+    }
+
     /// Shows the completions of an argument, unless the user has typed on.
     pub(super) fn completions(&mut self, id: u64, choices: Vec<Choice>) {
         let is_current = self.completion.id == id && self.completion.last.0 == self.composer.version();

@@ -14,6 +14,23 @@ fn sent(requests: &[Request]) -> Option<&str> {
 }
 
 #[test]
+fn form_of_the_arguments_stands_behind_a_command_without_any() {
+    let mut ui = Ui::new(40, 24);
+    let (row, cursor) = (|ui: &mut Ui| ui.screen().lines().find(|row| row.starts_with("› ")).unwrap().to_owned(), 9);
+    ui.types("/model ");
+    assert_eq!(row(&mut ui), "› /model [MODEL]");
+    assert_eq!(ui.buffer().1.unwrap().0, cursor);
+    ui.types("x");
+    assert_eq!(row(&mut ui), "› /model x");
+    ui.ctrl('u');
+    ui.types("/cost ");
+    assert_eq!(row(&mut ui).trim_end(), "› /cost");
+    ui.ctrl('u');
+    ui.types("/none ");
+    assert_eq!(row(&mut ui).trim_end(), "› /none");
+}
+
+#[test]
 fn name_with_blanks_is_quoted_and_completed_within_quotes() {
     let mut ui = Ui::new(80, 24);
     ui.input(files(&["docs/my shot.png", "docs/other.md"], false));
