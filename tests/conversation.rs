@@ -33,7 +33,10 @@ fn reader_form_writes_nothing_but_lines() {
     terminal.wait_for("later");
     terminal.keys("/help\n");
     terminal.wait_for("/tools");
+    terminal.keys("/context\n");
+    terminal.wait_for("number: 1 call");
     let (code, seen) = terminal.exit();
+    assert!(!seen.contains('█'), "{seen}");
     assert!(code == Some(0) && pinion.workspace().join("wanted").exists(), "{seen}");
     let is_linear = !seen.contains(['\x1b', '\x08']) && !seen.replace("\r\n", "").contains('\r');
     assert!(is_linear, "{seen:?}");

@@ -2,6 +2,7 @@
 //!
 //! The total is the number that decides on compaction. The parts are estimates, scaled so that they add up to it.
 
+use crate::output::terminal::is_linear;
 use crate::output::{count, short};
 use pinion_agent::arguments::summary;
 use pinion_agent::live::ContextEstimate;
@@ -35,7 +36,7 @@ pub(crate) fn context_report(agent: &Agent) -> String {
         let tokens = short(scaled(part.tokens, estimate.tokens.max(1), estimated));
         format!("| {} | {} | {tokens} |\n", part.name, part.items.as_deref().unwrap_or_default())
     });
-    let head = if largest.is_empty() { "" } else { "\n| largest results | | tokens |\n|---|---|---:|\n" };
+    let head = if largest.is_empty() { "" } else { "\n| largest results | number | tokens |\n|---|---|---:|\n" };
     std::iter::once(text).chain([head.to_owned()]).chain(rows).collect()
 }
 
@@ -99,10 +100,12 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
         text.push_str(&format!("; estimates are multiplied by {ratio:.2}, because the vendor counted {found}"));
     }
     text.push_str("\n\n| part | number | tokens | share |\n|---|---|---:|---|\n");
+    let bar_columns = if is_linear() { 0 } else { BAR };
     let row = |name: &str, items: &str, tokens: u64| {
         let per_mille = tokens.saturating_mul(1000) / whole;
-        let bar = "█".repeat(usize::try_from((tokens * BAR).div_ceil(whole).min(BAR)).unwrap_or(0));
-        format!("| {name} | {items} | {} | {}.{} % {bar} |\n", short(tokens), per_mille / 10, per_mille % 10)
+        let bar = "█".repeat(usize::try_from((tokens * bar_columns).div_ceil(whole).min(bar_columns)).unwrap_or(0));
+        let share = format!("{}.{} % {bar}", per_mille / 10, per_mille % 10);
+        format!("| {name} | {items} | {} | {} |\n", short(tokens), share.trim_end())
     };
     for part in parts.iter().filter(|part| part.tokens > 0) {
         let tokens = scaled(part.tokens, total, estimated);
@@ -188,6 +191,13 @@ fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     parts
 }
 
+/// Returns code for a cell of a table, in marks that are longer than those in it. Bars would end the cell.
+fn code(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let (mark, text) = ("`".repeat(longest + 1), text.replace('|', "\\|"));
+    if longest == 0 { format!("{mark}{text}{mark}") } else { format!("{mark} {text} {mark}") }
+}
+
 /// Sums up the results by file, or by what else their calls were about, and returns the largest.
 fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     let mut calls: HashMap<&str, String> = HashMap::new();
@@ -195,8 +205,8 @@ fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     for message in history {
         if let Message::Assistant(reply) = &**message {
             for call in reply.content.iter().filter_map(Content::as_tool_call) {
-                let about = one_line(&summary(&call.arguments), LABEL).replace(['`', '|'], "'");
-                calls.insert(&call.id, format!("`{} {about}`", call.name));
+                let about = one_line(&summary(&call.arguments), LABEL);
+                calls.insert(&call.id, code(&format!("{} {about}", call.name)));
             }
         }
     }
@@ -221,6 +231,7 @@ fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::terminal::Style;
     use pinion_agent::content::ToolCall;
     use pinion_agent::jiff::Timestamp;
     use pinion_agent::message::{AssistantMessage, StopReason, ToolResultMessage};
@@ -307,6 +318,16 @@ mod tests {
         let largest = largest(&history, &pinion_agent::tokens::ByteCounter::DEFAULT);
         let names: Vec<(&str, &str)> =
             largest.iter().map(|part| (part.name.as_str(), part.items.as_deref().unwrap())).collect();
-        assert_eq!(names, [("`read src/x''y`", "2 calls"), ("`read small`", "1 call")]);
+        assert_eq!(names, [("`` read src/x\\|`y ``", "2 calls"), ("`read small`", "1 call")]);
+        let page = crate::output::page(&format!("| a |\n|---|\n| {} |", names[0].0), Style::Plain);
+        assert!(page.as_str().contains("read src/x|`y"), "{page:?}");
+    }
+
+    #[test]
+    fn code_in_a_cell_is_the_text_itself() {
+        for text in ["a", "`", "a | b", "``x`", "\\|", "x ` `` ```"] {
+            let page = crate::output::page(&format!("| head |\n|---|\n| {} |", code(text)), Style::Plain);
+            assert_eq!(page.as_str().lines().last(), Some(&*format!("  {text}")), "{text}");
+        }
     }
 }
