@@ -12,6 +12,8 @@ use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui_core::style::{Modifier, Style};
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Indentation of code, which sets it apart without colours.
 const CODE_INDENT: &str = "  ";
@@ -74,6 +76,29 @@ pub(crate) fn code_blocks(text: &str) -> Vec<String> {
         }
     }
     blocks
+}
+
+/// Returns a text without the marks of emphasis, for places that show no other Markdown.
+pub(crate) fn without_emphasis(text: &str) -> Cow<'_, str> {
+    if !text.contains(['*', '_']) {
+        return text.into();
+    }
+    let mut marks = Vec::new();
+    for (event, Range { start, end }) in Parser::new(text).into_offset_iter() {
+        let wide = match event {
+            Event::Start(Tag::Emphasis) => 1,
+            Event::Start(Tag::Strong) => 2,
+            _ => continue,
+        };
+        marks.extend([start..start + wide, end - wide..end]);
+    }
+    marks.sort_unstable_by_key(|mark| mark.start);
+    let (mut plain, mut from) = (String::with_capacity(text.len()), 0);
+    for mark in marks {
+        plain.push_str(&text[from..mark.start]);
+        from = mark.end;
+    }
+    (plain + &text[from..]).into()
 }
 
 /// A block around others.
@@ -450,6 +475,12 @@ mod tests {
         let rows = rows(text, Paper { is_linear: true, ..Paper::new(&[], theme, highlights) });
         let rows: Vec<String> = rows.iter().map(Row::plain).collect();
         assert_eq!(rows.join("\n"), "- one\n\n> two\n\n---\n\na: c\nb: d");
+    }
+
+    #[test]
+    fn emphasis_loses_its_marks_and_nothing_else() {
+        let text = "**Plan**\n\n1. *look* at `a*b` ***now***, __all__\n2. 2 * 3 * 4, a_b_c **open";
+        assert_eq!(without_emphasis(text), "Plan\n\n1. look at `a*b` now, all\n2. 2 * 3 * 4, a_b_c **open");
     }
 
     #[test]

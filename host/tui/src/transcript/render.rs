@@ -129,17 +129,18 @@ fn folded_rows(folded: &Folded, is_unfolded: bool, look: &Look) -> Vec<Row> {
 fn thinking_rows(thinking: &Thinking, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let dim = look.theme.dim;
     let lead = Lead::new(vec![Piece::new("∴ ", dim)], vec![Piece::new("  ", dim)]);
+    let text = markdown::without_emphasis(&thinking.text);
     if look.has_thinking || is_unfolded {
-        return wrapped(&thinking.text, dim, &lead, look);
+        return wrapped(&text, dim, &lead, look);
     }
     if thinking.is_done {
-        let first = thinking.text.trim().lines().next().unwrap_or_default().trim_matches('*');
+        let first = text.trim().lines().next().unwrap_or_default();
         return vec![Row::of([
             Piece::new("∴ ", dim),
             Piece::line(&format!("thought: {first}"), look.columns.saturating_sub(2), dim),
         ])];
     }
-    let rows = wrapped(&thinking.text, dim, &lead, look);
+    let rows = wrapped(&text, dim, &lead, look);
     let hidden = rows.len().saturating_sub(THINKING_ROWS);
     rows.into_iter().skip(hidden).collect()
 }

@@ -127,6 +127,17 @@ fn thinking_and_results_are_always_shown_if_the_user_wants_it() {
 }
 
 #[test]
+fn thinking_shows_no_marks_of_emphasis() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    let text = "I should **look** at it first.\n\n*Then* more.".to_owned();
+    ui.reply(vec![Content::Thinking(Thinking { text, signature: None, redacted: false })]);
+    assert!(ui.screen().contains("∴ thought: I should look at it first.\n"), "{}", ui.screen());
+    ui.ctrl('t');
+    assert!(ui.screen().contains("∴ I should look at it first.\n\n  Then more."), "{}", ui.screen());
+}
+
+#[test]
 fn page_that_is_higher_than_the_screen_begins_at_its_top() {
     let mut ui = Ui::new(60, 16);
     ui.start("go");
