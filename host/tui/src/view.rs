@@ -48,7 +48,7 @@ impl App {
         let bottom = self.bottom(columns, height, now);
         let top = height.saturating_sub(bottom.rows.len());
         self.height = top.max(1);
-        self.draw_transcript(buffer, top, now);
+        self.draw_transcript(buffer, top, self.moving(now));
         self.draw_popup(buffer, columns, top);
         // A screen that is too low shows the end.
         let skipped = bottom.rows.len().saturating_sub(height);
@@ -68,8 +68,8 @@ impl App {
         let top = height.saturating_sub(bottom.rows.len());
         self.height = top.max(1);
         let popup = self.popup_rows(width, top);
-        let (settled, has_more) = self.transcript.settle(MAX_SETTLED, now);
-        let mut live = self.transcript.unsettled(top - popup.len(), now);
+        let (settled, has_more) = self.transcript.settle(MAX_SETTLED, self.moving(now));
+        let mut live = self.transcript.unsettled(top - popup.len(), self.moving(now));
         live.extend(popup);
         let above = live.len();
         live.extend(bottom.rows);
@@ -151,15 +151,18 @@ impl App {
         rows
     }
 
+    /// Returns the time for marks that move: with reduced motion, that of the last frame on which they are at their beginning.
+    fn moving(&self, now: Duration) -> Duration {
+        if self.settings.has_reduced_motion { Duration::from_secs(now.as_secs()) } else { now }
+    }
+
     /// Lays out everything below the transcript.
     fn bottom(&mut self, columns: usize, height: usize, now: Duration) -> Bottom {
         let theme = self.settings.theme.clone();
         let mut bottom = Bottom::default();
-        let is_moving = !self.settings.has_reduced_motion;
-        let at = if is_moving { now } else { Duration::from_secs(now.as_secs()) };
         let is_asking = self.approval.is_some() || self.dialog.is_some();
         let interrupts = self.settings.keys.says(Action::Interrupt, "", "interrupts");
-        let working = self.status.working(columns, is_asking, &interrupts, &theme, at);
+        let working = self.status.working(columns, is_asking, &interrupts, &theme, self.moving(now));
         let rule = |columns: usize| Row::of([Piece::new(&"─".repeat(columns), theme.dim)]);
         let is_inline = self.settings.is_inline;
         let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });

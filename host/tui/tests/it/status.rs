@@ -138,6 +138,23 @@ fn thinking_shows_no_marks_of_emphasis() {
 }
 
 #[test]
+fn marks_do_not_move_with_reduced_motion() {
+    let marks = |has_reduced_motion| {
+        let mut ui = Ui::new(80, 24);
+        ui.app = App::new(Settings { has_reduced_motion, ..Settings::default() });
+        ui.start("go");
+        ui.call("1", "bash", json!({ "command": "make" }));
+        [0, 1_000, 250, 1_750].map(|time| {
+            ui.wait(time);
+            let is_mark = |c: &char| ('\u{2800}'..='\u{28ff}').contains(c);
+            ui.screen().chars().filter(is_mark).collect::<String>()
+        })
+    };
+    assert_eq!(marks(true), ["⠋⠋"; 4]);
+    assert_eq!(marks(false), ["⠋⠋", "⠋⠋", "⠹⠹", "⠋⠋"]);
+}
+
+#[test]
 fn page_that_is_higher_than_the_screen_begins_at_its_top() {
     let mut ui = Ui::new(60, 16);
     ui.start("go");
