@@ -3,10 +3,10 @@
 //! It is a UI of its own, because a conversation needs a model to begin. Like [`App`](crate::App) it takes events and draws
 //! into a buffer; the application stores the key and lists the models.
 
-use crate::dialog::picker::{Choice, Pick, Picked, Picker};
+use crate::dialog::picker::{Choice, Pick, Picked, Picker, ends};
 use crate::keys::KeyMap;
 use crate::links::Links;
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Piece, Row, width, wrap};
 use crate::theme::Theme;
 use crate::view::draw_row;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -252,7 +252,8 @@ impl Setup {
             Step::Login { page, .. } => (opened_page(page.as_deref(), columns, theme), None),
         };
         rows.extend(body);
-        rows.push(Row::of([Piece::line(keys, columns, theme.dim)]));
+        let shown = if width(keys) > columns { ends(keys) } else { keys.to_owned() };
+        rows.push(Row::of([Piece::line(&shown, columns, theme.dim)]));
         // A screen that is too low shows the end.
         let skipped = rows.len().saturating_sub(height);
         let mut links = Links::default();
@@ -279,7 +280,7 @@ impl Setup {
                 }
                 match self.providers.is_empty() {
                     true => (about, "enter stores the key · esc leaves"),
-                    false => (about, "enter stores the key · esc returns to the providers"),
+                    false => (about, "enter stores the key · esc returns"),
                 }
             }
             Step::Login { provider, .. } => {

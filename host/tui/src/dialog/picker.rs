@@ -391,11 +391,9 @@ impl Picker {
         let mut keys = Vec::new();
         wrap(&[Piece::new(text, style)], columns, &lead, &mut keys);
         if keys.len() > height / 3 && self.notice.is_none() && !self.is_deleting {
-            // The first key and the last one leave more of the list.
-            let parts: Vec<&str> = text.split(" · ").collect();
-            let ends = [parts[0], parts[parts.len() - 1]].join(" · ");
+            // That leaves more of the list.
             keys.clear();
-            wrap(&[Piece::new(&ends, style)], columns, &lead, &mut keys);
+            wrap(&[Piece::new(&ends(text), style)], columns, &lead, &mut keys);
         }
         rows.extend(keys);
         rows
@@ -418,6 +416,12 @@ impl Picker {
             Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",
         }
     }
+}
+
+/// Returns the first and the last of several keys.
+pub(crate) fn ends(keys: &str) -> String {
+    let parts: Vec<&str> = keys.split(" · ").collect();
+    [parts[0], parts[parts.len() - 1]].join(" · ")
 }
 
 /// Returns whether a key switches between the sessions of the directory and all.

@@ -56,6 +56,16 @@ fn provider_key_and_model_are_chosen_one_after_another() {
 }
 
 #[test]
+fn narrow_setup_names_its_first_and_last_key() {
+    let mut setup = setup();
+    let seen = screen(&setup, 40, 10);
+    assert!(seen.contains("\ntype to filter · esc leaves"), "{seen}");
+    press(&mut setup, KeyCode::Enter);
+    let seen = screen(&setup, 40, 10);
+    assert!(seen.contains("\nenter stores the key · esc returns"), "{seen}");
+}
+
+#[test]
 fn escape_returns_to_the_providers_and_then_leaves() {
     let mut setup = setup();
     assert_eq!(press(&mut setup, KeyCode::Enter), None);
