@@ -25,6 +25,8 @@ mod print;
 mod recall;
 pub(crate) mod render;
 #[cfg(test)]
+mod render_hostile_tests;
+#[cfg(test)]
 mod render_tests;
 pub(crate) mod rows;
 pub(crate) mod session;
