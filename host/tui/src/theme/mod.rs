@@ -202,7 +202,7 @@ const DARK: [(&str, &str); 15] = [
     ("user", "bold #7dcfff"),
     ("heading", "bold #82aaff"),
     ("code", "#c3a6ff"),
-    ("comment", "#7a8299"),
+    ("comment", "#858da3"),
     ("string", "#a5d6a7"),
     ("literal", "#ffb86c"),
     ("keyword", "#c792ea"),
@@ -244,6 +244,29 @@ mod tests {
             assert_eq!(Theme::plain().set(role, style), Ok(()), "{role}");
         }
         assert!(Theme::NAMES.iter().all(|name| Theme::named(name).is_some()));
+    }
+
+    /// Returns the contrast of two colours, as WCAG 2 defines it.
+    fn contrast(a: [u8; 3], b: [u8; 3]) -> f64 {
+        let linear = |part: u8| match f64::from(part) / 255.0 {
+            part if part <= 0.04045 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        let luminance = |[r, g, b]: [u8; 3]| 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn palettes_can_be_read_on_their_backgrounds() {
+        assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
+        for (palette, background) in [(DARK, [0x1e; 3]), (LIGHT, [0xff; 3])] {
+            for (role, text) in palette {
+                let Some(Color::Rgb(r, g, b)) = colour::style(text).unwrap().fg else { continue };
+                let found = contrast([r, g, b], background);
+                assert!(found >= 4.5, "{role} {text}: {found:.2}");
+            }
+        }
     }
 
     #[test]
