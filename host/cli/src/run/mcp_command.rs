@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 /// Name of the command.
 pub(crate) const NAME: &str = "mcp";
 /// Hint about its arguments.
-pub(crate) const HINT: &str = "[tools|reload|reconnect|enable|disable|login|logout NAME [TOOL]]";
+pub(crate) const HINT: &str = "[tools|reload|reconnect|enable|disable|login|logout <name> [tool]]";
 
 /// Runs the command and returns the Markdown that it prints. `token` cancels what it waits for.
 pub(crate) async fn run(
