@@ -80,7 +80,7 @@ first_line() {
 }
 
 if [ "$role" != server ]; then
-  cargo --config tests/profile.toml build --release --locked -p pinion-mcp --example conformance_client
+  cargo --config tests/profile.toml build --workspace --release --locked --example conformance_client
   for revision in "${revisions[@]}"; do
     run "$revision" client --command "$built/examples/conformance_client"
   done
@@ -88,7 +88,7 @@ fi
 
 if [ "$role" != client ]; then
   [ -f "$PINION_GUESTS/conformant.wasm" ] || tests/build-guests.sh
-  cargo --config tests/profile.toml build --release --locked -p pinion-cli --bin pinion --bin pinion-sandbox
+  cargo --config tests/profile.toml build --workspace --release --locked --bin pinion --bin pinion-sandbox
   mkdir -m 700 "$work/home"
   printf '[plugins.conformant.grants]\nui = true\nmodel = true\n' > "$work/home/config.toml"
   token=conformance-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
