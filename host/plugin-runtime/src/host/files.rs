@@ -6,33 +6,32 @@
 //! opened, because opening a pipe waits for as long as it pleases, and descriptors come out of the plugin's share.
 
 mod handles;
+mod input;
 mod listing;
 mod lookup;
 
 use self::handles::Handle;
 pub(crate) use self::handles::{Handles, StreamHold};
+use self::input::FileInput;
 pub(crate) use self::listing::ListedEntries;
 use self::listing::Listing;
 use self::lookup::{At, Purpose, needed};
 use crate::calls::state::State;
 use crate::capability::CallAuthority;
 use crate::capability::files::access::Access;
-use crate::capability::files::account::{Account, StreamedBytes};
+use crate::capability::files::account::Account;
 use crate::host::written::Limited;
 use crate::limits::descriptors::{Permit, are_handles_used_up};
-use bytes::Bytes;
 use cap_primitives::fs::Metadata;
 use std::sync::Arc;
-
 use wasmtime::component::{HasData, Resource};
-use wasmtime_wasi::async_trait;
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
     Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
-use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 /// WASI's files, as a call may use them.
 pub(crate) struct Files<'a> {
@@ -163,9 +162,9 @@ impl HostDescriptor for Files<'_> {
     }
 
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
-        let permit = self.permit(&fd)?;
+        let (permit, file) = (self.permit(&fd)?, self.file(&fd)?);
         let stream = self.wasi.read_via_stream(fd, offset)?;
-        self.count_input(stream, permit)
+        self.read_here(stream, file, offset, permit)
     }
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
@@ -348,16 +347,18 @@ fn refuse_special(kind: DescriptorType) -> FsResult<()> {
 }
 
 impl Files<'_> {
-    fn count_input(
+    /// Replaces a stream by one that reads on the thread of the call.
+    fn read_here(
         &mut self,
         stream: Resource<DynInputStream>,
+        file: Arc<std::fs::File>,
+        at: u64,
         permit: Arc<Permit>,
     ) -> FsResult<Resource<DynInputStream>> {
         let (hold, alive) = StreamHold::new(permit);
         self.handles.add(stream.rep(), Handle::Input(alive));
         let slot = self.wasi.table.get_mut(&stream)?;
-        let inner = std::mem::replace(slot, Box::new(wasmtime_wasi::p2::pipe::ClosedInputStream));
-        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone(), _hold: hold });
+        *slot = Box::new(FileInput { file, at, bytes: self.account.streamed.clone(), _hold: hold });
         Ok(stream)
     }
 
@@ -378,47 +379,13 @@ impl Files<'_> {
 
     /// The size of an open file; a stream that appends begins there.
     fn size(&self, fd: &Fd) -> FsResult<u64> {
+        Ok(self.file(fd)?.metadata().map_or(0, |metadata| metadata.len()))
+    }
+
+    fn file(&self, fd: &Fd) -> FsResult<Arc<std::fs::File>> {
         match self.wasi.table.get(fd)? {
-            Descriptor::File(file) => Ok(file.file.metadata().map_or(0, |metadata| metadata.len())),
+            Descriptor::File(file) => Ok(file.file.clone()),
             Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
         }
-    }
-}
-
-/// A stream that counts.
-struct Counted<S> {
-    inner: S,
-    bytes: Arc<StreamedBytes>,
-    _hold: StreamHold,
-}
-
-impl<S> Counted<S> {
-    fn has_read(&self, bytes: Bytes) -> Bytes {
-        self.bytes.add(bytes.len() as u64);
-        bytes
-    }
-}
-
-#[async_trait]
-impl Pollable for Counted<DynInputStream> {
-    async fn ready(&mut self) {
-        self.inner.ready().await;
-    }
-}
-
-#[async_trait]
-impl InputStream for Counted<DynInputStream> {
-    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
-        let bytes = self.inner.read(size)?;
-        Ok(self.has_read(bytes))
-    }
-
-    async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
-        let bytes = self.inner.blocking_read(size).await?;
-        Ok(self.has_read(bytes))
-    }
-
-    async fn cancel(&mut self) {
-        self.inner.cancel().await;
     }
 }
