@@ -1,5 +1,6 @@
 //! The parts that all plugins of a runtime share.
 
+use crate::calls::handover::NextCall;
 use crate::calls::state::State;
 use crate::capability::Surroundings;
 use crate::capability::files::roots::Workspace;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) descriptors: Descriptors,
     pub(crate) permits: Permits,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) next_call: NextCall,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) compiler: Option<Compiler>,
     pub(crate) policy: Arc<dyn PluginPolicy>,
@@ -96,6 +98,7 @@ impl Shared {
             code_in_memory: Arc::default(),
             permits: Permits::new(&limits.engine),
             counts: Arc::default(),
+            next_call: NextCall::default(),
             limits,
             workspace: config.workspace,
             surroundings: Surroundings { workspace, protected },

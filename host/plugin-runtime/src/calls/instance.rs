@@ -9,12 +9,12 @@
 //! its own work. It moves to a thread of the pool once it has computed for [`MAX_HERE`].
 
 use crate::calls::deadline::{Clock, Deadline, Stopped};
+use crate::calls::handover::hand_over;
 use crate::calls::idle::{Kind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
-use crate::engine::cores;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::host_info::Settings;
 use crate::limits::permits::Waits;
@@ -26,16 +26,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower};
 
-/// Time that the host waits for a call after its deadline and grace period, before it gives up the thread.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Time that the caller of a lone call spins: about what it takes to wake the thread of the call, and the call itself.
-const SPIN: Duration = Duration::from_micros(80);
 /// Computing time after which a call leaves the thread of its caller.
 const MAX_HERE: Duration = Duration::from_millis(5);
 
@@ -201,18 +195,21 @@ pub(crate) async fn run_with<J: Job>(
     if program.authority.only_waits() {
         return run_here(permit, shared, program, call, &deadline, job).await;
     }
-    let is_quiet = || shared.engine.is_quiet();
-    hand_over(program, &deadline, is_quiet, |answer, abandoned| {
+    hand_over(program, &deadline, Some(&shared.engine), |answer, abandoned| {
         let (runtime, deadline) = (Handle::current(), deadline.clone());
         let (shared, program) = (shared.clone(), program.clone());
+        let (threads, called) = (shared.clone(), program.clone());
         // Not awaited: it ends soon after its deadline, or sits in a system call.
-        tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let _running = shared.engine.running();
-            let (finished, _store) = runtime.block_on(work(&shared, &program, call, &deadline, &abandoned, job));
-            // Fails when the caller has gone.
-            let _ = answer.send(finished);
-        });
+        threads.start(
+            called,
+            Box::new(move || {
+                let _permit = permit;
+                let _running = shared.engine.running();
+                let (finished, _store) = runtime.block_on(work(&shared, &program, call, &deadline, &abandoned, job));
+                // Fails when the caller has gone.
+                let _ = answer.send(finished);
+            }),
+        );
     })
     .await
 }
@@ -297,61 +294,15 @@ async fn run_here<J: Job>(
         }
         return finished;
     }
-    hand_over(
-        program,
-        deadline,
-        || false,
-        |answer, abandoned| {
-            let runtime = Handle::current();
-            tokio::task::spawn_blocking(move || {
-                if let Some((finished, _store)) = runtime.block_on(abandoned.run_until_cancelled(working)) {
-                    let _ = answer.send(finished);
-                }
-            });
-        },
-    )
+    hand_over(program, deadline, None, |answer, abandoned| {
+        let runtime = Handle::current();
+        tokio::task::spawn_blocking(move || {
+            if let Some((finished, _store)) = runtime.block_on(abandoned.run_until_cancelled(working)) {
+                let _ = answer.send(finished);
+            }
+        });
+    })
     .await
-}
-
-/// Lets `start` begin work elsewhere and waits for its answer. Dropping this future cancels the token that `start` gets;
-/// when the work does not end long after its deadline, its thread is given up.
-pub(crate) async fn hand_over<A>(
-    program: &Program,
-    deadline: &Deadline,
-    is_quiet: impl Fn() -> bool,
-    start: impl FnOnce(oneshot::Sender<Finished<A>>, CancellationToken),
-) -> Finished<A> {
-    let abandoned = CancellationToken::new();
-    let (sender, mut receiver) = oneshot::channel();
-    start(sender, abandoned.clone());
-    let _abandon: DropGuard = abandoned.drop_guard();
-    let finished = match spin(&mut receiver, is_quiet) {
-        Ok(finished) => Some(finished),
-        // A receiver that has seen the end must not be polled again.
-        Err(TryRecvError::Closed) => None,
-        Err(TryRecvError::Empty) => tokio::select! {
-            biased;
-            finished = receiver => finished.ok(),
-            () = deadline.abandoned(PATIENCE) => None,
-        },
-    };
-    finished.unwrap_or_else(|| Finished::fault(program, FaultKind::Stuck))
-}
-
-/// Waits for a short call without giving up the core. Sleeping and being woken costs more than such a call takes; a machine
-/// with other work, or a single core, has better uses for the time.
-fn spin<T>(receiver: &mut oneshot::Receiver<T>, is_quiet: impl Fn() -> bool) -> Result<T, TryRecvError> {
-    if cores() < 2 {
-        return Err(TryRecvError::Empty);
-    }
-    let begun = Instant::now();
-    while is_quiet() && begun.elapsed() < SPIN {
-        match receiver.try_recv() {
-            Err(TryRecvError::Empty) => std::hint::spin_loop(),
-            ended => return ended,
-        }
-    }
-    Err(TryRecvError::Empty)
 }
 
 /// Creates a store under the limits of a program.
@@ -430,17 +381,4 @@ pub(crate) fn finish<A>(
         ..state.ledger()
     };
     Finished { result, ledger }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn receiver_that_has_seen_the_end_is_not_polled_again() {
-        let (sender, mut receiver) = oneshot::channel::<()>();
-        drop(sender);
-        let expected = if cores() < 2 { TryRecvError::Empty } else { TryRecvError::Closed };
-        assert_eq!(spin(&mut receiver, || true), Err(expected));
-    }
 }

@@ -4,7 +4,8 @@
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
 use crate::calls::deadline::{Deadline, Stopped};
-use crate::calls::instance::{Finished, Job, Live, Setup, finish, hand_over, renew, store};
+use crate::calls::handover::{hand_over, linger};
+use crate::calls::instance::{Finished, Job, Live, Setup, finish, renew, store};
 use crate::calls::state::{CallState, State};
 use crate::errors::fault::{FaultKind, GuestError};
 use crate::errors::load::LoadError;
@@ -26,6 +27,7 @@ type Work = Box<dyn FnOnce(&mut Resident, &Handle) + Send>;
 
 /// The one instance of a plugin of lifetime `session`.
 pub(crate) struct Session {
+    shared: Arc<Shared>,
     work: mpsc::Sender<Work>,
     /// Admits one call at a time; the others wait here.
     turn: Arc<Semaphore>,
@@ -58,13 +60,18 @@ impl Session {
         let thread = thread::Builder::new().name(format!("pinion-{}", program.name)).spawn(move || {
             // Held until the last call has ended, however long that takes after the plugin is gone.
             let _permit = permit;
-            while let Some(work) = calls.blocking_recv() {
+            while let Some(work) = linger(&resident.program, &resident.shared.engine, &mut calls) {
                 work(&mut resident, &runtime);
             }
             drop(resident);
         });
         thread.map_err(|error| LoadError::link("could not start a thread for it", error))?;
-        Ok(Self { work, turn: Arc::new(Semaphore::new(1)), load_limits: shared.limits.load.clone() })
+        Ok(Self {
+            shared: shared.clone(),
+            work,
+            turn: Arc::new(Semaphore::new(1)),
+            load_limits: shared.limits.load.clone(),
+        })
     }
 
     /// Runs a job on the instance, once those before it have ended.
@@ -89,21 +96,16 @@ impl Session {
         let Setup { session, authority, progress, agents, services, .. } = setup;
         let call =
             CallState { session, authority, deadline: deadline.clone(), progress, agents, services, may_invoke: false };
-        let finished = hand_over(
-            program,
-            &deadline,
-            || false,
-            |answer, abandoned| {
-                let deadline = deadline.clone();
-                let work: Work = Box::new(move |resident, runtime| {
-                    let _permit = permit;
-                    // Fails when the caller has gone.
-                    let _ = answer.send(resident.run(runtime, call, &deadline, &abandoned, job));
-                });
-                // Full only while the thread hangs in the last call: then the answer is dropped, which the caller notices.
-                let _ = self.work.try_send(work);
-            },
-        )
+        let finished = hand_over(program, &deadline, Some(&self.shared.engine), |answer, abandoned| {
+            let deadline = deadline.clone();
+            let work: Work = Box::new(move |resident, runtime| {
+                let _permit = permit;
+                // Fails when the caller has gone.
+                let _ = answer.send(resident.run(runtime, call, &deadline, &abandoned, job));
+            });
+            // Full only while the thread hangs in the last call: then the answer is dropped, which the caller notices.
+            let _ = self.work.try_send(work);
+        })
         .await;
         (finished, hold)
     }

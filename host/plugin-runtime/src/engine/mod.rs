@@ -96,6 +96,11 @@ impl Engine {
         self.ticker.shared.running.load(Ordering::Relaxed) <= 1
     }
 
+    /// Returns whether no guest runs.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ticker.shared.running.load(Ordering::Relaxed) == 0
+    }
+
     /// Keeps the clock running until the guard is dropped.
     pub(crate) fn running(&self) -> Running<'_> {
         self.ticker.enter();

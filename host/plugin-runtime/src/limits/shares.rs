@@ -5,6 +5,7 @@
 //!
 //! [`crate::limits::turns`] shares out the right to run in the same way.
 
+use crate::calls::handover::Spinning;
 use crate::errors::load::LoadError;
 use crate::limits::EngineLimits;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub(crate) struct Share {
     residents: Count,
     idle: Count,
     counts: Arc<Counts>,
+    /// Whether its calls spin.
+    pub(crate) spinning: Spinning,
 }
 
 impl Share {
@@ -60,7 +63,7 @@ impl Share {
         let too_many = || LoadError::Limit(format!("there are {MAX_PLUGINS} plugins already"));
         counts.plugins.take(MAX_PLUGINS).ok_or_else(too_many)?;
         let (memory, residents, idle) = (AtomicU64::new(0), Count::default(), Count::default());
-        Ok(Arc::new(Self { number, memory, residents, idle, counts: counts.clone() }))
+        Ok(Arc::new(Self { number, memory, residents, idle, counts: counts.clone(), spinning: Spinning::default() }))
     }
 
     /// The number of the plugin, which no other has had.
