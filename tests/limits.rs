@@ -66,17 +66,20 @@ async fn memory_is_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stack_is_bounded() {
+async fn stack_is_bounded_and_its_overflow_shows_functions() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("recurse", json!({ "amount": 1_000_000 })).await;
-    assert_limit_error(&sandbox, &error, &["overflowed its stack", "stack-bytes"]).await;
+    let parts = ["overflowed its stack (limit 1 MiB)\n", "\n  and at least ", "[engine.limits] stack-bytes = 2097152"];
+    assert_limit_error(&sandbox, &error, &parts).await;
+    let functions: Vec<&str> = error.lines().filter(|line| line.starts_with("  in ")).collect();
+    assert!(functions.len() == 10 && functions[9].contains("recurse"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_result_is_rejected() {
     let sandbox = limited(PartialLimits { output_bytes: Some(100_000), ..NONE }).await;
     let error = sandbox.error("talk", json!({ "amount": 1_000_000 })).await;
-    assert_limit_error(&sandbox, &error, &["(limit 100000 bytes)", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["(limit 100000 bytes)", "output-bytes = 33554432"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

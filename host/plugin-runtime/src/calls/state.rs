@@ -230,7 +230,8 @@ impl State {
     /// Counts output of any kind.
     pub(crate) fn spend_output(&mut self, bytes: usize) -> Result<(), Exceeded> {
         self.account.output = self.account.output.saturating_add(bytes as u64);
-        if self.account.output > self.limits.output_bytes { Err(Exceeded::Output) } else { Ok(()) }
+        let wanted = self.account.output;
+        if wanted > self.limits.output_bytes { Err(Exceeded::Output { wanted }) } else { Ok(()) }
     }
 
     /// The call's ledger, without the counts of the store and the clock.

@@ -8,6 +8,8 @@ use wasmtime::{FrameInfo, WasmBacktrace};
 
 /// Maximum number of functions that are shown.
 const MAX_FRAMES: usize = 10;
+/// Number of functions that wasmtime records at most: its default.
+const MAX_RECORDED: usize = 20;
 /// Maximum number of characters of a name.
 const MAX_NAME: usize = 100;
 /// Beginnings of the names of functions that only carry a panic to its end.
@@ -30,7 +32,8 @@ fn listed<'a>(frames: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
     }
     let mut lines: Vec<String> = left.iter().take(MAX_FRAMES).map(|name| format!("  in {name}")).collect();
     if left.len() > MAX_FRAMES {
-        lines.push(format!("  and {} more", left.len() - MAX_FRAMES));
+        let at_least = if names.len() >= MAX_RECORDED { "at least " } else { "" };
+        lines.push(format!("  and {at_least}{} more", left.len() - MAX_FRAMES));
     }
     Some(lines.join("\n"))
 }
@@ -77,8 +80,10 @@ mod tests {
     #[test]
     fn names_and_their_number_are_bounded() {
         let long = format!("x\u{1b}[31m\u{202e}{}", "y".repeat(10_000));
-        let shown = of(&vec![long.as_str(); 200]).unwrap();
-        assert!(shown.len() < 2_000 && shown.ends_with("\n  and 190 more"), "{shown}");
+        let shown = of(&[long.as_str(); 20]).unwrap();
+        assert!(shown.len() < 2_000 && shown.ends_with("\n  and at least 10 more"), "{shown}");
+        let fewer = of(&["f"; 19]).unwrap();
+        assert!(fewer.ends_with("\n  and 9 more"), "{fewer}");
         assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
         assert_eq!(of(&["std::a"; 3]).as_deref(), Some("  in std::a\n  in std::a\n  in std::a"));
     }

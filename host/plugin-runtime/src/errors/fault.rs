@@ -64,18 +64,22 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The call overflowed the WebAssembly stack.
-    #[error("overflowed its stack (limit {})", bytes(*.limit))]
+    #[error("overflowed its stack (limit {}){}", bytes(*.limit), on_lines_of_its_own(.functions.as_deref()))]
     Stack {
         /// The size of the stack in bytes.
         limit: u64,
+        /// The innermost functions, one a line, if they have names.
+        functions: Option<String>,
     },
     /// Result, progress and log lines are too long.
-    #[error("gave too much output (limit {})", bytes(*.limit))]
+    #[error("gave too much output (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
     Output {
+        /// Bytes that the call would have given so far.
+        wanted: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// One call of the host carried too much, such as the content of a file to write.
+    /// One call of the host, or the result, carried too much, such as the content of a file to write.
     #[error("passed too much to the host in one call (limit {})", bytes(*.limit))]
     HostCallBytes {
         /// The limit in bytes.
@@ -94,14 +98,18 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The plugin wrote too many bytes.
-    #[error("wrote too much (limit {})", bytes(*.limit))]
+    #[error("wrote too much (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
     BytesWritten {
+        /// Bytes that the call would have written so far.
+        wanted: u64,
         /// Bytes that one call may write.
         limit: u64,
     },
     /// The plugin created or wrote a file that is too large.
-    #[error("wrote too large a file (limit {})", bytes(*.limit))]
+    #[error("wrote too large a file (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
     FileBytes {
+        /// Bytes that the file would have had.
+        wanted: u64,
         /// Bytes that one file may have.
         limit: u64,
     },
@@ -148,6 +156,11 @@ pub(crate) fn bytes(limit: u64) -> String {
     scaled(limit, 1024, &["GiB", "MiB", "KiB"]).unwrap_or_else(|| format!("{limit} bytes"))
 }
 
+/// Begins a new line for lines that follow a message.
+fn on_lines_of_its_own(lines: Option<&str>) -> String {
+    lines.map_or_else(String::new, |lines| format!("\n{lines}"))
+}
+
 /// Formats a large number: `20 G`, or all digits where a unit does not divide it.
 pub(super) fn count(limit: u64) -> String {
     scaled(limit, 1000, &["G", "M", "k"]).unwrap_or_else(|| limit.to_string())
@@ -166,21 +179,24 @@ impl FaultKind {
         PluginFault { plugin: plugin.to_owned(), kind: self }
     }
 
-    /// The key of the limit in `[plugins.NAME.limits]`, and a value that may suffice: twice the limit, or what was wanted.
-    /// None when no such limit was exceeded.
+    /// The key of the limit in `[plugins.NAME.limits]`, and a value that may suffice: twice the limit, the default, or what
+    /// was wanted, whichever is largest. None when no such limit was exceeded.
     fn raised_limit(&self) -> Option<(&'static str, u64)> {
-        let (key, limit, wanted) = match *self {
-            Self::Fuel { limit } => ("fuel", limit, 0),
-            Self::Deadline { limit_ms } => ("deadline-ms", limit_ms, 0),
-            Self::Memory { limit, wanted } => ("memory-bytes", limit, wanted),
-            Self::Table { limit, wanted } => ("table-elements", limit, wanted),
-            Self::Output { limit } | Self::HostCallBytes { limit } => ("output-bytes", limit, 0),
-            Self::HostCalls { limit } => ("host-calls", limit, 0),
-            Self::Handles { limit } => ("handles", limit, 0),
-            Self::BytesWritten { limit } => ("bytes-written", limit, 0),
-            Self::FileBytes { limit } => ("file-bytes", limit, 0),
-            Self::Programs { limit } => ("programs", limit, 0),
-            Self::Requests { limit } => ("requests", limit, 0),
+        let usual = Limits::default();
+        let (key, limit, wanted, usual) = match *self {
+            Self::Fuel { limit } => ("fuel", limit, 0, usual.fuel),
+            Self::Deadline { limit_ms } => ("deadline-ms", limit_ms, 0, usual.deadline_ms),
+            Self::Memory { limit, wanted } => ("memory-bytes", limit, wanted, usual.memory_bytes),
+            Self::Table { limit, wanted } => ("table-elements", limit, wanted, usual.table_elements),
+            Self::Output { limit, wanted } => ("output-bytes", limit, wanted, usual.output_bytes),
+            // wasmtime does not say how much there was.
+            Self::HostCallBytes { limit } => ("output-bytes", limit, 0, usual.output_bytes),
+            Self::HostCalls { limit } => ("host-calls", limit, 0, usual.host_calls),
+            Self::Handles { limit } => ("handles", limit, 0, usual.handles),
+            Self::BytesWritten { limit, wanted } => ("bytes-written", limit, wanted, usual.bytes_written),
+            Self::FileBytes { limit, wanted } => ("file-bytes", limit, wanted, usual.file_bytes),
+            Self::Programs { limit } => ("programs", limit, 0, usual.programs),
+            Self::Requests { limit } => ("requests", limit, 0, usual.requests),
             Self::TotalMemory { .. }
             | Self::Busy { .. }
             | Self::Stack { .. }
@@ -190,10 +206,16 @@ impl FaultKind {
             | Self::Init { .. }
             | Self::Contract { .. } => return None,
         };
-        // TOML has no larger number.
-        let most = i64::MAX.unsigned_abs();
-        Some((key, limit.max(1).saturating_mul(2).max(wanted).min(most)))
+        Some((key, raised(limit).max(wanted).max(usual).min(MAX_VALUE)))
     }
+}
+
+/// The largest number of TOML.
+const MAX_VALUE: u64 = i64::MAX.unsigned_abs();
+
+/// Returns twice the limit, as far as TOML can hold it.
+fn raised(limit: u64) -> u64 {
+    limit.max(1).saturating_mul(2).min(MAX_VALUE)
 }
 
 impl PluginFault {
@@ -204,13 +226,16 @@ impl PluginFault {
             return Some(format!("raise `{key}` in the config: [plugins.{plugin}.limits] {key} = {value}"));
         }
         match self.kind {
-            FaultKind::TotalMemory { .. } => Some(
-                "make fewer calls at once, or raise `plugin-memory-bytes` in [engine.limits] of the config".to_owned(),
-            ),
-            FaultKind::Stack { .. } => Some(
-                "look for endless recursion, or raise `stack-bytes` for all plugins in [engine.limits] of the config"
-                    .to_owned(),
-            ),
+            FaultKind::TotalMemory { limit } => Some(format!(
+                "make fewer calls at once, or raise `plugin-memory-bytes` in the config: \
+                 [engine.limits] plugin-memory-bytes = {}",
+                raised(limit)
+            )),
+            FaultKind::Stack { limit, .. } => Some(format!(
+                "look for endless recursion, or raise `stack-bytes` for all plugins in the config: \
+                 [engine.limits] stack-bytes = {}",
+                raised(limit)
+            )),
             FaultKind::Init { .. } => Some(format!("check the section [plugins.{plugin}.config]")),
             _ => None,
         }
@@ -232,11 +257,20 @@ pub(crate) enum Exceeded {
     #[error("too many host calls")]
     HostCalls,
     #[error("too much output")]
-    Output,
+    Output {
+        /// Bytes of output so far, with what is too much.
+        wanted: u64,
+    },
     #[error("too many bytes written")]
-    BytesWritten,
+    BytesWritten {
+        /// Bytes written so far, with what is too much.
+        wanted: u64,
+    },
     #[error("file too large")]
-    FileBytes,
+    FileBytes {
+        /// Bytes that the file would have.
+        wanted: u64,
+    },
     #[error("too many programs")]
     Programs,
     #[error("too many requests")]
@@ -295,7 +329,7 @@ impl FaultKind {
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::OutOfFuel) => return Self::Fuel { limit: limits.fuel },
-            Some(Trap::StackOverflow) => return Self::Stack { limit: about.stack_limit },
+            Some(Trap::StackOverflow) => return Self::Stack { limit: about.stack_limit, functions: backtrace(error) },
             _ => {}
         }
         if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
@@ -324,9 +358,9 @@ impl FaultKind {
     fn from_exceeded(exceeded: Exceeded, limits: &Limits) -> Self {
         match exceeded {
             Exceeded::HostCalls => Self::HostCalls { limit: limits.host_calls },
-            Exceeded::Output => Self::Output { limit: limits.output_bytes },
-            Exceeded::BytesWritten => Self::BytesWritten { limit: limits.bytes_written },
-            Exceeded::FileBytes => Self::FileBytes { limit: limits.file_bytes },
+            Exceeded::Output { wanted } => Self::Output { wanted, limit: limits.output_bytes },
+            Exceeded::BytesWritten { wanted } => Self::BytesWritten { wanted, limit: limits.bytes_written },
+            Exceeded::FileBytes { wanted } => Self::FileBytes { wanted, limit: limits.file_bytes },
             Exceeded::Programs => Self::Programs { limit: limits.programs },
             Exceeded::Requests => Self::Requests { limit: limits.requests },
         }
@@ -364,12 +398,56 @@ mod tests {
 
     #[test]
     fn hint_of_a_limit_is_a_line_of_the_config_that_suffices() {
+        let usual = Limits::default();
+        let more = |usual: u64| 2 * usual;
+        let expected = [
+            (FaultKind::Fuel { limit: 10 }, "fuel", usual.fuel),
+            (FaultKind::Fuel { limit: usual.fuel }, "fuel", more(usual.fuel)),
+            (FaultKind::Deadline { limit_ms: 10 }, "deadline-ms", usual.deadline_ms),
+            (FaultKind::Memory { limit: 10, wanted: 1 << 40 }, "memory-bytes", 1 << 40),
+            (FaultKind::Table { limit: 10, wanted: 1 << 40 }, "table-elements", 1 << 40),
+            (FaultKind::Output { limit: 10, wanted: 5_000 }, "output-bytes", usual.output_bytes),
+            (FaultKind::Output { limit: 10, wanted: 1 << 40 }, "output-bytes", 1 << 40),
+            (FaultKind::HostCallBytes { limit: 10 }, "output-bytes", usual.output_bytes),
+            (FaultKind::HostCalls { limit: u64::MAX }, "host-calls", i64::MAX.unsigned_abs()),
+            (FaultKind::Handles { limit: 0 }, "handles", usual.handles),
+            (FaultKind::BytesWritten { limit: 0, wanted: 1 << 40 }, "bytes-written", 1 << 40),
+            (FaultKind::FileBytes { limit: 10, wanted: 1 << 40 }, "file-bytes", 1 << 40),
+            (FaultKind::Programs { limit: usual.programs }, "programs", more(usual.programs)),
+            (FaultKind::Requests { limit: 1 }, "requests", usual.requests),
+        ];
+        for (kind, key, value) in expected {
+            let hint = kind.of("x").hint().unwrap();
+            assert_eq!(hint, format!("raise `{key}` in the config: [plugins.x.limits] {key} = {value}"));
+        }
+    }
+
+    #[test]
+    fn hint_of_a_limit_of_the_engine_is_a_line_of_the_config() {
         let hint = |kind: FaultKind| kind.of("x").hint().unwrap();
-        assert_eq!(hint(FaultKind::Fuel { limit: 10 }), "raise `fuel` in the config: [plugins.x.limits] fuel = 20");
-        let memory = hint(FaultKind::Memory { limit: 10, wanted: 50 });
-        assert!(memory.ends_with("[plugins.x.limits] memory-bytes = 50"), "{memory}");
-        let most = hint(FaultKind::HostCalls { limit: u64::MAX });
-        assert!(most.ends_with("host-calls = 9223372036854775807"), "{most}");
-        assert!(hint(FaultKind::BytesWritten { limit: 0 }).ends_with("bytes-written = 2"));
+        let memory = hint(FaultKind::TotalMemory { limit: 100 });
+        assert!(memory.ends_with(": [engine.limits] plugin-memory-bytes = 200"), "{memory}");
+        let stack = hint(FaultKind::Stack { limit: 100, functions: None });
+        assert!(stack.ends_with(": [engine.limits] stack-bytes = 200"), "{stack}");
+    }
+
+    #[test]
+    fn limit_is_shown_with_what_was_wanted() {
+        let wanted = [
+            FaultKind::Memory { limit: 1024, wanted: 2048 },
+            FaultKind::Output { limit: 1024, wanted: 2048 },
+            FaultKind::BytesWritten { limit: 1024, wanted: 2048 },
+            FaultKind::FileBytes { limit: 1024, wanted: 2048 },
+        ];
+        for kind in wanted {
+            assert!(kind.to_string().ends_with("(limit 1 KiB): it wanted 2 KiB"), "{kind}");
+        }
+    }
+
+    #[test]
+    fn overflow_of_the_stack_shows_its_functions_before_the_hint() {
+        let fault = FaultKind::Stack { limit: 1024, functions: Some("  in f".to_owned()) }.of("x");
+        let shown = format!("{fault:#}");
+        assert!(shown.starts_with("plugin `x` overflowed its stack (limit 1 KiB)\n  in f\nhint: "), "{shown}");
     }
 }

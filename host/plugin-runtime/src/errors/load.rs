@@ -84,7 +84,7 @@ impl LoadError {
             FaultKind::Deadline { limit_ms } => format!("more than {limit_ms} ms"),
             FaultKind::Memory { limit, .. } => format!("more than {} of memory", bytes(*limit)),
             FaultKind::Table { limit, .. } => format!("more than {limit} table elements"),
-            FaultKind::Output { limit } | FaultKind::HostCallBytes { limit } => {
+            FaultKind::Output { limit, .. } | FaultKind::HostCallBytes { limit } => {
                 format!("more than {} of output", bytes(*limit))
             }
             FaultKind::HostCalls { limit } => format!("more than {limit} calls of the host"),

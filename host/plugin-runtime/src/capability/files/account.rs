@@ -90,7 +90,8 @@ impl Written {
     pub(crate) fn spend(&self, bytes: u64) -> Result<(), Exceeded> {
         // It saturates for all practical purposes: each call adds less than a guest's memory.
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > self.max_bytes { Err(Exceeded::BytesWritten) } else { Ok(()) }
+        let wanted = before.saturating_add(bytes);
+        if wanted > self.max_bytes { Err(Exceeded::BytesWritten { wanted }) } else { Ok(()) }
     }
 
     /// Counts as many of these bytes as the limit leaves room for, and returns their number.
@@ -102,7 +103,7 @@ impl Written {
 
     /// Checks where a file would end.
     pub(crate) fn check_end(&self, end: u64) -> Result<(), Exceeded> {
-        if end > self.max_end { Err(Exceeded::FileBytes) } else { Ok(()) }
+        if end > self.max_end { Err(Exceeded::FileBytes { wanted: end }) } else { Ok(()) }
     }
 
     /// Counts bytes that are about to be written to a file from this offset on.
@@ -124,15 +125,16 @@ mod tests {
     fn all_bytes_of_a_call_count_together() {
         let written = written(10, 100);
         assert_eq!((written.spend_at(90, 4), written.spend_up_to(4), written.spend(2)), (Ok(()), 4, Ok(())));
-        assert_eq!((written.spend_up_to(1), written.spend(1), written.bytes()), (0, Err(Exceeded::BytesWritten), 10));
+        let exceeded = Err(Exceeded::BytesWritten { wanted: 11 });
+        assert_eq!((written.spend_up_to(1), written.spend(1), written.bytes()), (0, exceeded, 10));
     }
 
     #[test]
     fn a_file_ends_within_its_limit_however_far_the_offset() {
         let written = written(1000, 100);
         assert_eq!(written.check_end(100), Ok(()));
-        assert_eq!(written.spend_at(100, 1), Err(Exceeded::FileBytes));
-        assert_eq!(written.spend_at(u64::MAX, 1), Err(Exceeded::FileBytes));
+        assert_eq!(written.spend_at(100, 1), Err(Exceeded::FileBytes { wanted: 101 }));
+        assert_eq!(written.spend_at(u64::MAX, 1), Err(Exceeded::FileBytes { wanted: u64::MAX }));
         assert_eq!(written.bytes(), 0);
     }
 }
