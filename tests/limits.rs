@@ -65,6 +65,19 @@ async fn memory_is_bounded() {
     assert_limit_error(&sandbox, &error, &["out of memory (limit 8 MiB): it wanted ", "raise `memory-bytes`"]).await;
 }
 
+/// Interpreters turn a refused growth into an error of their language, which names no limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_after_refused_memory_names_the_limit() {
+    let sandbox = limited(PartialLimits { memory_bytes: Some(8 << 20), ..NONE }).await;
+    let error = sandbox.error("want_memory", json!({ "amount": 64 << 20 })).await;
+    let parts = ["no room\n", "out of memory (limit 8 MiB): it wanted ", "[plugins.hostile.limits] memory-bytes = "];
+    assert_limit_error(&sandbox, &error, &parts).await;
+    // The next call has its own account.
+    assert_eq!(sandbox.text("want_memory", json!({ "amount": 1000 })).await, "1000");
+    let other = sandbox.error("open", json!({ "path": "missing" })).await;
+    assert!(!other.contains("memory"), "{other}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stack_is_bounded_and_its_overflow_shows_functions() {
     let sandbox = limited(NONE).await;

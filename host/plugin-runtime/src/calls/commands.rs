@@ -175,7 +175,10 @@ impl Job for RunCommand {
         let export = live.exported().commands.ok_or(GuestError::NotExported("commands"))?;
         let parameters = (&self.context, self.name.as_str(), self.input.as_str());
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.run_command, parameters).await?;
-        Ok(answer)
+        Ok(answer.map_err(|message| match live.state().why_no_memory() {
+            Some(why) => format!("{message}\n{why}"),
+            None => message,
+        }))
     }
 }
 

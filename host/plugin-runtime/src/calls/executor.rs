@@ -186,14 +186,16 @@ impl Job for CallTool {
             (_, _, true) => state.call.authority.why_no_files(&self.name, self.declared),
             _ => None,
         };
-        Ok(Some(answer.map_err(|error| explained(error, why))))
+        let memory = state.why_no_memory();
+        Ok(Some(answer.map_err(|error| explained(error, why, memory))))
     }
 }
 
-/// Adds the reason to an error that the plugin could not explain.
-fn explained(mut error: wit::ToolError, why: Option<String>) -> wit::ToolError {
+/// Adds the reasons to an error that the plugin could not explain: why there were no files, and why no memory.
+fn explained(mut error: wit::ToolError, files: Option<String>, memory: Option<String>) -> wit::ToolError {
     use wit::ErrorKind::{Denied, Failed, NotFound};
-    if let (NotFound | Denied | Failed, Some(why)) = (error.kind, why) {
+    let files = files.filter(|_| matches!(error.kind, NotFound | Denied | Failed));
+    for why in files.into_iter().chain(memory) {
         error.message.push('\n');
         error.message.push_str(&why);
     }

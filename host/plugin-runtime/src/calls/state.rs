@@ -8,7 +8,7 @@ use crate::capability::http::wasi::WasiRequests;
 use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
-use crate::errors::fault::Exceeded;
+use crate::errors::fault::{Exceeded, FaultKind};
 use crate::host::child::Children;
 use crate::host::confinement::Confinement;
 use crate::host::files::{Handles, ListedEntries};
@@ -232,6 +232,15 @@ impl State {
         self.account.output = self.account.output.saturating_add(bytes as u64);
         let wanted = self.account.output;
         if wanted > self.limits.output_bytes { Err(Exceeded::Output { wanted }) } else { Ok(()) }
+    }
+
+    /// Explains an error of a call that was refused memory, which interpreters turn into an error of their language. None if
+    /// nothing was refused.
+    pub(crate) fn why_no_memory(&self) -> Option<String> {
+        let (limiter, limit) = (&self.limiter, self.limits.memory_bytes);
+        let total = limiter.refused_total.map(|limit| FaultKind::TotalMemory { limit });
+        let kind = total.or_else(|| limiter.refused_memory.map(|wanted| FaultKind::Memory { wanted, limit }))?;
+        Some(format!("{:#}", kind.of(&self.plugin)))
     }
 
     /// The call's ledger, without the counts of the store and the clock.

@@ -46,6 +46,12 @@ pub fn tools() -> Vec<Tool> {
             }
             Ok(format!("{} pieces", held.len()))
         }),
+        Tool::new("want_memory", "Returns an error if that many bytes are refused.", |a: Amount, _| {
+            let mut wanted = Vec::<u8>::new();
+            let got = wanted.try_reserve_exact(a.amount as usize);
+            got.map_err(|_| Error::failed("no room"))?;
+            Ok(black_box(wanted).capacity().to_string())
+        }),
         Tool::new("recurse", "Calls itself that many times.", |a: Amount, _| Ok(recurse(a.amount).to_string())),
         Tool::new("talk", "Says that many bytes.", |a: Amount, _| Ok("x".repeat(a.amount as usize))),
         Tool::new("report", "Reports that many bytes of progress, a thousand at a time.", |a: Amount, call: &Call| {
