@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 async fn granted(access: SessionAccess) -> Sandbox {
     let builder = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.session = access);
-    builder.guest("echo").build().await
+    builder.watched().build().await
 }
 
 async fn told(sandbox: &Sandbox, session: &Arc<Session>, does: Value) -> Told {

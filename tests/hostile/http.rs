@@ -1,11 +1,12 @@
 //! A network grant is for the requests that it names: whatever the guest, the server and a reload try.
 
 use super::grants::{manifest, packed};
-use super::talks::assert_served;
 use pinion_agent::Authority;
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::{Action, EngineLimits, NoticeEvent, PartialLimits};
-use pinion_tests::{Answer, HttpServer, Pinion, Progress, Received, Sandbox, SandboxBuilder, answer, guest};
+use pinion_tests::{
+    Answer, HttpServer, Pinion, Progress, Received, Sandbox, SandboxBuilder, answer, assert_served, guest,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ fn ok(_: &Received) -> Answer {
 }
 
 fn builder(rules: &[&str]) -> SandboxBuilder {
-    SandboxBuilder::default().guest("fetcher").http("fetcher", rules).guest("echo")
+    SandboxBuilder::default().guest("fetcher").http("fetcher", rules).watched()
 }
 
 async fn granted(rules: &[&str]) -> Sandbox {
@@ -64,7 +65,7 @@ async fn silent() -> (HttpServer, Arc<Notify>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_without_a_grant_connects_to_nothing() {
     let server = HttpServer::start(ok).await;
-    let sandbox = SandboxBuilder::default().guest("fetcher").build().await;
+    let sandbox = SandboxBuilder::default().guest("fetcher").watched().build().await;
     let error = sandbox.error("fetch", json!({ "requests": [get(&server.url("/"))] })).await;
     assert!(error.contains("may not send requests to servers") && error.contains("[plugins.fetcher.grants] http ="));
     assert_eq!(server.connections(), 0);
@@ -425,7 +426,7 @@ async fn grant_reaches_only_the_servers_that_the_manifest_names() {
     let file = directory.path().join("fetcher.wasm");
     std::fs::write(&file, asking(&json!([asked.url("/v1")]))).unwrap();
     let rules = [&asked.url("")[..], &other.url("")];
-    let sandbox = SandboxBuilder::default().file(file).http("fetcher", &rules).guest("echo").build().await;
+    let sandbox = SandboxBuilder::default().file(file).http("fetcher", &rules).watched().build().await;
     assert_eq!(outcome(&sandbox, get(&asked.url("/v1/x"))).await["body"], json!("reached"));
     for url in [asked.url("/v2"), other.url("/")] {
         assert!(is_refused(&outcome(&sandbox, get(&url)).await), "{url}");
@@ -445,7 +446,7 @@ async fn reload_that_asks_for_more_servers_does_not_get_them() {
     let file = directory.path().join("fetcher.wasm");
     std::fs::write(&file, asking(&json!([old.url("")]))).unwrap();
     let rules = [&old.url("")[..], &new.url("")];
-    let sandbox = SandboxBuilder::default().file(file.clone()).http("fetcher", &rules).guest("echo").build().await;
+    let sandbox = SandboxBuilder::default().file(file.clone()).http("fetcher", &rules).watched().build().await;
     assert_eq!(outcome(&sandbox, get(&old.url("/"))).await["body"], json!("reached"));
     for ask in [json!([old.url(""), new.url("")]), json!(true)] {
         std::fs::write(&file, asking(&ask)).unwrap();
@@ -472,8 +473,8 @@ async fn manifest_with_an_invalid_rule_is_rejected() {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("fetcher.wasm");
         std::fs::write(&file, asking(&ask)).unwrap();
-        let sandbox = SandboxBuilder::default().file(file).build().await;
-        assert!(sandbox.runtime.plugins().is_empty(), "{ask}");
+        let sandbox = SandboxBuilder::default().file(file).watched().build().await;
+        assert!(!sandbox.runtime.has_plugin("fetcher"), "{ask}");
         let problems = format!("{:?}", sandbox.runtime.problems());
         assert!(problems.contains("invalid `pinion:manifest` section"), "{problems}");
     }

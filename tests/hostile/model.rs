@@ -12,7 +12,7 @@ async fn granted(change: impl FnOnce(&mut ModelGrant)) -> Sandbox {
     let mut grant = ModelGrant::default();
     change(&mut grant);
     let builder = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.model = Some(grant));
-    builder.guest("echo").build().await
+    builder.watched().build().await
 }
 
 fn ask(more: Value) -> Value {
@@ -27,7 +27,7 @@ fn talk(sandbox: &Sandbox, does: Value) -> Talk {
 
 #[tokio::test]
 async fn model_needs_a_grant_and_a_declared_effect() {
-    let sandbox = SandboxBuilder::default().guest("talker").build().await;
+    let sandbox = SandboxBuilder::default().guest("talker").watched().build().await;
     let told = talk(&sandbox, json!([ask(json!({}))])).run().await;
     assert!(told.result().contains("may not ask models"), "{}", told.result());
     let sandbox = granted(|_| {}).await;

@@ -23,7 +23,7 @@ fn bridge(mut config: Value) -> SandboxBuilder {
     if config.get("number").is_none() {
         config["number"] = json!([std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)]);
     }
-    SandboxBuilder::default().guest("echo").trust("echo").guest("bridge").trust("bridge").config("bridge", config)
+    SandboxBuilder::default().watched().trust("echo").guest("bridge").trust("bridge").config("bridge", config)
 }
 
 async fn settled(builder: SandboxBuilder) -> Sandbox {
@@ -153,7 +153,7 @@ async fn plugin_that_is_only_looked_at_lists_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn list_has_no_more_than_the_grants_of_its_plugin() {
     let config = json!({ "offer": { "touch": "touched" } });
-    let sandbox = settled(SandboxBuilder::default().guest("bridge").config("bridge", config)).await;
+    let sandbox = settled(SandboxBuilder::default().guest("bridge").config("bridge", config).watched()).await;
     assert!(!sandbox.workspace().join("touched").exists());
     assert!(offer_notices(&sandbox)[0].contains("may not"), "{:?}", offer_notices(&sandbox));
 }

@@ -17,7 +17,7 @@ const QUOTA: u64 = 16 * 1024 * 1024;
 
 /// Loads the keeper of a file with a storage directory.
 async fn keeper(file: PathBuf, storage: &Path, quota: u64) -> Sandbox {
-    SandboxBuilder::default().file(file).storage("keeper", storage, quota).build().await
+    SandboxBuilder::default().file(file).storage("keeper", storage, quota).watched().build().await
 }
 
 /// Runs steps in a call and returns a line for each.
@@ -107,7 +107,7 @@ async fn plugin_of_another_name_in_the_same_file_finds_nothing() {
     for name in ["keepes", "Keeper", "KEEPER", "keep_r"] {
         renamed(&file, name);
         let builder = SandboxBuilder::default().file(file.clone()).storage(name, storage.path(), QUOTA);
-        let thief = builder.build().await;
+        let thief = builder.watched().build().await;
         assert_eq!(one(&thief, &["get", "plugin", "a"]).await, "ok none", "{name}");
     }
 }
@@ -155,7 +155,7 @@ async fn call_without_a_session_has_no_session_values() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_stored_without_the_grant() {
     let storage = TempDir::new().unwrap();
-    let sandbox = SandboxBuilder::default().guest("keeper").build().await;
+    let sandbox = SandboxBuilder::default().guest("keeper").watched().build().await;
     let steps: &[&[&str]] = &[
         &["set", "plugin", "a", "x"],
         &["replace", "workspace", "a", "-", "x"],
@@ -246,7 +246,7 @@ async fn writes_count_toward_the_bytes_of_their_call() {
     let storage = TempDir::new().unwrap();
     let limits = PartialLimits { bytes_written: Some(1000), ..PartialLimits::default() };
     let builder = SandboxBuilder::default().guest("keeper").storage("keeper", storage.path(), QUOTA);
-    let sandbox = builder.limits("keeper", limits).build().await;
+    let sandbox = builder.limits("keeper", limits).watched().build().await;
     let error = sandbox.error("keep", json!({ "steps": [["fill", "plugin", "k", "300"]] })).await;
     assert!(error.contains("bytes-written"), "{error}");
     assert_eq!(one(&sandbox, &["keys", "plugin", "", "", "10"]).await, "ok k0,k1,k2");
@@ -346,8 +346,12 @@ async fn damaged_values_are_reported_and_others_are_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_values_are_outside_every_file_grant() {
     let builder = SandboxBuilder::default().guest("intruder").files("intruder", "..", Access::Write);
-    let sandbox =
-        builder.private("data").with_file("data/plugin-storage/plugins/x/plugin.values", "mine").build().await;
+    let sandbox = builder
+        .watched()
+        .private("data")
+        .with_file("data/plugin-storage/plugins/x/plugin.values", "mine")
+        .build()
+        .await;
     let path = sandbox.outside().canonicalize().unwrap().join("data/plugin-storage/plugins/x/plugin.values");
     let path = path.to_str().unwrap();
     steps::refused(&sandbox, "change", &[&["read", path], &["write", path, "x"], &["remove", path]]).await;

@@ -6,12 +6,12 @@ use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Questio
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, ProviderError, Request, StreamEvent};
-use pinion_agent::tool::{ANSWER_TOOL, ToolInvocation};
+use pinion_agent::tool::ANSWER_TOOL;
 use pinion_agent::{
     Agent, Content, Context, EventKind, LoopConfig, Message, Model, Outcome, Provider, ToolExecutor as _, Usage,
 };
 use pinion_plugin_runtime::Runtime;
-use pinion_tests::{Progress, Sandbox};
+use pinion_tests::{Sandbox, assert_served};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -227,14 +227,6 @@ impl Told {
         let drawings = self.events.iter().filter(|event| matches!(event, EventKind::Drawing { .. }));
         drawings.map(|event| serde_json::to_value(event).unwrap()).collect()
     }
-}
-
-/// Checks that the plugin `echo`, which needs no grant for this, is served, whatever another one did before.
-pub(super) async fn assert_served(runtime: &Runtime) {
-    let tool = runtime.definitions().into_iter().find(|tool| tool.name == "details").unwrap();
-    let call = ToolInvocation::alone(tool, json!({ "message": "still here" }));
-    let reply = runtime.call(call, &Progress::default()).await;
-    assert_eq!(reply.result.unwrap().content[0].as_text(), Some("done"));
 }
 
 /// Checks that the runtime still answers a harmless call.

@@ -1,11 +1,12 @@
 //! `wasi:http` is another way to the same client: what is refused to `pinion:plugin/http` is refused there.
 
 use super::storage::command::answer as answer_of;
-use super::talks::assert_served;
 use pinion_agent::Authority;
 use pinion_agent::tool::Ledger;
 use pinion_plugin_runtime::PartialLimits;
-use pinion_tests::{Answer, Ended, HttpServer, Pinion, Progress, Received, Sandbox, SandboxBuilder, answer, guest};
+use pinion_tests::{
+    Answer, Ended, HttpServer, Pinion, Progress, Received, Sandbox, SandboxBuilder, answer, assert_served, guest,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,7 +20,7 @@ fn ok(_: &Received) -> Answer {
 }
 
 fn builder(rules: &[&str]) -> SandboxBuilder {
-    SandboxBuilder::default().guest("surfer").http("surfer", rules).guest("echo")
+    SandboxBuilder::default().guest("surfer").http("surfer", rules).watched()
 }
 
 async fn granted(rules: &[&str]) -> Sandbox {
@@ -99,7 +100,7 @@ async fn granted_request_is_answered_and_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_without_a_grant_connects_to_nothing() {
     let server = HttpServer::start(ok).await;
-    let ungranted = SandboxBuilder::default().guest("surfer").build().await;
+    let ungranted = SandboxBuilder::default().guest("surfer").watched().build().await;
     let request = json!({ "requests": [get(&server.url("/"))] });
     let denied = ungranted.error("surf", request.clone()).await;
     assert!(denied.contains("may not send requests to servers"), "{denied}");

@@ -7,6 +7,7 @@ mod pinion;
 mod sandbox;
 mod scale;
 mod script;
+mod served;
 mod server;
 #[cfg(target_os = "linux")]
 mod terminal;
@@ -19,6 +20,7 @@ pub use pinion::{Ended, Pinion, binary, has_namespaces};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
 pub use script::{call, say};
+pub use served::assert_served;
 pub use server::{Answer, HttpServer, Received, answer};
 #[cfg(target_os = "linux")]
 pub use terminal::{Terminal, start_on_terminal};

@@ -1,6 +1,7 @@
 //! A real runtime with real components in a temporary directory.
 
 use crate::guests::guest;
+use crate::served::Watch;
 use pinion_agent::definition::{Execution, ToolSource};
 use pinion_agent::hook::HookPoint;
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A workspace, a runtime and its notices.
 pub struct Sandbox {
+    _watch: Option<Watch>,
     directory: TempDir,
     /// The runtime under test.
     pub runtime: Arc<Runtime>,
@@ -43,6 +45,7 @@ pub struct SandboxBuilder {
     only_looks: bool,
     mcp: Option<Arc<dyn McpServers>>,
     exclude: Option<Vec<String>>,
+    is_watched: bool,
 }
 
 impl Sandbox {
@@ -337,7 +340,6 @@ impl SandboxBuilder {
     }
 
     /// Creates a symbolic link before plugins load, by its path from the workspace's parent.
-    #[must_use]
     pub fn with_link(mut self, path: &str, target: &str) -> Self {
         self.links.push((path.into(), target.into()));
         self
@@ -374,6 +376,12 @@ impl SandboxBuilder {
         self
     }
 
+    /// Adds the harmless guest `echo`, which the host must still serve at the end of the test.
+    pub fn watched(mut self) -> Self {
+        self.is_watched = true;
+        self.guest("echo")
+    }
+
     /// Creates the directory and loads the plugins.
     pub async fn build(self) -> Sandbox {
         let directory = TempDir::new().unwrap();
@@ -404,7 +412,7 @@ impl SandboxBuilder {
             runtime.begin_offers();
         }
         runtime.add(self.sources).await;
-        Sandbox { directory, runtime, notices }
+        Sandbox { _watch: self.is_watched.then(|| Watch(runtime.clone())), directory, runtime, notices }
     }
 }
 
