@@ -29,6 +29,7 @@ mod reused;
 mod secrets;
 mod shares;
 mod starts;
+mod state;
 mod steps;
 mod storage;
 mod talks;

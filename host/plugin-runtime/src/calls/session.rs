@@ -197,18 +197,19 @@ impl Resident {
     }
 
     async fn drive<J: Job>(
-        &self,
+        &mut self,
         store: &mut Store<State>,
         instance: Option<Instance>,
         job: J,
     ) -> wasmtime::Result<(J::Answer, Instance)> {
+        let program = self.program.clone();
         let mut live = match instance {
-            Some(instance) => Live::on(store, instance, &self.program)?,
+            Some(instance) => Live::on(store, instance, &program)?,
             None => {
-                let live = self.first(store).await?;
+                let live = first(store, &program, &mut self.inheritance).await?;
                 if !J::LISTS_OFFER {
                     // It may offer something else than the instance before it.
-                    self.program.changed.notify_one();
+                    program.changed.notify_one();
                 }
                 live
             }
@@ -216,18 +217,29 @@ impl Resident {
         let answer = live.run(job).await?;
         Ok((answer, live.instance()))
     }
+}
 
-    /// Creates an instance and gives it the state of its predecessor.
-    async fn first<'a>(&'a self, store: &'a mut Store<State>) -> wasmtime::Result<Live<'a>> {
-        let mut live = Live::new(store, &self.program).await?;
-        if let Some(left) = self.inheritance.as_ref().filter(|_| live.exported().state.is_some()) {
-            let restore = RestoreState { saved: left.saved.clone(), from_version: left.from_version.clone() };
-            if let Err(problem) = live.run_without_authority(restore).await? {
-                tracing::warn!(plugin = &*self.program.name, problem, "plugin starts without its state");
-            }
+/// Creates an instance and gives it the state of its predecessor. A state that breaks the instance is dropped, so that the
+/// next one works.
+async fn first<'a>(
+    store: &'a mut Store<State>,
+    program: &'a Program,
+    inheritance: &mut Option<Inheritance>,
+) -> wasmtime::Result<Live<'a>> {
+    let mut live = Live::new(store, program).await?;
+    if live.exported().state.is_some()
+        && let Some(left) = inheritance.take()
+    {
+        let restore = RestoreState { saved: left.saved.clone(), from_version: left.from_version.clone() };
+        let restored = live.run_without_authority(restore).await.inspect_err(|error| {
+            tracing::warn!(plugin = &*program.name, %error, "state broke its plugin and is dropped");
+        });
+        if let Err(problem) = restored? {
+            tracing::warn!(plugin = &*program.name, problem, "plugin starts without its state");
         }
-        Ok(live)
+        *inheritance = Some(left);
     }
+    Ok(live)
 }
 
 /// Asks an instance for the state that its successor needs.

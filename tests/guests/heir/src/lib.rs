@@ -1,0 +1,79 @@
+//! Saves and restores its state in the ways that a host must survive.
+
+use pinion_plugin_sdk::prelude::*;
+use std::cell::RefCell;
+use std::fs;
+
+thread_local! {
+    /// How the next state is saved: an attack, or the state itself.
+    static STATE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// One byte more than a state may have.
+const TOO_LARGE: usize = 1024 * 1024 + 1;
+
+#[derive(Deserialize, JsonSchema)]
+struct Arguments {
+    /// The new state.
+    state: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+struct Heir;
+
+impl Plugin for Heir {
+    fn tools() -> Vec<Tool> {
+        vec![
+            Tool::new("inherit", "Shows the state.", |_: Nothing, _| Ok(STATE.with_borrow(Clone::clone))),
+            Tool::new("bequeath", "Sets the state.", |arguments: Arguments, _| {
+                STATE.set(arguments.state);
+                Ok("set")
+            }),
+            Tool::new("reach", "Tries what saving tries.", |_: Nothing, _| Ok(reach())).writes(),
+        ]
+    }
+}
+
+impl State for Heir {
+    fn save() -> Vec<u8> {
+        let state = STATE.with_borrow(Clone::clone);
+        match state.as_str() {
+            "save too much" => vec![b'x'; TOO_LARGE],
+            "save as much as possible" => vec![b'x'; TOO_LARGE - 1],
+            "save and trap" => panic!("as planned"),
+            "save forever" => spin(),
+            "save and reach" => reach().into_bytes(),
+            _ => state.into_bytes(),
+        }
+    }
+
+    fn restore(saved: Vec<u8>, _from_version: &str) -> Result<(), String> {
+        let state = String::from_utf8(saved).map_err(|error| error.to_string())?;
+        match state.as_str() {
+            "restore and fail" => return Err("as planned".to_owned()),
+            "restore and trap" => panic!("as planned"),
+            "restore forever" => spin(),
+            "restore and reach" => STATE.set(reach()),
+            _ => STATE.set(state),
+        }
+        Ok(())
+    }
+}
+
+fn spin() -> ! {
+    let mut n = 0_u64;
+    loop {
+        n = std::hint::black_box(n.wrapping_add(1));
+    }
+}
+
+/// Reads and writes a file of the workspace, and says what came of it.
+fn reach() -> String {
+    let read = fs::read_to_string("secret.txt").unwrap_or_else(|_| "no secret".to_owned());
+    let written = fs::write("written.txt", "x").map_or("not written", |()| "written");
+    format!("{read}, {written}")
+}
+
+export!(Heir, exports = [tools, state], asks = { "files": "write" }, lifetime = "session");
