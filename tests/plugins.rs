@@ -27,11 +27,26 @@ fn names_that_a_plugin_lost_are_shown() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::copy(guest(name), &file).unwrap();
     }
+    let parsed = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&pinion.run(arguments).stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    };
     let lost = "tool `echo`, whose name plugin `collides` uses, or one like it";
     let listed = pinion.run(["plugin", "list"]);
     assert!(listed.stdout.contains(&format!("! left out: {lost}")), "{listed:?}");
     let info = pinion.run(["plugin", "info", "echo"]);
     assert!(info.stdout.contains(&format!("left out     {lost}")), "{info:?}");
+    let listed = parsed(&["plugin", "list", "--json"]);
+    let echo = listed["plugins"].as_array().unwrap().iter().find(|plugin| plugin["name"] == "echo").unwrap();
+    assert_eq!(echo["left_out"], json!([lost]));
+    assert_eq!((&echo["origin"], &echo["lifetime"]), (&json!("user directory"), &json!("call")));
+    assert_eq!((&listed["not_loaded"], &listed["notices"]), (&json!([]), &json!([])));
+    assert_eq!(&parsed(&["plugin", "info", "echo", "--json"]), echo);
+    let fs = parsed(&["plugin", "info", "fs", "--json"]);
+    let files = fs["capabilities"].as_array().unwrap().iter().find(|capability| capability["name"] == "files").unwrap();
+    assert!(files["asks"] == "write files" && files["granted"].is_string(), "{files}");
+    assert!(fs["origin"] == "built-in" && fs["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "read"));
+    let unknown = parsed(&["plugin", "info", "nothing", "--json"]);
+    assert!(unknown["error"].as_str().unwrap().contains("nothing") && unknown["hint"].is_string(), "{unknown}");
     let examined = pinion.run(["doctor"]);
     assert!(examined.stdout.contains(&format!("plugin echo was loaded without the {lost}")), "{examined:?}");
 }

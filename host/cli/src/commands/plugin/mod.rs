@@ -151,11 +151,18 @@ enum PluginCommand {
         json: bool,
     },
     /// List the plugins that a run would load
-    List,
+    List {
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a plugin's details
     Info {
         /// Name or file of the plugin
         plugin: String,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Call a tool of a plugin and print its result and resource usage
     Call {
@@ -275,9 +282,11 @@ impl PluginCommand {
             | Self::Test { json, .. }
             | Self::Pack { json, .. }
             | Self::Check { json, .. }
+            | Self::List { json }
+            | Self::Info { json, .. }
             | Self::Call { json, .. }
             | Self::Bench { json, .. } => *json,
-            Self::List | Self::Info { .. } | Self::Grant { .. } | Self::Revoke { .. } | Self::Storage { .. } => false,
+            Self::Grant { .. } | Self::Revoke { .. } | Self::Storage { .. } => false,
         }
     }
 
@@ -322,8 +331,8 @@ impl PluginCommand {
                 binary::pack(base, binary::Pack { file, out, install, wit, world }, about, json).await
             }
             Self::Check { file, json } => show::check(base, &base.workspace.join(file), json).await,
-            Self::List => show::list(base).await,
-            Self::Info { plugin } => show::info(base, &plugin).await,
+            Self::List { json } => show::list(base, json).await,
+            Self::Info { plugin, json } => show::info(base, &plugin, json).await,
             Self::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
             Self::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
             Self::Storage { plugin, clear, yes } => storage::run(base, plugin.as_deref(), clear, yes),

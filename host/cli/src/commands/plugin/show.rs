@@ -16,9 +16,12 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) async fn list(base: &Base) -> Result<()> {
+pub(crate) async fn list(base: &Base, as_json: bool) -> Result<()> {
     let runtime = base.showing()?;
     runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
+    if as_json {
+        return written(json(&all(&runtime, &base.project_notices())));
+    }
     let mut text = Text::default();
     for plugin in runtime.plugins() {
         let offers = offers(&plugin);
@@ -43,6 +46,16 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
         text.line(text!("! {}", Text::block(notice)));
     }
     print(&text)
+}
+
+/// The list of plugins for programs.
+fn all(runtime: &Runtime, notices: &[String]) -> serde_json::Value {
+    let tools = runtime.all_definitions();
+    let plugins: Vec<_> = runtime.plugins().iter().map(|info| details(info, &tools)).collect();
+    let problems = runtime.problems();
+    let problems: Vec<_> =
+        problems.iter().map(|(plugin, problem)| json!({ "plugin": plugin, "problem": problem })).collect();
+    json!({ "plugins": plugins, "not_loaded": problems, "notices": notices })
 }
 
 /// Lists the grants of a plugin at the end of a row.
@@ -92,9 +105,12 @@ pub(crate) fn silent_hooks(plugin: &PluginInfo) -> Option<String> {
     (!silent.is_empty()).then(|| format!("hooks that are never called: {}", silent.join(", ")))
 }
 
-pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
+pub(crate) async fn info(base: &Base, plugin: &str, as_json: bool) -> Result<()> {
     let (runtime, info) = find(base, plugin).await?;
-    print(&about(&info, &runtime.all_definitions()))
+    match as_json {
+        true => written(json(&details(&info, &runtime.all_definitions()))),
+        false => print(&about(&info, &runtime.all_definitions())),
+    }
 }
 
 /// Finds a plugin by name or file, in a runtime that runs nothing.
@@ -276,6 +292,36 @@ fn link_hint(message: &str) -> Option<&'static str> {
 }
 
 fn report(info: &PluginInfo, tools: &[Arc<ToolDefinition>], size: usize, warnings: &[String]) -> serde_json::Value {
+    let mut report = described(info, tools);
+    report["bytes"] = json!(size);
+    report["warnings"] = json!(warnings);
+    report
+}
+
+/// Everything about a loaded plugin, its grants included.
+fn details(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Value {
+    let mut details = described(info, tools);
+    let capabilities = info
+        .capabilities
+        .iter()
+        .map(|capability| json!({ "name": capability.name, "asks": capability.asks, "granted": capability.granted }));
+    details["capabilities"] = capabilities.collect();
+    let hooks = info.hooks.iter().map(|hook| json!({ "point": hook.point.name(), "not_called": hook.not_called }));
+    details["hooks"] = hooks.collect();
+    details["source"] = json!(info.source);
+    details["origin"] = match &info.component_source {
+        Source::BuiltIn { .. } => json!("built-in"),
+        Source::File { origin, .. } => json!(origin.words()),
+    };
+    details["left_out"] = json!(info.left_out);
+    details["held_back"] = json!(info.held_back);
+    details["problem"] = json!(info.problem);
+    details["grant_command"] = json!(grant_command(info));
+    details
+}
+
+/// A component, whatever it is granted.
+fn described(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Value {
     let own = tools.iter().filter(|tool| info.tools.contains(&tool.name));
     let tools: Vec<_> = own
         .map(|tool| {
@@ -294,13 +340,11 @@ fn report(info: &PluginInfo, tools: &[Arc<ToolDefinition>], size: usize, warning
         "version": info.version,
         "description": info.description,
         "digest": info.digest,
-        "bytes": size,
         "asks": info.offered.asks.words(),
         "imports": info.imports,
         "tools": tools,
         "commands": info.commands,
         "lifetime": info.lifetime,
-        "warnings": warnings,
     })
 }
 
