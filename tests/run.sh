@@ -12,6 +12,10 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-agent -p pinion-orchestration --lib
 #
+# Random data wherever a plugin supplies some is tried for 120 s per target instead of 2 s, or for PINION_FUZZ_SECONDS:
+#
+#   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration hostile::fuzz
+#
 # No vendor is asked without a key for that purpose, such as PINION_LIVE_ANTHROPIC_API_KEY (tests/live.rs).
 #
 # The commands of the author's guide that install toolchains run only if asked for:

@@ -1,8 +1,10 @@
-//! Random bytes wherever a plugin supplies data: component, manifest, lists of tools and commands, schemas, and in [`data`]
-//! arguments, results, settings, config and grants. Each target runs briefly, or for `PINION_FUZZ_SECONDS` if set; the seed
-//! is fixed. Nothing may panic or hang. With the variable set, the process must stay below 512 MB.
+//! Random bytes wherever a plugin supplies data: component, manifest, lists of tools and commands, schemas, in [`lift`] the
+//! memory of results, and in [`data`] arguments, results, settings, config and grants. Each target runs briefly, for 120 s
+//! with `PINION_LONG=1`, or for `PINION_FUZZ_SECONDS` if set; the seed is fixed. Nothing may panic or hang. With the last
+//! variable set, the process must stay below 512 MB.
 
 mod data;
+mod lift;
 
 use pinion_plugin_runtime::Inspection;
 use pinion_tests::{SandboxBuilder, guest};
@@ -71,7 +73,8 @@ impl Random {
 
 /// Returns one generator per round until the time is over.
 fn rounds(seed: u64) -> impl Iterator<Item = Random> {
-    let seconds = std::env::var("PINION_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let seconds = std::env::var("PINION_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = seconds.unwrap_or(if std::env::var_os("PINION_LONG").is_some() { 120 } else { 2 });
     let end = Instant::now() + Duration::from_secs(seconds);
     (0..).map(move |n: u64| Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (n + 1))).take_while(move |_| {
         let is_alone = std::env::var_os("PINION_FUZZ_SECONDS").is_some();
