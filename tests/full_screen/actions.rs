@@ -149,7 +149,7 @@ fn case_of(action: &str) -> Case {
         "interrupt" => shows(Working, vec![], "interrupted"),
         "cancel" => shows(Idle, vec![typed("text", "text", 4)], "cleared"),
         "quit" | "exit" => case(Idle, vec![], |_, is| is.bytes.contains(LEAVE) && is.bytes.contains("pinion -r")),
-        "complete" => edits(vec![until("/them", "Change the colours")], "/theme"),
+        "complete" => edits(vec![until("/them", "Change the colours")], "/theme [name]"),
         "edit" => edits(vec![typed("text", "text", 4)], "text of the editor"),
         "mode" => shows(Idle, vec![], "· ask ·"),
         "plan" => shows(Idle, vec![], "· plan mode ·"),

@@ -1,6 +1,6 @@
 //! The parts that all plugins of a runtime share.
 
-use crate::calls::handover::NextCall;
+use crate::calls::spinning::NextCall;
 use crate::calls::state::State;
 use crate::capability::Surroundings;
 use crate::capability::files::roots::Workspace;

@@ -9,7 +9,7 @@
 //! its own work. It moves to a thread of the pool once it has computed for [`MAX_HERE`].
 
 use crate::calls::deadline::{Clock, Deadline, Stopped};
-use crate::calls::handover::hand_over;
+use crate::calls::handover::{hand_over, start};
 use crate::calls::idle::{Kind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
@@ -200,7 +200,8 @@ pub(crate) async fn run_with<J: Job>(
         let (shared, program) = (shared.clone(), program.clone());
         let (threads, called) = (shared.clone(), program.clone());
         // Not awaited: it ends soon after its deadline, or sits in a system call.
-        threads.start(
+        start(
+            threads,
             called,
             Box::new(move || {
                 let _permit = permit;

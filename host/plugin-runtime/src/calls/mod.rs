@@ -7,11 +7,12 @@
 pub(crate) mod commands;
 pub(crate) mod deadline;
 mod executor;
-pub(crate) mod handover;
+mod handover;
 pub(crate) mod hooks;
 pub(crate) mod idle;
 pub(crate) mod instance;
 pub(crate) mod limiter;
 mod relay;
 pub(crate) mod session;
+pub(crate) mod spinning;
 pub(crate) mod state;

@@ -5,7 +5,7 @@
 //!
 //! [`crate::limits::turns`] shares out the right to run in the same way.
 
-use crate::calls::handover::Spinning;
+use crate::calls::spinning::Spinning;
 use crate::errors::load::LoadError;
 use crate::limits::EngineLimits;
 use std::sync::Arc;

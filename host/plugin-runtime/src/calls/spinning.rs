@@ -1,0 +1,149 @@
+//! When threads that hand a call over spin instead of sleeping, and the call that such a thread takes.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time that a thread spins for the next call, if no other guest runs.
+pub(super) const LINGER: Duration = Duration::from_micros(80);
+/// Calls for which nothing spins after spinning did not help several times in a row.
+const MAX_PAUSE: u32 = 64;
+
+/// Whether spinning helps the calls of a plugin. After a call that was not answered in time, the next one does not spin, then
+/// two, then four, because calls of this plugin take longer, or because the machine has other work.
+#[derive(Debug, Default)]
+pub(crate) struct Spinning {
+    /// Calls left that do not spin.
+    pause: AtomicU32,
+    last_pause: AtomicU32,
+}
+
+impl Spinning {
+    /// Begins a call. Returns whether it spins.
+    pub(super) fn begin(&self) -> bool {
+        self.pause.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+    }
+
+    /// Learns whether the answer to a call that spun came in time.
+    pub(super) fn learn(&self, was_in_time: bool) {
+        let pause = if was_in_time { 0 } else { (self.last_pause.load(Ordering::Relaxed) * 2).clamp(1, MAX_PAUSE) };
+        self.last_pause.store(pause, Ordering::Relaxed);
+        self.pause.store(pause, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.pause.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// The work of one call.
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+
+/// Where the thread that ended a call takes the next one.
+#[derive(Default)]
+pub(crate) struct NextCall {
+    slot: Mutex<Slot>,
+    /// Whether the slot is full, to be looked at without its lock.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+enum Slot {
+    /// No thread waits.
+    #[default]
+    Closed,
+    /// A thread waits.
+    Open,
+    Full(Work),
+}
+
+impl NextCall {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the work to the thread that waits. Returns it where none does.
+    pub(super) fn give(&self, work: Work) -> Option<Work> {
+        let mut slot = self.slot();
+        if !matches!(*slot, Slot::Open) {
+            return Some(work);
+        }
+        *slot = Slot::Full(work);
+        self.is_full.store(true, Ordering::Release);
+        None
+    }
+
+    /// Waits for the next call while `goes_on`, unless another thread does.
+    pub(super) fn wait(&self, goes_on: impl Fn() -> bool) -> Option<Work> {
+        {
+            let mut slot = self.slot();
+            if !matches!(*slot, Slot::Closed) {
+                return None;
+            }
+            *slot = Slot::Open;
+        }
+        spin(LINGER, goes_on, || self.is_full.load(Ordering::Acquire).then_some(()));
+        // Also after the time is up: a call that came until now has no other thread.
+        let mut slot = self.slot();
+        self.is_full.store(false, Ordering::Release);
+        match std::mem::take(&mut *slot) {
+            Slot::Full(work) => Some(work),
+            Slot::Open | Slot::Closed => None,
+        }
+    }
+}
+
+/// Asks again and again for at most `time`, while `goes_on`.
+pub(super) fn spin<T>(time: Duration, goes_on: impl Fn() -> bool, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    while goes_on() && begun.elapsed() < time {
+        match ask() {
+            None => std::hint::spin_loop(),
+            answer => return answer,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_pause_from_spinning_longer_each_time_it_does_not_help() {
+        let spinning = Spinning::default();
+        let calls_without = || std::iter::from_fn(|| (!spinning.begin()).then_some(())).count();
+        for expected in [1, 2, 4, 8, 16, 32, 64, 64] {
+            spinning.learn(false);
+            assert_eq!(calls_without(), expected);
+        }
+        spinning.learn(true);
+        assert_eq!(calls_without(), 0);
+        spinning.learn(false);
+        assert_eq!(calls_without(), 1, "an answer in time ends what was learnt before");
+    }
+
+    #[test]
+    fn call_is_given_only_to_a_thread_that_waits() {
+        let next = NextCall::default();
+        assert!(next.give(Box::new(|| ())).is_some(), "no thread waits");
+
+        // Gives itself a call when it looks for the last time.
+        let given = next.wait(|| {
+            assert!(next.give(Box::new(|| ())).is_none(), "a thread waits");
+            false
+        });
+        assert!(given.is_some(), "a call that was given is taken");
+
+        assert!(next.wait(|| false).is_none());
+        assert!(next.give(Box::new(|| ())).is_some(), "the thread has gone");
+    }
+
+    #[test]
+    fn one_thread_waits_at_a_time() {
+        let next = NextCall::default();
+        *next.slot() = Slot::Open;
+        assert!(next.wait(|| true).is_none());
+        assert!(next.give(Box::new(|| ())).is_none(), "the first thread still waits");
+    }
+}
