@@ -39,7 +39,7 @@ impl Spinning {
 /// The work of one call.
 pub(super) type Work = Box<dyn FnOnce() + Send>;
 
-/// Where the thread that ended a call takes the next one.
+/// The place from which the thread that ended a call takes the next one.
 #[derive(Default)]
 pub(crate) struct NextCall {
     slot: Mutex<Slot>,

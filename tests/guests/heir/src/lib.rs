@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fs;
 
 thread_local! {
-    /// How the next state is saved: an attack, or the state itself.
+    /// The next way to save the state: an attack, or the state itself.
     static STATE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 

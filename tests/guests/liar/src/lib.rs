@@ -53,7 +53,7 @@ fn filled(text: &[u8]) -> *mut u8 {
     address
 }
 
-/// What the macros of the SDK call, in its layout.
+/// The functions that the macros of the SDK call, in its layout.
 pub mod lying {
     /// The interface `tools`.
     pub mod tools {

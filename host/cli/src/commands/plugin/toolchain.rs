@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// A tool that build steps may name.
 struct Tool {
     name: &'static str,
-    /// What it is, where no program has its name.
+    /// A description, where no program has its name.
     description: Option<&'static str>,
     /// Ways to run it, best first: a program with its first arguments.
     programs: &'static [&'static [&'static str]],
