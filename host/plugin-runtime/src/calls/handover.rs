@@ -3,7 +3,7 @@
 //! Waking a thread of a core that sleeps takes longer than a short call. So the caller of a lone call spins for its answer, and a
 //! thread that ended a call spins for the next one. Calls in a row, such as a hook, the tool behind it and the hook after it,
 //! wake no thread. Where other programs keep the cores awake, the thread that spins is often the one that does not run:
-//! [`Spinning`](crate::calls::spinning::Spinning) learns from each call whether spinning helps.
+//! [`Spinning`] learns from each call whether spinning helps.
 
 use crate::calls::deadline::Deadline;
 use crate::calls::instance::Finished;
