@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Time that the caller of a lone call spins: about what it takes to wake the thread of the call, and the call itself, which takes
 /// 100 µs in an interpreter.
 const SPIN: Duration = Duration::from_micros(200);
+
 /// Runs the work of a call on a thread that may block: the one that ended a call just now, or another one of tokio's.
 pub(crate) fn start(shared: Arc<Shared>, program: Arc<Program>, work: Work) {
     let given = if spins(&program) { shared.next_call.give(work) } else { Some(work) };
