@@ -15,6 +15,7 @@ use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
+use crate::engine::image::create_images;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::host_info::Settings;
 use crate::limits::permits::Waits;
@@ -44,6 +45,7 @@ impl<'a> Live<'a> {
     /// Creates an instance and calls its `init`.
     pub(crate) async fn new(store: &'a mut Store<State>, program: &'a Program) -> wasmtime::Result<Self> {
         let code = program.code()?;
+        create_images(code.pre.component())?;
         let instance = code.pre.instantiate_async(&mut *store).await?;
         let mut live = Self { store, instance, code };
         if let Some(lifecycle) = live.exported().lifecycle {

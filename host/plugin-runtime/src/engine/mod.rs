@@ -1,5 +1,6 @@
 //! The configured wasmtime engine, and the clock that interrupts guests.
 
+pub(crate) mod image;
 pub(crate) mod pagemap;
 
 use crate::limits::EngineLimits;
