@@ -55,6 +55,7 @@ mod programs;
 mod providers;
 mod readme;
 mod registry;
+mod released;
 mod reloads;
 #[cfg(target_os = "linux")]
 mod resume;
