@@ -4,6 +4,7 @@ mod above;
 mod approval;
 mod authority;
 mod bounds;
+mod checks;
 mod consent;
 mod conversations;
 mod descriptions;

@@ -76,10 +76,10 @@ impl Base {
     /// Returns whether the user grants hooks to any plugin.
     pub(crate) fn grants_hooks(&self) -> bool {
         let grants_hooks = |table: &GrantTable| table.asks().hooks;
-        // A file that cannot be read grants nothing, which is reported when plugins load.
-        let pins = GrantsFile::new(self.paths.grants_file()).read().unwrap_or_default();
+        // A file that cannot be read may have granted some.
+        let pins = GrantsFile::new(self.paths.grants_file()).read();
         self.config.user_plugins.values().any(|plugin| grants_hooks(&plugin.grants))
-            || pins.iter().any(|pin| grants_hooks(&pin.grants))
+            || pins.map_or(true, |pins| pins.iter().any(|pin| grants_hooks(&pin.grants)))
     }
 
     /// Returns the directories that plugins may not use, and those among them that hold long output and skills for the model.

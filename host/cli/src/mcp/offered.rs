@@ -57,6 +57,7 @@ impl OfferedTools {
         runtime.add(sources).await;
         runtime.offers_settled().await;
         base.require_named(args, &runtime)?;
+        base.require_checks(args, Purpose::Run, &runtime).await?;
         base.tell_permissions();
         base.permissions.without_undo();
         let session = format!("mcp-{}", random_token().unwrap_or_default().get(..16).unwrap_or_default());

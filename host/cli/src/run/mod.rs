@@ -5,6 +5,7 @@ mod agents;
 mod aside;
 mod built_in;
 mod chat;
+mod checks;
 mod context_report;
 pub(crate) mod end;
 mod export;

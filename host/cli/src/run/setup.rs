@@ -154,6 +154,7 @@ impl Base {
         self.load(args, purpose, &runtime).await;
         built_ins.check()?;
         self.require_named(args, &runtime)?;
+        self.require_checks(args, purpose, &runtime).await?;
         let models = ConfiguredModels::new(self, &chosen);
         let branches = Branches::of(&self.config.branches, &models, &chosen).await?;
         let tools = self.tools(args, runtime.clone())?;
