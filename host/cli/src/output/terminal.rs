@@ -3,6 +3,10 @@
 use crate::output::text::{Part, PartExt as _, Text};
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time within which a new terminal gets its size.
+const SIZED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns whether stdin and stdout are terminals.
 pub(crate) fn is_interactive() -> bool {
@@ -78,6 +82,26 @@ impl Style {
     }
 }
 
+/// Returns whether the terminal behind stdout has a size. Zellij, for one, starts the command of a terminal a moment before the
+/// terminal gets its size, so that a second is waited for it.
+pub(crate) fn gets_size() -> bool {
+    let started = Instant::now();
+    is_sized(size, || {
+        std::thread::sleep(Duration::from_millis(5));
+        stdout().is_terminal() && started.elapsed() < SIZED_WITHIN
+    })
+}
+
+/// Looks for a size again after each wait for as long as one may come.
+fn is_sized(mut size: impl FnMut() -> Option<(usize, usize)>, mut wait: impl FnMut() -> bool) -> bool {
+    while size().is_none() {
+        if !wait() {
+            return false;
+        }
+    }
+    true
+}
+
 /// Returns the columns and rows of the terminal behind stdout, if there is one.
 pub(crate) fn size() -> Option<(usize, usize)> {
     // Without a terminal, crossterm would run `tput` from the PATH, twice.
@@ -86,4 +110,18 @@ pub(crate) fn size() -> Option<(usize, usize)> {
     }
     let (columns, rows) = crossterm::terminal::size().ok()?;
     (columns > 0 && rows > 0).then_some((columns.into(), rows.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_that_a_terminal_gets_late_counts() {
+        let mut sizes = [None, None, Some((80, 24))].into_iter();
+        assert!(is_sized(|| sizes.next().unwrap(), || true));
+        let mut waits = 3..=4;
+        assert!(!is_sized(|| None, || waits.next().is_some()));
+        assert!(waits.is_empty());
+    }
 }

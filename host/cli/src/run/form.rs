@@ -37,5 +37,5 @@ fn of_environment() -> Result<Option<UiForm>> {
 /// Returns whether the terminal moves its cursor, and has a size.
 fn can_show_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    !is_dumb && terminal::size().is_some()
+    !is_dumb && terminal::gets_size()
 }
