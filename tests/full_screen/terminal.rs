@@ -41,6 +41,19 @@ fn escape_sequences_of_models_and_programs_stay_text() {
     assert!(seen.contains("a␛]52;c;cHduZWQ=␇b␛[2Jc"), "{seen:?}");
 }
 
+/// Of a signal and an input that wake it up together, crossterm reports the input. Zellij reports the focus at every new size.
+#[test]
+fn new_size_that_comes_with_an_input_is_noticed() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("finished")], "");
+    terminal.wait_for("finished");
+    for columns in SIZE.0 + 1..SIZE.0 + 20 {
+        terminal.resize_and_type((columns, SIZE.1), "\x1b[O\x1b[I");
+        terminal.wait_for(&"─".repeat(columns.into()));
+    }
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
 #[test]
 fn mouse_is_reported_only_if_the_user_wants_it_and_until_the_end() {
     const ON: &str = "\x1b[?1002h\x1b[?1006h";

@@ -56,6 +56,17 @@ impl Terminal {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Changes the size and types keys at the same time: the command is stopped meanwhile.
+    pub fn resize_and_type(&mut self, size: (u16, u16), keys: &str) {
+        use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::STOP).unwrap();
+        waitid(WaitId::Pid(process), WaitIdOptions::STOPPED).unwrap();
+        rustix::termios::tcsetwinsize(&self.master, winsize(size)).unwrap();
+        self.keys(keys);
+        kill_process(process, Signal::CONT).unwrap();
+    }
+
     /// Waits until `text` has appeared `times` times; returns all output.
     pub fn wait_for_nth(&self, text: &str, times: usize) -> String {
         self.wait_until(&format!("`{text}`, {times} times,"), |seen| seen.matches(text).count() >= times)
@@ -150,15 +161,14 @@ impl Drop for Terminal {
 }
 
 /// Starts a command like [`Terminal::start`]. Returns its process, and the end of the terminal that shows its output and types keys.
-pub fn start_on_terminal(command: &Command, (columns, rows): (u16, u16), typed: &str) -> (Child, File) {
+pub fn start_on_terminal(command: &Command, size: (u16, u16), typed: &str) -> (Child, File) {
     let open = |path: &str| {
         let no_terminal = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
         OpenOptions::new().read(true).write(true).custom_flags(no_terminal).open(path).unwrap()
     };
     let mut master = open("/dev/ptmx");
     let slave = open(&format!("/dev/pts/{}", unlock(&master)));
-    let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    rustix::termios::tcsetwinsize(&slave, size).unwrap();
+    rustix::termios::tcsetwinsize(&slave, winsize(size)).unwrap();
     master.write_all(typed.as_bytes()).unwrap();
     // `setsid` makes it the controlling terminal, so that Ctrl-C is a signal.
     let mut started = Command::new("setsid");
@@ -168,6 +178,10 @@ pub fn start_on_terminal(command: &Command, (columns, rows): (u16, u16), typed: 
     let end = || Stdio::from(slave.try_clone().unwrap());
     let child = started.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
     (child, master)
+}
+
+fn winsize((columns, rows): (u16, u16)) -> rustix::termios::Winsize {
+    rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 /// Unlocks the other end of a pseudo-terminal and returns its number.

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crossterm::event::Event;
 use std::io;
+use std::time::Duration;
 
 /// Enters the alternate screen. Turns on bracketed paste, reports of focus, and keys that can be told apart (the first
 /// level of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor, and the
@@ -67,33 +68,73 @@ impl Drop for RawMode {
     }
 }
 
-/// Waits until the terminal sends something. Returns everything that has arrived.
+/// The reader of the terminal.
 ///
-/// # Errors
-/// The terminal is lost.
-pub fn read_inputs() -> io::Result<Vec<Event>> {
-    let first = crossterm::event::read()?;
-    Ok([vec![first], arrived_inputs()?].concat())
+/// crossterm reports no new size that arrives together with an input before the next one: of what one wake-up brings, it
+/// returns the input and forgets the signal. Zellij reports the focus at every new size. So the reader compares the size
+/// itself.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The size that the UI knows.
+    size: (u16, u16),
 }
 
-/// Waits for a time at most until the terminal sends something. Returns everything that has arrived.
-///
-/// # Errors
-/// The terminal is lost.
-pub fn read_inputs_within(time: std::time::Duration) -> io::Result<Vec<Event>> {
-    if crossterm::event::poll(time)? { read_inputs() } else { Ok(Vec::new()) }
-}
-
-/// Returns what the terminal has sent, without waiting for more.
-///
-/// # Errors
-/// The terminal is lost.
-pub fn arrived_inputs() -> io::Result<Vec<Event>> {
-    let mut arrived = Vec::new();
-    while crossterm::event::poll(std::time::Duration::ZERO)? {
-        arrived.push(crossterm::event::read()?);
+impl Inputs {
+    /// Creates the reader for a UI that draws on this many columns and rows.
+    pub fn new(size: (u16, u16)) -> Self {
+        Self { size }
     }
-    Ok(arrived)
+
+    /// Waits until the terminal sends something, or has another size. Returns everything that has arrived.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn read(&mut self) -> io::Result<Vec<Event>> {
+        // crossterm learns of new sizes from its first read on.
+        let arrived = self.arrived()?;
+        if !arrived.is_empty() {
+            return Ok(arrived);
+        }
+        let first = crossterm::event::read()?;
+        self.and_arrived(vec![first])
+    }
+
+    /// Waits like [`Self::read`], and at most for a time.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn read_within(&mut self, time: Duration) -> io::Result<Vec<Event>> {
+        if crossterm::event::poll(time)? { self.read() } else { Ok(Vec::new()) }
+    }
+
+    /// Returns what the terminal has sent, without waiting for more.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn arrived(&mut self) -> io::Result<Vec<Event>> {
+        self.and_arrived(Vec::new())
+    }
+
+    fn and_arrived(&mut self, mut events: Vec<Event>) -> io::Result<Vec<Event>> {
+        while crossterm::event::poll(Duration::ZERO)? {
+            events.push(crossterm::event::read()?);
+        }
+        self.add_size(&mut events, size()?);
+        Ok(events)
+    }
+
+    /// Adds the size that the terminal has after these events, unless the UI learns it from them.
+    fn add_size(&mut self, events: &mut Vec<Event>, size: (u16, u16)) {
+        for event in &*events {
+            if let Event::Resize(columns, rows) = event {
+                self.size = (*columns, *rows);
+            }
+        }
+        if self.size != size {
+            self.size = size;
+            events.push(Event::Resize(size.0, size.1));
+        }
+    }
 }
 
 /// Returns the size of the terminal in columns and rows.
@@ -101,6 +142,10 @@ pub fn arrived_inputs() -> io::Result<Vec<Event>> {
 /// # Errors
 /// There is no terminal.
 pub fn size() -> io::Result<(u16, u16)> {
+    // On Unix, the other function runs `tput` from the PATH if the terminal is lost.
+    #[cfg(unix)]
+    return crossterm::terminal::window_size().map(|size| (size.columns, size.rows));
+    #[cfg(not(unix))]
     crossterm::terminal::size()
 }
 
@@ -192,6 +237,22 @@ pub fn printed(rows: &[PrintedRow], has_styles: bool, has_marks: bool) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn size_that_no_event_reports_is_added() {
+        let mut inputs = Inputs::new((80, 24));
+        let mut read = |mut events: Vec<Event>, size| {
+            inputs.add_size(&mut events, size);
+            events
+        };
+        assert_eq!(read(vec![Event::FocusGained], (80, 24)), [Event::FocusGained]);
+        assert_eq!(read(vec![Event::FocusGained], (50, 24)), [Event::FocusGained, Event::Resize(50, 24)]);
+        assert_eq!(read(vec![], (50, 24)), []);
+        assert_eq!(read(vec![Event::Resize(60, 9)], (60, 9)), [Event::Resize(60, 9)]);
+        assert_eq!(read(vec![Event::Resize(60, 9)], (70, 9)), [Event::Resize(60, 9), Event::Resize(70, 9)]);
+        // The terminal may have wrapped its rows twice.
+        assert_eq!(read(vec![Event::Resize(70, 9)], (70, 9)), [Event::Resize(70, 9)]);
+    }
 
     #[test]
     fn notification_passes_tmux_and_rings() {

@@ -6,7 +6,7 @@ use crate::output::Attention;
 use crate::process::signals::{self, Ending, Shown};
 use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
 use pinion_tui::terminal::{
-    self, ENTER, ENTER_INLINE, ENTER_VIEW, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, NO_MOUSE, RawMode,
+    self, ENTER, ENTER_INLINE, ENTER_VIEW, Inputs, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, NO_MOUSE, RawMode,
 };
 use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, Surroundings};
 use std::io;
@@ -142,6 +142,12 @@ impl Canvas {
     /// Returns the number of columns.
     pub(super) fn columns(&self) -> usize {
         self.buffer.area().width.into()
+    }
+
+    /// Returns the reader of the terminal, which reports sizes that are not those of the canvas.
+    pub(super) fn inputs(&self) -> Inputs {
+        let Rect { width, height, .. } = *self.buffer.area();
+        Inputs::new((width, height))
     }
 
     /// Makes the next frame draw everything.

@@ -6,7 +6,8 @@
 
 use crate::process::signals;
 use crossterm::event::Event;
-use pinion_tui::{Answers, Background, KeyMap, terminal};
+use pinion_tui::terminal::Inputs;
+use pinion_tui::{Answers, Background, KeyMap};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
@@ -95,15 +96,16 @@ pub(super) async fn keys_or_end<S, T>(step: impl Future<Output = S>, work: impl 
 ///
 /// # Errors
 /// The system refuses a thread.
-pub(super) fn start(keys: KeyMap, deliver: mpsc::Sender<Batch>) -> io::Result<()> {
+pub(super) fn start(keys: KeyMap, inputs: Inputs, deliver: mpsc::Sender<Batch>) -> io::Result<()> {
     // The receiver learns from the end of the channel that the terminal is lost.
-    let read = move || drop(Keyboard::new(keys).run(&deliver));
+    let read = move || drop(Keyboard::new(keys, inputs).run(&deliver));
     std::thread::Builder::new().name("pinion-keys".to_owned()).spawn(read)?;
     Ok(())
 }
 
 struct Keyboard {
     keys: KeyMap,
+    inputs: Inputs,
     /// Time of the last Ctrl-C that no other key followed.
     first: Option<Instant>,
     /// Time of the second of two Ctrl-C, until the UI has handled it.
@@ -113,8 +115,8 @@ struct Keyboard {
 }
 
 impl Keyboard {
-    fn new(keys: KeyMap) -> Self {
-        Self { keys, first: None, second: None, answers: Answers::default(), background: None }
+    fn new(keys: KeyMap, inputs: Inputs) -> Self {
+        Self { keys, inputs, first: None, second: None, answers: Answers::default(), background: None }
     }
 
     fn run(mut self, deliver: &mpsc::Sender<Batch>) -> io::Result<()> {
@@ -135,7 +137,8 @@ impl Keyboard {
                     Err(RecvTimeoutError::Disconnected) => break,
                     Err(RecvTimeoutError::Timeout) => {
                         if waiting.len() < MAX_WAITING {
-                            self.add(&mut waiting, terminal::arrived_inputs()?);
+                            let arrived = self.inputs.arrived()?;
+                            self.add(&mut waiting, arrived);
                         }
                         if self.second.is_some_and(|second| second.elapsed() >= PATIENCE) {
                             signals::end_interrupted();
@@ -150,10 +153,11 @@ impl Keyboard {
     fn read(&mut self, waiting: &mut VecDeque<Event>) -> io::Result<()> {
         while waiting.is_empty() && self.background.is_none() {
             if !self.answers.is_waiting() {
-                self.add(waiting, terminal::read_inputs()?);
+                let read = self.inputs.read()?;
+                self.add(waiting, read);
                 continue;
             }
-            match terminal::read_inputs_within(ANSWERED)? {
+            match self.inputs.read_within(ANSWERED)? {
                 none if none.is_empty() => self.answers.give_up(waiting),
                 events => self.add(waiting, events),
             }

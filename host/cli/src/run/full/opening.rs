@@ -39,7 +39,7 @@ impl Opening {
         let (deliver, batches) = mpsc::channel(1);
         let keys = settings.keys.clone();
         let canvas = Canvas::open(base, settings.is_inline)?;
-        keyboard::start(keys, deliver).map_err(unusable)?;
+        keyboard::start(keys, canvas.inputs(), deliver).map_err(unusable)?;
         let lost = keyboard::lost().map_err(unusable)?;
         Ok(Self { app: App::new(settings), canvas, batches, lost, started: Instant::now() })
     }

@@ -11,7 +11,6 @@ use crate::output::{note, text};
 use crate::process::browser::open_browser;
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::{keyboard, lists, themes};
-use pinion_tui::terminal;
 use pinion_tui::{Choice, Setup, SetupRequest};
 use secrecy::SecretString;
 use std::io;
@@ -94,9 +93,10 @@ impl Shown {
             self.canvas.draw_setup(&mut self.setup)?;
             // Reading ends before the conversation begins, which would miss what another reader takes.
             let is_waiting = self.login.is_some();
+            let mut inputs = self.canvas.inputs();
             let read = tokio::task::spawn_blocking(move || match is_waiting {
-                true => terminal::read_inputs_within(LOOK),
-                false => terminal::read_inputs(),
+                true => inputs.read_within(LOOK),
+                false => inputs.read(),
             });
             let read = tokio::select! {
                 biased;
