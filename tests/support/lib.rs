@@ -4,6 +4,7 @@
 mod guests;
 mod model;
 mod pinion;
+mod progress;
 mod sandbox;
 mod scale;
 mod script;
@@ -17,7 +18,8 @@ mod wait;
 pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
 pub use pinion::{Ended, Pinion, binary, has_namespaces};
-pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
+pub use progress::{Progress, Seen};
+pub use sandbox::{Sandbox, SandboxBuilder};
 pub use scale::{EchoModel, as_result, assert_paired};
 pub use script::{call, say};
 pub use served::assert_served;

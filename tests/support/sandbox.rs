@@ -1,6 +1,7 @@
 //! A real runtime with real components in a temporary directory.
 
 use crate::guests::guest;
+use crate::progress::Progress;
 use crate::served::Watch;
 use pinion_agent::definition::{Execution, ToolSource};
 use pinion_agent::hook::HookPoint;
@@ -17,7 +18,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// A workspace, a runtime and its notices.
@@ -441,55 +441,6 @@ pub(crate) const CACHE_KEY: [u8; 32] = [7; 32];
 fn shared_cache() -> PathBuf {
     // Where the command looks in its own directory below the user's caches.
     crate::guests::guests_directory().join("pinion/components")
-}
-
-/// A progress report of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Seen {
-    /// A progress line.
-    Line(String),
-    /// A partial result.
-    Update(Vec<Content>),
-}
-
-/// Records the progress of a call and wakes waiting tests.
-#[derive(Default)]
-pub struct Progress {
-    seen: Mutex<Vec<Seen>>,
-    news: Notify,
-}
-
-impl Progress {
-    /// Waits for the first report.
-    pub async fn first(&self) -> Seen {
-        loop {
-            let news = self.news.notified();
-            if let Some(first) = self.seen.lock().unwrap().first() {
-                return first.clone();
-            }
-            news.await;
-        }
-    }
-
-    /// Returns all reports so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
-    }
-
-    fn put(&self, seen: Seen) {
-        self.seen.lock().unwrap().push(seen);
-        self.news.notify_waiters();
-    }
-}
-
-impl ToolProgress for Progress {
-    fn report(&self, message: String) {
-        self.put(Seen::Line(message));
-    }
-
-    fn update(&self, partial: Vec<Content>) {
-        self.put(Seen::Update(partial));
-    }
 }
 
 /// Excludes files of a workspace, with line numbers that count the patterns.

@@ -1,6 +1,6 @@
 //! A check that the host serves others, whatever a hostile plugin did.
 
-use crate::sandbox::Progress;
+use crate::progress::Progress;
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::tool::ToolInvocation;
 use pinion_plugin_runtime::Runtime;
