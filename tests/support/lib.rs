@@ -1,8 +1,12 @@
 //! Shared support of the integration tests: built components, and a runtime in a temporary directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "../../host/egress/tests/it/support/certificates.rs"]
+mod certificates;
 mod guests;
 mod model;
+#[path = "../../host/egress/tests/it/support/network.rs"]
+mod network;
 mod pinion;
 mod progress;
 mod sandbox;
@@ -17,6 +21,7 @@ mod wait;
 
 pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
+pub use network::{PUBLIC, TestNetwork};
 pub use pinion::{Ended, Pinion, binary, has_namespaces};
 pub use progress::{Progress, Seen};
 pub use sandbox::{Sandbox, SandboxBuilder};

@@ -1,13 +1,15 @@
 //! A real runtime with real components in a temporary directory.
 
+use crate::certificates::AUTHORITY;
 use crate::guests::guest;
+use crate::network::TestNetwork;
 use crate::progress::Progress;
 use crate::served::Watch;
 use pinion_agent::definition::{Execution, ToolSource};
 use pinion_agent::hook::HookPoint;
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
-use pinion_egress::Policy;
+use pinion_egress::{Client, ClientSettings, Policy};
 use pinion_exclusions::{Exclusions, Finder, Origin, Pattern};
 use pinion_plugin_runtime::{
     Access, AgentsGrant, CacheKey, Compiler, EngineLimits, Grants, HostDirectories, McpGrant, McpServers, NoInfo,
@@ -45,6 +47,7 @@ pub struct SandboxBuilder {
     only_looks: bool,
     mcp: Option<Arc<dyn McpServers>>,
     exclude: Option<Vec<String>>,
+    network: Option<Arc<TestNetwork>>,
     is_watched: bool,
 }
 
@@ -239,6 +242,13 @@ impl SandboxBuilder {
         self
     }
 
+    /// Gives the plugins a network instead of that of this machine.
+    #[must_use]
+    pub fn network(mut self, network: &Arc<TestNetwork>) -> Self {
+        self.network = Some(network.clone());
+        self
+    }
+
     /// Provides MCP servers, and grants a plugin all of them.
     #[must_use]
     pub fn mcp(mut self, plugin: &str, servers: Arc<dyn McpServers>) -> Self {
@@ -407,7 +417,11 @@ impl SandboxBuilder {
             info: Arc::new(NoInfo),
         };
         let sent = notices.clone();
-        let runtime = Arc::new(Runtime::new(config, move |notice| sent.lock().unwrap().push(notice)).unwrap());
+        let client = self
+            .network
+            .map(|network| Client::new(ClientSettings { certificates: AUTHORITY.to_vec(), network }).unwrap());
+        let on_notice = move |notice| sent.lock().unwrap().push(notice);
+        let runtime = Arc::new(Runtime::with_client(config, client.unwrap_or_default(), on_notice).unwrap());
         if !self.only_looks {
             runtime.begin_offers();
         }

@@ -1,5 +1,6 @@
 //! HTTP servers on ports that the system chooses.
 
+use crate::certificates::acceptor;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::server::conn::http1;
@@ -9,6 +10,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -16,11 +18,12 @@ use tokio::task::JoinSet;
 pub type Received = http::Request<Bytes>;
 /// The answer of a server.
 pub type Answer = http::Response<Bytes>;
+type Requests = Arc<Mutex<Vec<Received>>>;
 
 /// A server on this machine. It ends when it is dropped.
 pub struct HttpServer {
     address: SocketAddr,
-    requests: Arc<Mutex<Vec<Received>>>,
+    requests: Requests,
     connections: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
@@ -37,27 +40,26 @@ pub fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> 
 impl HttpServer {
     /// Starts a server that answers each request with a function and keeps the request.
     pub async fn start(handler: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let (kept, handler) = (requests.clone(), Arc::new(handler));
-        let serve = move |stream| {
-            let (kept, handler) = (kept.clone(), handler.clone());
+        let (handler, requests) = (Arc::new(handler), Requests::default());
+        let kept = requests.clone();
+        let server = Self::raw(move |stream| serve(stream, handler.clone(), kept.clone())).await;
+        Self { requests, ..server }
+    }
+
+    /// Starts a server like [`Self::start`], with a certificate for `api.example.com` and `other.example.net`, which clients of
+    /// [`SandboxBuilder::network`](crate::SandboxBuilder::network) trust.
+    pub async fn https(handler: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
+        let (handler, requests, tls) = (Arc::new(handler), Requests::default(), acceptor());
+        let kept = requests.clone();
+        let accept = move |stream| {
+            let (handler, kept, tls) = (handler.clone(), kept.clone(), tls.clone());
             async move {
-                let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
-                    let (kept, handler) = (kept.clone(), handler.clone());
-                    async move {
-                        let (head, body) = request.into_parts();
-                        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-                        let request = http::Request::from_parts(head, body);
-                        let response = handler(&request);
-                        kept.lock().unwrap().push(request);
-                        Ok::<_, Infallible>(response.map(Full::new))
-                    }
-                });
-                // The client may close the connection at any time.
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                if let Ok(stream) = tls.accept(stream).await {
+                    serve(stream, handler, kept).await;
+                }
             }
         };
-        Self { requests, ..Self::raw(serve).await }
+        Self { requests, ..Self::raw(accept).await }
     }
 
     /// Starts a server that handles each connection with a function.
@@ -84,6 +86,11 @@ impl HttpServer {
         format!("http://{}{path}", self.address)
     }
 
+    /// Returns the address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Returns the port.
     pub fn port(&self) -> u16 {
         self.address.port()
@@ -103,4 +110,24 @@ impl HttpServer {
     pub fn requests(&self) -> Vec<Received> {
         self.requests.lock().unwrap().clone()
     }
+}
+
+async fn serve<S, H>(stream: S, handler: Arc<H>, kept: Requests)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(&Received) -> Answer + Send + Sync + 'static,
+{
+    let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+        let (kept, handler) = (kept.clone(), handler.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let request = http::Request::from_parts(head, body);
+            let response = handler(&request);
+            kept.lock().unwrap().push(request);
+            Ok::<_, Infallible>(response.map(Full::new))
+        }
+    });
+    // The client may close the connection at any time.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,9 +1,10 @@
 //! Programs that use credentials through placeholders, and what hostile ones and servers try.
 
+use crate::support::SECRET;
+use crate::support::certificates::{AUTHORITY, acceptor};
 use crate::support::network::{PUBLIC, TestNetwork};
 use crate::support::proxy::{Running, connect_to, head, hosts, socks};
-use crate::support::server::{RawServer, Server, acceptor, answer};
-use crate::support::{SECRET, pem};
+use crate::support::server::{RawServer, Server, answer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -55,7 +56,7 @@ impl Inserting {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let credential = ProxyCredential::new(name, placement, rules).unwrap();
         let values = Arc::new(Values::default());
-        let credentials = ProxyCredentials::new(vec![credential], values.clone(), &pem("authority.pem")).unwrap();
+        let credentials = ProxyCredentials::new(vec![credential], values.clone(), AUTHORITY).unwrap();
         let credentials = Arc::new(credentials);
         let allowed = ["api.example.com", "other.example.net", "localhost:3000", "wrong.example"];
         let proxy = Running::start_with(network, &allowed, Some(credentials.clone())).await;
@@ -189,7 +190,7 @@ async fn placeholder_reaches_other_requests_as_it_is() {
     // Another host is not inspected: the program sees its certificate.
     let mut stream = pinion.proxy.sends(connect_to("other.example.net:443").as_bytes()).await;
     head(&mut stream).await;
-    let other = Program::start(stream, "other.example.net", &pem("authority.pem"), b"http/1.1").await;
+    let other = Program::start(stream, "other.example.net", AUTHORITY, b"http/1.1").await;
     let fields = [("host", "other.example.net"), ("authorization", &placeholder)];
     assert_eq!(other.unwrap().send("GET", "/v1/x", &fields, "").await.0, 200);
     assert!(!server.received().contains(SECRET) && server.lines().len() == 7, "{:?}", server.lines());
@@ -322,7 +323,7 @@ async fn certificate_is_for_the_host_of_the_tunnel_only() {
     // A program that trusts other authorities only.
     let mut stream = pinion.proxy.sends(connect_to("api.example.com:443").as_bytes()).await;
     head(&mut stream).await;
-    let error = Program::start(stream, "api.example.com", &pem("authority.pem"), b"http/1.1").await.err().unwrap();
+    let error = Program::start(stream, "api.example.com", AUTHORITY, b"http/1.1").await.err().unwrap();
     assert!(error.contains("UnknownIssuer"), "{error}");
     // A program that speaks HTTP/2 only.
     let mut stream = pinion.proxy.sends(connect_to("api.example.com:443").as_bytes()).await;

@@ -1,15 +1,16 @@
 //! A network whose answers a test sets, and servers behind its addresses.
 
+pub(crate) mod certificates;
 pub(crate) mod network;
 pub(crate) mod proxy;
 pub(crate) mod server;
 
+use crate::support::certificates::AUTHORITY;
 use crate::support::network::TestNetwork;
 use pinion_egress::{
     Access, Client, ClientSettings, Credential, Credentials, Exchange, Observer, Placement, Policy, Request, SendError,
 };
 use secrecy::SecretString;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// The secret of all credentials in tests.
@@ -25,12 +26,8 @@ pub(crate) fn credentials(placement: Placement, rules: &[&str]) -> Credentials {
     Credentials::new(vec![Credential::new("key", SecretString::from(SECRET), placement, rules).unwrap()])
 }
 
-pub(crate) fn pem(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name)).unwrap()
-}
-
 pub(crate) fn client(network: &Arc<TestNetwork>) -> Client {
-    Client::new(ClientSettings { certificates: pem("authority.pem"), network: network.clone() }).unwrap()
+    Client::new(ClientSettings { certificates: AUTHORITY.to_vec(), network: network.clone() }).unwrap()
 }
 
 pub(crate) fn with_key(request: Request) -> Request {

@@ -1,4 +1,6 @@
-//! A network with names and addresses of its own.
+//! A network with names and addresses of its own. The integration tests of the repository include this file, too.
+
+#![allow(unreachable_pub, reason = "public where the support crate of the integration tests includes it")]
 
 use pinion_egress::{Connecting, Network, Resolving};
 use std::collections::{HashMap, VecDeque};
@@ -8,42 +10,46 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpStream;
 
 /// The address of the names that tests use.
-pub(crate) const PUBLIC: &str = "93.184.215.14";
+pub const PUBLIC: &str = "93.184.215.14";
 
 /// Answers for names, servers behind addresses, and everything that was asked for.
 #[derive(Default)]
-pub(crate) struct TestNetwork {
+pub struct TestNetwork {
     names: Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>,
     servers: Mutex<HashMap<IpAddr, SocketAddr>>,
-    pub(crate) resolved: Mutex<Vec<String>>,
-    pub(crate) connected: Mutex<Vec<SocketAddr>>,
+    /// The names so far, once for each question.
+    pub resolved: Mutex<Vec<String>>,
+    /// The addresses to which a connection was wanted so far.
+    pub connected: Mutex<Vec<SocketAddr>>,
 }
 
 impl TestNetwork {
-    pub(crate) fn new() -> Arc<Self> {
+    /// A network without names and servers.
+    pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
     /// Answers the next question for a name with these addresses. The last answer is repeated.
-    pub(crate) fn answers(&self, name: &str, addresses: &str) {
+    pub fn answers(&self, name: &str, addresses: &str) {
         let addresses = addresses.split_whitespace().map(|address| address.parse().unwrap()).collect();
         self.names.lock().unwrap().entry(name.to_owned()).or_default().push_back(addresses);
     }
 
     /// Puts a server behind an address, on every port.
-    pub(crate) fn serves(&self, address: &str, server: SocketAddr) {
+    pub fn serves(&self, address: &str, server: SocketAddr) {
         self.servers.lock().unwrap().insert(address.parse().unwrap(), server);
     }
 
     /// A network in which `api.example.com` is this server.
-    pub(crate) fn with_api(server: SocketAddr) -> Arc<Self> {
+    pub fn with_api(server: SocketAddr) -> Arc<Self> {
         let network = Self::new();
         network.answers("api.example.com", PUBLIC);
         network.serves(PUBLIC, server);
         network
     }
 
-    pub(crate) fn addresses(&self) -> Vec<String> {
+    /// Returns the addresses to which a connection was wanted so far, without ports.
+    pub fn addresses(&self) -> Vec<String> {
         self.connected.lock().unwrap().iter().map(|address| address.ip().to_string()).collect()
     }
 }

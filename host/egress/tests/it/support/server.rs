@@ -1,15 +1,11 @@
 //! Servers on ports that the system chooses.
 
-use crate::support::pem;
+use crate::support::certificates::acceptor;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -39,16 +35,6 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Byte
 
 pub(crate) fn redirect(status: u16, location: &str) -> Answer {
     answer(status, &[("location", location)], "")
-}
-
-/// Returns what encrypts with the certificate of [`Server::https`].
-pub(crate) fn acceptor() -> TlsAcceptor {
-    let certificate = CertificateDer::from_pem_slice(&pem("server.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(&pem("server.key")).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = config.with_single_cert(vec![certificate], key).unwrap();
-    TlsAcceptor::from(Arc::new(config))
 }
 
 impl Server {
