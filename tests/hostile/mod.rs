@@ -25,6 +25,7 @@ mod plugin_secrets;
 mod prompts;
 mod protected;
 mod random_calls;
+mod rebinding;
 mod repository;
 mod reused;
 mod secrets;
