@@ -94,6 +94,13 @@ const PUBLIC_FIELDS: &[&str] = &[
     "version",
 ];
 
+/// Signs that encoders of URLs leave as they are, besides letters and digits: by RFC 3986, in forms, in JavaScript's
+/// `encodeURIComponent`, and in paths.
+const KEPT_IN_URLS: &[&str] = &["-._~", "-._*", "-._~!*'()", "-._~!*'()$&+,/:;=@"];
+
+/// Signs that encoders of JSON write as `\u00XX`: none, and those that are not safe in HTML, by Go, Gson and .NET.
+const ESCAPED_IN_JSON: &[&str] = &["", "<>&", "<>&'=", "<>&'+`\""];
+
 /// Schemes that precede a credential in a header.
 const SCHEMES: &[&str] = &["bearer", "basic", "token", "apikey", "key"];
 
@@ -229,21 +236,36 @@ fn add_encoded(piece: &Piece<'_>, out: &mut Vec<Vec<u8>>) {
     let mut reversed = from(bytes, known);
     reversed.reverse();
     out.push(reversed);
-    let in_url = percent_encoded(text);
-    let in_json = text.replace('\\', r"\\").replace('"', "\\\"").replace('/', r"\/");
-    let others = [in_url, in_json].into_iter().filter(|other| other != text);
+    let in_urls = KEPT_IN_URLS.iter().map(|kept| percent_encoded(text, kept));
+    let in_forms = percent_encoded(text, "-._* ").replace(' ', "+");
+    let in_json = ESCAPED_IN_JSON.iter().map(|escaped| json_escaped(text, escaped));
+    let in_scripts = json_escaped(text, "").replace('/', r"\/");
+    let others = in_urls.chain([in_forms]).chain(in_json).chain([in_scripts]).filter(|other| other != text);
     out.extend(others.map(|other| from(other.as_bytes(), known)));
+    // Nothing needs these forms, but a server may use them.
+    let all_in_url: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
+    out.push(from(all_in_url.as_bytes(), known * 3));
+    let numbered: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    out.push(from(numbered.as_bytes(), known * 6));
 }
 
-fn percent_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            true => out.push(char::from(byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+/// Encodes everything for a URL but letters, digits and some signs.
+fn percent_encoded(text: &str, kept: &str) -> String {
+    let encoded = |byte: u8| match byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encoded).collect()
+}
+
+/// Encodes a text as a string of JSON, some signs by their numbers.
+fn json_escaped(text: &str, numbered: &str) -> String {
+    let escaped = |sign: char| match sign {
+        _ if numbered.contains(sign) => format!("\\u{:04x}", u32::from(sign)),
+        '"' | '\\' => format!("\\{sign}"),
+        _ => sign.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -283,6 +305,31 @@ mod tests {
         for seen in [&hex, &reversed, "Zq7Xw3Vb9Nm2%2FKp5Ld8%2BRt", "Nm2\\/Kp5", "zq7xw3vb", &key.to_lowercase()] {
             assert!(hides(key, seen), "{seen}");
         }
+    }
+
+    #[test]
+    fn key_is_found_as_encoders_of_urls_and_json_write_it() {
+        // Every window has a sign that some of them encode.
+        let key = "Zq7 Xw3~Vb9/Nm2*Kp5<Ld8'Rt6\"Hj4+Gf1";
+        for seen in [
+            "Zq7+Xw3%7E",
+            "Xw3%7EVb",
+            "Zq7%20Xw",
+            "9%2FNm2*K",
+            "Vb9/Nm2*K",
+            "Nm2*Kp5%3CLd8'",
+            "Ld8'Rt6%22",
+            "%5a%71%3",
+            "Kp5\\u003cLd8",
+            "Kp5\\u003CLd8\\u0027R",
+            "Rt6\\\"Hj4",
+            "Rt6\\u0022Hj4\\u002BGf1",
+            "Vb9\\/Nm2",
+            "\\u005a\\u0",
+        ] {
+            assert!(hides(key, seen), "{seen}");
+        }
+        assert!(hides("sk-Zq7Xw3", "%5A%71%37%58%77%33") && !hides("sk-Zq7Xw3Vb9Nm2", "%73%6B%2D"));
     }
 
     #[test]

@@ -141,16 +141,15 @@ impl Secrets {
 
     /// Like [`Self::clean_answer`], for a raw part of a response, which may be JSON with unnecessary escapes.
     pub fn clean_wire<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let text = self.clean_answer(text);
-        if !text.contains("\\u00") {
-            return text;
+        if text.contains("\\u00") {
+            let mut unescaper = json::Unescaper::default();
+            let plain = unescaper.push(text) + &unescaper.finish();
+            // Before anything is redacted, so that a secret that is escaped in part is found as a whole.
+            if self.are_in(plain.as_bytes()) {
+                return Cow::Owned(self.clean_answer(&plain).into_owned());
+            }
         }
-        let mut unescaper = json::Unescaper::default();
-        let plain = unescaper.push(&text) + &unescaper.finish();
-        match self.are_in(plain.as_bytes()) {
-            true => Cow::Owned(self.clean(&plain).into_owned()),
-            false => text,
-        }
+        self.clean_answer(text)
     }
 
     /// Applies [`Self::clean`] to all texts of a JSON value, including field names.
