@@ -135,6 +135,27 @@ fn tool_that_reads_without_asking_for_files_is_reported() {
     );
 }
 
+/// The cases of a project pass or fail alike for everybody, whatever one granted to the component.
+#[test]
+fn cases_have_no_grants_but_their_own() {
+    let pinion = Pinion::default();
+    let project = "name = 'lines'\nversion = '0.1.0'\nasks = { files = 'read' }\n[build]\n\
+                   steps = [['cp', 'source.wasm', 'build/out.wasm']]\noutput = 'build/out.wasm'\n";
+    pinion.write("pinion-plugin.toml", project);
+    pinion.write("source.wasm", fs::read(guest("guide")).unwrap());
+    let case = "[[case]]\nname = 'reads nothing'\ntool = 'count_lines'\ninput = { path = 'a.txt' }\n\
+                files = { 'a.txt' = 'one' }\nerror = 'denied'\n";
+    pinion.write("tests/cases.toml", case);
+    for command in [&["build"][..], &["grant", "build/lines.wasm", "files=read"]] {
+        assert_eq!(run(&pinion, ["plugin"].iter().chain(command)).code, Some(0), "{command:?}");
+    }
+    pinion.write("a.txt", "one");
+    let called = run(&pinion, ["plugin", "call", "build/lines.wasm", "count_lines", r#"{"path": "a.txt"}"#]);
+    assert!(called.stdout.starts_with("1 lines\n"), "{called:?}");
+    let tested = run(&pinion, ["plugin", "test"]);
+    assert!(tested.stdout.ends_with("1 passed, 0 failed\n"), "{tested:?}");
+}
+
 #[test]
 fn bench_reports_percentiles() {
     let pinion = Pinion::default();

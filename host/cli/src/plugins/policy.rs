@@ -41,6 +41,16 @@ pub(crate) struct CallGrants {
     /// The component that receives them.
     pub(crate) target: Target,
     pub(crate) grants: Grants,
+    pub(crate) extent: Extent,
+}
+
+/// The relation of [`CallGrants`] to the grants that the user gave otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// They come on top of those.
+    Added,
+    /// They stand alone, so that a call does not depend on who makes it.
+    Alone,
 }
 
 /// The component that a command names.
@@ -407,7 +417,10 @@ impl Policy {
         if let Some(call) = &self.call
             && targets.iter().flatten().any(|target| call.target == *target)
         {
-            settings.grants.widen(call.grants.clone());
+            match call.extent {
+                Extent::Added => settings.grants.widen(call.grants.clone()),
+                Extent::Alone => (settings.grants, settings.held_back) = (call.grants.clone(), None),
+            }
             // The user named the component, the call and the capabilities.
             settings.ceiling = None;
         }

@@ -7,7 +7,7 @@ use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, result, text, written};
-use crate::plugins::policy::{Binding, CallGrants, Policy};
+use crate::plugins::policy::{Binding, CallGrants, Extent, Policy};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
 use crate::run::notices::announce_compiling;
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     grants: &[String],
     as_json: bool,
 ) -> Result<()> {
-    let (runtime, info) = runtime(base, plugin, grants, Binding::Bind).await?;
+    let (runtime, info) = runtime(base, plugin, grants, Extent::Added).await?;
     let call = prepare(&runtime, &info, tool, parse(arguments)?).await?;
     warn_of_unasked(base, &info, grants)?;
     let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
@@ -110,17 +110,20 @@ fn as_value(reply: &ToolReply) -> Value {
     }
 }
 
-/// Loads the plugin with the grants of the user and of the command line.
+/// Loads the plugin with the grants of the command line, which are added to those of the user or stand alone.
 pub(crate) async fn runtime(
     base: &Base,
     plugin: &str,
     grants: &[String],
-    binding: Binding,
+    extent: Extent,
 ) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let more = grant::parse(base, grants)?;
-    let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
-    let policy = Policy::new(base, binding, Some(call).filter(|_| !grants.is_empty()));
+    let call = CallGrants { target: target.clone(), grants: base.grants(&more), extent };
+    let policy = match extent {
+        Extent::Added => Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty())),
+        Extent::Alone => Policy::new(base, Binding::LookOnly, Some(call)),
+    };
     let runtime = base.runtime_with(base.begin_engine(), policy, Arc::new(NoInfo), |notice| match notice.event {
         NoticeEvent::HeldBack(why) => {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));

@@ -1,13 +1,14 @@
 //! `pinion plugin test`: runs the cases in the `tests` directory of a project.
 //!
-//! Each case runs in the real runtime, in a workspace of its own with the files and grants that it names.
+//! Each case runs in the real runtime, in a workspace of its own with the files that it names, and with the grants that it names
+//! instead of those that the user gave.
 
 use crate::base::Base;
 use crate::commands::plugin::build::{self, Destination};
 use crate::commands::plugin::call;
 use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, note, print, result, text, written};
-use crate::plugins::policy::Binding;
+use crate::plugins::policy::Extent;
 use pinion_agent::Content;
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::tool::ToolProgress;
@@ -160,7 +161,7 @@ fn own_path(name: &str) -> Result<&Path> {
 }
 
 async fn execute(base: &Base, plugin: &str, case: &Case) -> Result<Outcome> {
-    let (runtime, info) = call::runtime(base, plugin, &case.grant, Binding::LookOnly).await?;
+    let (runtime, info) = call::runtime(base, plugin, &case.grant, Extent::Alone).await?;
     match (&case.tool, &case.command) {
         (Some(tool), None) => {
             let input = if case.input.is_null() { json!({}) } else { case.input.clone() };
