@@ -182,8 +182,11 @@ impl Hop<'_> {
             return Err(Failure::Failed(format!("`{}` redirects more than {limit} times", self.outgoing.target)));
         }
         let is_same_origin = next.target.has_origin_of(&self.outgoing.target);
-        if !is_same_origin && self.access.credentials.secrets().are_in(next.target.as_str().as_bytes()) {
-            return Err(Denial::CredentialInRedirect { origin: next.target.to_string() }.into());
+        let secrets = self.access.credentials.secrets();
+        if !is_same_origin && secrets.are_in(next.target.as_str().as_bytes()) {
+            // The name of the host may be what contains it.
+            let origin = secrets.clean(&next.target.to_string()).into_owned();
+            return Err(Denial::CredentialInRedirect { origin }.into());
         }
         let keeps = is_same_origin && self.credential.is_some_and(|one| one.is_for(&next.method, &next.target));
         Ok(Some((next, keeps)))

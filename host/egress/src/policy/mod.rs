@@ -86,7 +86,7 @@ pub enum Denial {
     /// A server tried to pass a credential on to another one.
     #[error("the redirect to `{origin}` contains a credential")]
     CredentialInRedirect {
-        /// Scheme, host and port of the URL.
+        /// Scheme, host and port of the URL, without the credential.
         origin: String,
     },
 }

@@ -155,6 +155,7 @@ async fn redirect_that_carries_the_secret_elsewhere_is_refused() {
         match request.uri().path() {
             "/plain" => redirect(302, &format!("https://other.example.net/?{query}")),
             "/base64" => redirect(302, &format!("https://other.example.net/{encoded}")),
+            "/host" => redirect(302, &format!("https://{key}.example.net/")),
             _ => redirect(302, &format!("http://api.example.com/?{query}")),
         }
     })
@@ -162,11 +163,11 @@ async fn redirect_that_carries_the_secret_elsewhere_is_refused() {
     let network = network(&api, &other);
     let rules = policy(&["api.example.com", "other.example.net", "http://api.example.com"]);
     let keys = credentials(query(), &["api.example.com"]);
-    for path in ["plain", "base64", "downgrade"] {
+    for path in ["plain", "base64", "host", "downgrade"] {
         let request = with_key(Request::new("GET", format!("https://api.example.com/{path}")));
         let error = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap_err();
         assert!(error.to_string().ends_with("contains a credential") && error.request_sent(), "{error}");
-        assert!(!format!("{error:?}").contains(SECRET));
+        assert!(!keys.secrets().are_in(format!("{error:?}").as_bytes()), "{error:?}");
     }
     assert!(other.lines().is_empty());
 }
