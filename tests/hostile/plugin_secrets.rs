@@ -1,6 +1,6 @@
 //! Secrets that plugins use by name: never granted by accident, and never seen.
 
-use super::storage::command::answer;
+use super::storage::command::{another, answer, assert_another_answered};
 use crate::providers::all_files;
 use pinion_tests::{Ended, Pinion, guest};
 use serde_json::json;
@@ -11,24 +11,26 @@ const CONFIG: &str = "[secrets.github]\nenv = \"HIDDEN_VARIABLE\"\nhosts = [\"ht
                       [secrets.unset]\nenv = \"UNSET_VARIABLE\"\n\
                       [plugins.keeper.config]\ncolor = \"red\"\n";
 
-/// Runs steps of the keeper with all output enabled.
-fn run(pinion: &Pinion, tool: &str, steps: &[&[&str]]) -> Ended {
-    let script = pinion
-        .script(&[json!({ "calls": [{ "tool": tool, "arguments": { "steps": steps } }] }), json!({ "text": "done" })]);
+/// Runs steps of the keeper with all output enabled, after which another plugin answers.
+pub(super) fn run(pinion: &Pinion, tool: &str, steps: &[&[&str]]) -> Ended {
+    let call = json!({ "calls": [{ "tool": tool, "arguments": { "steps": steps } }] });
+    let script = pinion.script(&[call, another(), json!({ "text": "done" })]);
     let (script, plugin) = (script.to_str().unwrap().to_owned(), guest("keeper"));
     let base = ["-vv", "-p", "--plugin", plugin.to_str().unwrap(), "--replay", &script, "--approve", "all"];
     let output = ["--output-format", "stream-json", "go"];
     let mut command = pinion.command(base.iter().chain(&output));
     let run = command.env("HIDDEN_VARIABLE", SECRET).output().unwrap();
-    Ended {
+    let run = Ended {
         code: run.status.code(),
         stdout: String::from_utf8(run.stdout).unwrap(),
         stderr: String::from_utf8_lossy(&run.stderr).into_owned(),
-    }
+    };
+    assert_another_answered(&run);
+    run
 }
 
 /// Returns all output and files of a run, except the config.
-fn seen(pinion: &Pinion, run: &Ended) -> String {
+pub(super) fn seen(pinion: &Pinion, run: &Ended) -> String {
     let files = all_files(&pinion.home()).into_iter().filter(|file: &PathBuf| !file.ends_with("config.toml"));
     let files = files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
     std::iter::once(format!("{}\n{}\n", run.stdout, run.stderr)).chain(files).collect()

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 const GRANT: &str = "[plugins.keeper.grants]\nstorage = true\n";
 
-/// Runs steps of the keeper in a session and returns the run.
+/// Runs steps of the keeper in a session, after which another plugin answers, and returns the run.
 fn kept(pinion: &Pinion, session: &[&str], steps: &[&[&str]]) -> Ended {
     let script = pinion.script(&[
         json!({ "calls": [{ "tool": "keep", "arguments": { "steps": steps } }] }),
+        another(),
         json!({ "text": "done" }),
     ]);
     let (script, plugin) = (script.to_str().unwrap().to_owned(), guest("keeper"));
@@ -19,14 +20,30 @@ fn kept(pinion: &Pinion, session: &[&str], steps: &[&[&str]]) -> Ended {
     let output = ["--output-format", "stream-json", "go"];
     let run = pinion.run(base.iter().chain(session).chain(&output));
     assert_eq!(run.code, Some(0), "{run:?}");
+    assert_another_answered(&run);
     run
+}
+
+/// A call of another plugin, for [`assert_another_answered`].
+pub(crate) fn another() -> Value {
+    json!({ "calls": [{ "tool": "list", "arguments": { "path": "." } }] })
+}
+
+/// Asserts that the last call of a run, that of [`another`], succeeded.
+pub(crate) fn assert_another_answered(run: &Ended) {
+    let last = ends(run).pop().unwrap_or_else(|| panic!("{run:?}"));
+    assert_eq!((&last["tool"], &last["is_error"]), (&json!("list"), &json!(false)), "{run:?}");
+}
+
+/// Returns the events of a run with which calls ended.
+fn ends(run: &Ended) -> Vec<Value> {
+    let events = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["type"] == "tool_execution_end").collect()
 }
 
 /// Returns the answer of the keeper.
 pub(crate) fn answer(run: &Ended) -> String {
-    let mut events = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let end = events.find(|event| event["type"] == "tool_execution_end");
-    end.as_ref().and_then(find_text).unwrap_or_else(|| panic!("{run:?}"))
+    ends(run).first().and_then(find_text).unwrap_or_else(|| panic!("{run:?}"))
 }
 
 /// Returns the lines that the keeper answered.
