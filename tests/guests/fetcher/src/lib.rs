@@ -125,4 +125,4 @@ impl Plugin for Fetcher {
     }
 }
 
-export!(Fetcher, exports = [tools, commands, lifecycle], asks = { "http": true });
+export!(Fetcher, exports = [tools, commands, lifecycle], asks = { "http": true, "secrets": true });

@@ -1,5 +1,8 @@
 //! Runs scripts of operations on stored values, secrets and settings. The answer has one line for each step.
 
+use pinion_plugin_sdk::child_process::{self, Child, OutputStream, ReadResult};
+use pinion_plugin_sdk::http::Request;
+use pinion_plugin_sdk::log::{self, Level};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Captured, Variable};
 use pinion_plugin_sdk::storage::{self, Scope, StorageError};
@@ -23,6 +26,7 @@ impl Plugin for Keeper {
         vec![
             Tool::new("keep", "Runs a script.", |a: Script, _: &Call| run(&a)),
             Tool::new("keep_running", "Runs a script that runs programs.", |a: Script, _: &Call| run(&a)).executes(),
+            Tool::new("keep_sending", "Runs a script that sends requests.", |a: Script, _: &Call| run(&a)).network(),
         ]
     }
 
@@ -121,26 +125,77 @@ fn answer(step: &[&str]) -> Result<String, String> {
         // Runs a shell command with a secret in TOKEN.
         ["run", secret, command] => program(command, secret, 64 * 1024),
         ["run-long", secret, command] => program(command, secret, 64),
+        // Talks to a shell command with a secret in TOKEN.
+        ["talk", secret, command] => talk(&with_secret(command, secret, 0)),
+        // Sends a request with a secret.
+        ["send", secret, url] => {
+            match Request::get(*url).credential(*secret).send() {
+                Ok(response) => {
+                    let body = String::from_utf8_lossy(&response.body);
+                    let seen = format!("{} {:?} {} {body}", response.status, response.headers, response.url);
+                    Ok(hidden(&seen))
+                }
+                Err(error) => Err(hidden(&format!("{error:?}"))),
+            }
+        }
+        // Puts the answer of a step everywhere.
+        ["spread", step @ ..] => {
+            let answer = answer(step);
+            let text = answer.clone().unwrap_or_else(|error| error);
+            progress::report(&text);
+            progress::update(&[progress::Content::Text(text.clone())]);
+            [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error].map(|level| log::log(level, &text));
+            for scope in [Scope::Plugin, Scope::Workspace, Scope::Session] {
+                storage::set(scope, "spread", text.as_bytes()).map_err(shown)?;
+            }
+            eprintln!("{text}");
+            answer
+        }
         _ => Err(format!("unknown step: {step:?}")),
     }
 }
 
-/// Returns everything that the plugin sees of a program, in a form that no redaction recognizes.
+/// Returns everything that the plugin sees of a program.
 fn program(command: &str, secret: &str, max_output: u32) -> Result<String, String> {
-    let output = process::run(&process::Command {
+    let output = process::run(&with_secret(command, secret, max_output)).map_err(|error| error.to_string())?;
+    let all = |captured: Captured| {
+        hidden(&(String::from_utf8_lossy(&captured.head).into_owned() + &String::from_utf8_lossy(&captured.tail)))
+    };
+    let spilled = output.spilled_to.unwrap_or_default();
+    Ok(format!("{} | {} | {spilled}", all(output.stdout), all(output.stderr)))
+}
+
+/// Returns everything that the plugin sees of a program while it runs, read in small pieces.
+fn talk(command: &process::Command) -> Result<String, String> {
+    let child = child_process::spawn(command).map_err(|error| error.to_string())?;
+    let all = |source| heard(&child, source).map(|bytes| hidden(&String::from_utf8_lossy(&bytes)));
+    Ok(format!("{} | {}", all(OutputStream::Stdout)?, all(OutputStream::Stderr)?))
+}
+
+fn heard(child: &Child, source: OutputStream) -> Result<Vec<u8>, String> {
+    let mut heard = Vec::new();
+    loop {
+        match child.read(source, 3, 30_000).map_err(|error| error.to_string())? {
+            ReadResult::Data(bytes) => heard.extend(bytes),
+            ReadResult::End => return Ok(heard),
+            ReadResult::TimedOut => return Err("nothing more was said".to_owned()),
+        }
+    }
+}
+
+/// Returns a text in a form that no redaction recognizes.
+fn hidden(text: &str) -> String {
+    text.chars().flat_map(|character| [character, '.']).collect()
+}
+
+fn with_secret(command: &str, secret: &str, max_output: u32) -> process::Command {
+    process::Command {
         program: "sh".to_owned(),
         args: vec!["-c".to_owned(), command.to_owned()],
         environment: vec![("TOKEN".to_owned(), Variable::Secret(secret.to_owned()))],
         max_output,
         ..process_defaults()
-    })
-    .map_err(|error| error.to_string())?;
-    let hidden = |captured: Captured| -> String {
-        let text = String::from_utf8_lossy(&captured.head).into_owned() + &String::from_utf8_lossy(&captured.tail);
-        text.chars().flat_map(|character| [character, '.']).collect()
-    };
-    let spilled = output.spilled_to.unwrap_or_default();
-    Ok(format!("{} | {} | {spilled}", hidden(output.stdout), hidden(output.stderr)))
+    }
 }
 
 fn process_defaults() -> process::Command {
@@ -182,4 +237,4 @@ fn shown(error: StorageError) -> String {
     }
 }
 
-export!(Keeper, exports = [tools, commands, lifecycle], asks = { "storage": true, "secrets": true, "process": true });
+export!(Keeper, exports = [tools, commands, lifecycle], asks = { "storage": true, "secrets": true, "process": true, "http": true });
