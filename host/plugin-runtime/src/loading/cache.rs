@@ -40,8 +40,9 @@ const OFFER: &str = "offer";
 const FUNCTIONS: &str = "functions";
 /// The extension of files that are locked while a component is compiled.
 const LOCK: &str = "lock";
-/// Time that a load waits for another one to compile the same component.
-const MAX_WAIT: Duration = Duration::from_secs(20);
+/// Time that a load waits for another one to compile the same component: more than that takes on a busy machine, and not for ever,
+/// because the other may be stopped.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Time between two looks at a lock.
 const POLL: Duration = Duration::from_millis(10);
 
