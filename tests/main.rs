@@ -3,6 +3,7 @@
 
 mod agents;
 mod architecture;
+mod author_faults;
 mod authors;
 mod browser_login;
 mod builtin;

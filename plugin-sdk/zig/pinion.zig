@@ -90,7 +90,8 @@ pub fn tool(comptime name: [:0]const u8, comptime description: [:0]const u8, com
         fn body(call: Call) !void {
             const options: std.json.ParseOptions = .{ .ignore_unknown_fields = true };
             const input = try std.json.parseFromSliceLeaky(Input, call.arena, std.mem.span(pinion_input(call.raw)), options);
-            const text = try zeroed(call.arena, try run(call, input));
+            // Apart, so that a backtrace names it.
+            const text = try zeroed(call.arena, try @call(.never_inline, run, .{ call, input }));
             _ = pinion_text(call.raw, "%s", text.ptr);
         }
     };
@@ -101,7 +102,7 @@ pub fn tool(comptime name: [:0]const u8, comptime description: [:0]const u8, com
 pub fn command(comptime name: [:0]const u8, comptime description: [:0]const u8, comptime hint: ?[:0]const u8, comptime run: anytype) RawCommand {
     const Body = struct {
         fn body(call: Call) !void {
-            switch (try run(call, std.mem.span(pinion_input(call.raw)))) {
+            switch (try @call(.never_inline, run, .{ call, std.mem.span(pinion_input(call.raw)) })) {
                 .print => |text| _ = pinion_print(call.raw, "%s", (try zeroed(call.arena, text)).ptr),
                 .submit => |text| _ = pinion_submit(call.raw, "%s", (try zeroed(call.arena, text)).ptr),
             }

@@ -13,8 +13,22 @@ const MAX_RECORDED: usize = 20;
 /// Maximum number of characters of a name.
 const MAX_NAME: usize = 100;
 /// Beginnings of the names of functions that only carry a panic to its end.
-const OF_PANICS: &[&str] =
-    &["abort", "core::", "std::", "alloc::", "panic_abort::", "rust_", "__rust", "_start", "runtime."];
+const OF_PANICS: &[&str] = &[
+    "abort",
+    "core::",
+    "std::",
+    "alloc::",
+    "panic_abort::",
+    "rust_",
+    "__rust",
+    "_start",
+    // Go.
+    "runtime.",
+    // Zig.
+    "debug.defaultPanic",
+    "debug.FullPanic",
+    "debug.panicExtra",
+];
 
 /// Lists the functions, innermost first, one a line; none if no module names its functions. The functions through which a
 /// panic passes at first are left out.
@@ -68,6 +82,20 @@ mod tests {
         ];
         let shown = "  in mycrate::foo::bar\n  in main.divide\n  in core::ops::function::FnOnce::call_once";
         assert_eq!(of(&names).as_deref(), Some(shown));
+    }
+
+    #[test]
+    fn functions_of_a_panic_are_left_out_in_every_language() {
+        let trapped = [
+            &["abort", "check", "count"][..],
+            &["runtime.fatalpanic", "runtime.gopanic", "main.check", "main.count"],
+            &["debug.defaultPanic", "debug.FullPanic((function 'defaultPanic')).outOfBounds", "plugin.check"],
+            &["debug.panicExtra__anon_2717", "plugin.check"],
+        ];
+        for names in trapped {
+            let first = of(names).unwrap().lines().next().map(str::to_owned);
+            assert!(first.as_ref().is_some_and(|first| first.ends_with("check")), "{first:?}");
+        }
     }
 
     #[test]
