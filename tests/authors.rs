@@ -3,9 +3,9 @@
 //! A language whose toolchain is not installed is tested for the error that says how to install it.
 //! `plugins/setup-languages.sh` installs toolchains for tests; `PINION_LANGUAGES_REQUIRED` lists those that must be there.
 
-use pinion_tests::{Ended, Pinion};
+use pinion_tests::{Ended, Pinion, binary, shell_blocks};
 use serde_json::Value;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,9 @@ const LANGUAGES: &[(&str, &str, &str, &[&[&str]])] = &[
     ("zig", "Zig", "log-patterns", &[&["zig", "python-zig"]]),
     ("rust", "Rust", "repeated-lines", &[]),
 ];
+
+/// Beginnings of the commands that install toolchains.
+const INSTALLATIONS: &[&str] = &["npm install", "python3 -m venv .venv && .venv/bin/pip install "];
 
 /// Seconds that the start of a language in the guide may take, installation of the toolchain included.
 const MAX_SECONDS: u64 = 300;
@@ -57,7 +60,7 @@ pub(super) fn author() -> Pinion {
 }
 
 /// Runs `pinion` with the toolchains in PATH.
-pub(super) fn run<S: AsRef<std::ffi::OsStr>>(pinion: &Pinion, arguments: impl IntoIterator<Item = S>) -> Ended {
+pub(super) fn run<S: AsRef<OsStr>>(pinion: &Pinion, arguments: impl IntoIterator<Item = S>) -> Ended {
     finish(with_toolchains(&mut pinion.command(arguments)))
 }
 
@@ -69,7 +72,7 @@ fn with_toolchains(command: &mut Command) -> &mut Command {
     command.env("PATH", path()).envs(directories)
 }
 
-fn finish(command: &mut Command) -> Ended {
+pub(super) fn finish(command: &mut Command) -> Ended {
     let output = command.stdin(Stdio::null()).output().unwrap();
     Ended {
         code: output.status.code(),
@@ -78,12 +81,49 @@ fn finish(command: &mut Command) -> Ended {
     }
 }
 
+/// Returns a shell that runs a command line as an author would type it, with this `pinion` first in PATH and the toolchains
+/// after it.
+pub(super) fn shell(pinion: &Pinion, directory: &Path, line: &str) -> Command {
+    let usual = pinion.command([""; 0]);
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(directory).env_clear();
+    command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    with_toolchains(&mut command).env("PATH", with_pinion(&path())).stdin(Stdio::null());
+    command
+}
+
+/// Puts the directory of the command before others.
+fn with_pinion(path: &OsStr) -> OsString {
+    let own = binary().parent().unwrap().to_owned();
+    std::env::join_paths([own].into_iter().chain(std::env::split_paths(path))).unwrap()
+}
+
+/// Lets a shell install toolchains from the registries of the user's settings, and use no others.
+fn installing(shell: &mut Command) {
+    let is_setting =
+        |name: &OsString| ["PIP_", "npm_config_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+    shell.envs(std::env::vars_os().filter(|(name, _)| is_setting(name)));
+    shell.env("PATH", with_pinion(&std::env::var_os("PATH").unwrap_or_default()));
+    for shared in ["ZIG_GLOBAL_CACHE_DIR", "GOCACHE", "CARGO_TARGET_DIR"] {
+        shell.env_remove(shared);
+    }
+}
+
+/// Returns whether a command installs a toolchain from a registry, as only the long mode does.
+fn is_installation(line: &str) -> bool {
+    INSTALLATIONS.iter().any(|beginning| line.starts_with(beginning))
+}
+
+/// Returns the commands that start a plugin in each language, as the guide has them.
+pub(super) fn starts() -> impl Iterator<Item = Vec<String>> {
+    LANGUAGES.iter().map(|(_, heading, ..)| start(heading))
+}
+
 /// Returns the commands of the first shell block below a heading of the guide.
-fn guide(heading: &str) -> Vec<String> {
+fn start(heading: &str) -> Vec<String> {
     let guide = fs::read_to_string(root().join("plugin-sdk/GUIDE.md")).unwrap();
     let section = guide.split(&format!("\n### {heading}\n")).nth(1).unwrap_or_else(|| panic!("no section {heading}"));
-    let block = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
-    block.lines().map(str::to_owned).collect()
+    shell_blocks(section).remove(0)
 }
 
 /// Runs the commands of a language's start as they are in the guide. Toolchains are installed in the long mode alone.
@@ -96,33 +136,20 @@ fn follow_the_guide(language: &str) -> Option<Pinion> {
     let installs = std::env::var_os("PINION_LONG").is_some();
     let is_there = installs || is_there(language);
     let mut built = 0;
-    let start = Instant::now();
-    for line in guide(heading) {
+    let began = Instant::now();
+    for line in start(heading) {
         if let Some(name) = line.strip_prefix("cd ") {
             directory.push(name);
             continue;
         }
-        if !installs && (line.starts_with("npm install") || line.starts_with("python3 -m venv")) {
+        if !installs && is_installation(&line) {
             continue;
         }
-        let binary = pinion.command([""; 0]).get_program().to_owned();
-        let script = line.replacen("pinion", "\"$PINION\"", 1);
-        let mut command = pinion.command([""; 0]);
-        let environment: Vec<(OsString, OsString)> =
-            command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
-        command = Command::new("sh");
-        command.args(["-c", &script]).current_dir(&directory).env_clear().envs(environment);
-        match installs {
-            // With the user's settings of registries.
-            true => {
-                let is_setting = |name: &OsString| {
-                    ["PIP_", "npm_config_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix))
-                };
-                command.envs(std::env::vars_os().filter(|(name, _)| is_setting(name)));
-            }
-            false => drop(with_toolchains(&mut command)),
+        let mut command = shell(&pinion, &directory, &line);
+        if installs {
+            installing(&mut command);
         }
-        let ended = finish(command.env("PINION", binary));
+        let ended = finish(&mut command);
         if !is_there && line.starts_with("pinion plugin build") {
             assert!(ended.code == Some(1) && ended.stderr.contains("is not installed\nhint: "), "{line}: {ended:?}");
             return None;
@@ -137,7 +164,7 @@ fn follow_the_guide(language: &str) -> Option<Pinion> {
         }
     }
     assert_eq!(built, 1);
-    let seconds = start.elapsed().as_secs();
+    let seconds = began.elapsed().as_secs();
     // Unlike `println`, this is not captured.
     let _ = writeln!(std::io::stderr(), "{language}: {seconds} s from the first command of the guide to the last");
     assert!(!installs || seconds <= MAX_SECONDS, "{language}: {seconds} s, of at most {MAX_SECONDS}");
@@ -209,36 +236,6 @@ fn guide_leads_to_a_working_plugin_in_c() {
 #[test]
 fn guide_leads_to_a_working_plugin_in_zig() {
     follow_the_guide("zig");
-}
-
-/// Commands of the guide outside the starts of the languages, with the words that show that a test runs them.
-const OTHERS: &[(&str, &str)] = &[
-    ("pinion plugin watch", r#"["plugin", "watch", "#),
-    ("pinion plugin build --install", r#"["plugin", "build", "word-count", "--install"]"#),
-    ("pinion plugin grant ", r#"["plugin", "grant", "#),
-    ("pinion plugin check ", r#"["plugin", "check", "#),
-    ("pinion plugin bench ", r#"["plugin", "bench", "#),
-    ("pinion plugin wit --reference", r#"["plugin", "wit", "--reference"]"#),
-    ("pinion plugin wit --package ", r#"["plugin", "wit", "--package", "pinion-plugin.wasm"]"#),
-    ("pinion plugin wit ", r#"["plugin", "wit", "."]"#),
-    ("pinion plugin pack ", r#"["plugin", "pack", "#),
-];
-
-#[test]
-fn every_command_of_the_guide_is_tested() {
-    let text = fs::read_to_string(root().join("plugin-sdk/GUIDE.md")).unwrap();
-    let mut commands: Vec<&str> =
-        text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap().lines()).collect();
-    let starts: Vec<String> = LANGUAGES.iter().flat_map(|(_, heading, ..)| guide(heading)).collect();
-    commands.retain(|command| !starts.iter().any(|start| start == command));
-    let tests = ["authors.rs", "packing.rs", "plugins.rs", "hostile/grants.rs"];
-    let tests: String = tests.iter().map(|file| fs::read_to_string(root().join("tests").join(file)).unwrap()).collect();
-    for command in commands {
-        let found = OTHERS.iter().find(|(prefix, _)| command.starts_with(prefix));
-        let (_, words) = found.unwrap_or_else(|| panic!("no test runs `{command}`"));
-        // Once in the table above.
-        assert!(tests.matches(words).count() > 1, "no test runs `{command}`: `{words}`");
-    }
 }
 
 /// Copies a directory with the targets of its links.

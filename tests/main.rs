@@ -25,6 +25,7 @@ mod full_screen;
 mod generated;
 mod gnu_screen;
 mod guide;
+mod guide_commands;
 mod hostile;
 mod http;
 #[cfg(target_os = "linux")]

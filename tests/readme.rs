@@ -1,6 +1,6 @@
 //! Each command in the README is run by a test or by the test script.
 
-use pinion_tests::Pinion;
+use pinion_tests::{Pinion, shell_blocks};
 use std::path::Path;
 
 /// The test or script that runs the commands with a prefix.
@@ -54,19 +54,7 @@ const COMMANDS: &[(&str, By)] = &[
 /// Returns the commands in the README, each with a line break.
 fn commands() -> Vec<String> {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let mut in_shell = false;
-    let mut commands = Vec::new();
-    for line in readme.lines() {
-        match line.trim() {
-            "```sh" => in_shell = true,
-            "```" => in_shell = false,
-            command if in_shell && !command.is_empty() && !command.starts_with('#') => {
-                commands.push(format!("{command}\n"));
-            }
-            _ => {}
-        }
-    }
-    commands
+    shell_blocks(&readme).concat().into_iter().map(|command| command + "\n").collect()
 }
 
 fn root() -> std::path::PathBuf {

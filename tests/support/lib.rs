@@ -3,6 +3,7 @@
 
 #[path = "../../host/egress/tests/it/support/certificates.rs"]
 mod certificates;
+mod documents;
 mod guests;
 mod model;
 #[path = "../../host/egress/tests/it/support/network.rs"]
@@ -19,6 +20,7 @@ mod terminal;
 mod tmux;
 mod wait;
 
+pub use documents::{code_spans, shell_blocks};
 pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
 pub use network::{PUBLIC, TestNetwork};
