@@ -77,5 +77,7 @@ mod todo;
 #[cfg(target_os = "linux")]
 mod undo;
 mod untrusted;
+#[cfg(target_os = "linux")]
+mod watching;
 mod web;
 mod zellij;
