@@ -128,16 +128,14 @@ fn answer(step: &[&str]) -> Result<String, String> {
         // Talks to a shell command with a secret in TOKEN.
         ["talk", secret, command] => talk(&with_secret(command, secret, 0)),
         // Sends a request with a secret.
-        ["send", secret, url] => {
-            match Request::get(*url).credential(*secret).send() {
-                Ok(response) => {
-                    let body = String::from_utf8_lossy(&response.body);
-                    let seen = format!("{} {:?} {} {body}", response.status, response.headers, response.url);
-                    Ok(hidden(&seen))
-                }
-                Err(error) => Err(hidden(&format!("{error:?}"))),
+        ["send", secret, url] => match Request::get(*url).credential(*secret).send() {
+            Ok(response) => {
+                let body = String::from_utf8_lossy(&response.body);
+                let seen = format!("{} {:?} {} {body}", response.status, response.headers, response.url);
+                Ok(hidden(&seen))
             }
-        }
+            Err(error) => Err(hidden(&format!("{error:?}"))),
+        },
         // Puts the answer of a step everywhere.
         ["spread", step @ ..] => {
             let answer = answer(step);
