@@ -229,7 +229,6 @@ fn encodings() -> Vec<(&'static str, String)> {
         ("JSON of Go", numbered(&json, "<>&")),
         ("JSON of Gson", numbered(&json, "<>&'=")),
         ("JSON of .NET", numbered(SIGNED, "<>&'+`\"")),
-        ("all of it in JSON", encoded(SIGNED, &|byte| format!("\\u{byte:04x}"), &|_| true)),
     ]
 }
 
