@@ -1,6 +1,7 @@
 //! Compiling plugins takes long, once: commands say so, and what a run or a conversation leaves is compiled after it.
 
 use pinion_tests::{Pinion, Terminal, guest, say, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -43,16 +44,33 @@ impl Compiling {
 
     /// Waits until each command says that it waits for a compile, and succeeds after it.
     fn assert_announced_by(&mut self, commands: &[&[&str]], name: &str) {
+        let started = self.waiting(commands, name);
+        self.release();
+        for (mut child, command) in started.into_iter().zip(commands) {
+            assert!(child.wait().unwrap().success(), "{command:?}");
+        }
+    }
+
+    /// Interrupts each command once it says that it waits for a compile. Nobody compiles meanwhile, so that it would wait
+    /// forever.
+    fn assert_interrupted(&self, commands: &[&[&str]], name: &str) {
+        for (mut child, command) in self.waiting(commands, name).into_iter().zip(commands) {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            wait_until("the command has ended", || child.try_wait().unwrap().is_some());
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{command:?}");
+        }
+        self.assert_no_code();
+    }
+
+    /// Starts commands, and waits until each says that it waits for a compile.
+    fn waiting(&self, commands: &[&[&str]], name: &str) -> Vec<Child> {
         let start = |arguments: &&[&str]| self.pinion.command(*arguments).spawn().unwrap();
         let mut started: Vec<Child> = commands.iter().map(start).collect();
         let notice = format!("compiling plugin `{name}`, once");
         for (child, command) in started.iter_mut().zip(commands) {
             assert!(lines(child).any(|line| line.contains(&notice)), "{command:?}");
         }
-        self.release();
-        for (mut child, command) in started.into_iter().zip(commands) {
-            assert!(child.wait().unwrap().success(), "{command:?}");
-        }
+        started
     }
 
     fn assert_no_code(&self) {
@@ -97,7 +115,7 @@ fn plugin_of(pinion: &Pinion) -> PathBuf {
 }
 
 #[test]
-fn commands_say_that_they_wait_for_a_compile() {
+fn commands_say_that_they_wait_for_a_compile_and_can_be_interrupted() {
     let mut compiling = Compiling::installed();
     let plugin = plugin_of(&compiling.pinion).to_str().unwrap().to_owned();
     let commands: [&[&str]; 5] = [
@@ -107,11 +125,12 @@ fn commands_say_that_they_wait_for_a_compile() {
         &["plugin", "call", &plugin, "greet", "{}"],
         &["plugin", "bench", &plugin, "greet", "{}", "--calls", "1"],
     ];
+    compiling.assert_interrupted(&commands, "greet");
     compiling.assert_announced_by(&commands, "greet");
 }
 
 #[test]
-fn build_test_and_pack_say_that_they_wait_for_a_compile() {
+fn build_test_and_pack_say_that_they_compile_and_can_be_interrupted() {
     let mut pinion = Pinion::cold();
     pinion.write("greeter/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
     let about = "name = 'greeter'\nversion = '0.1.0'\n[build]\nsteps = [['cp', 'greet.wasm', 'built.wasm']]\n";
@@ -130,9 +149,27 @@ fn build_test_and_pack_say_that_they_wait_for_a_compile() {
     // One after the other, because two of them write the same file.
     for command in commands {
         let mut compiling = Compiling::again(pinion);
+        compiling.assert_interrupted(&[command], "greeter");
         compiling.assert_announced_by(&[command], "greeter");
         pinion = compiling.pinion;
     }
+}
+
+/// A step of a slow language, on a terminal, whose Ctrl-C reaches it as well.
+#[test]
+fn interrupt_ends_a_build_during_its_steps() {
+    let pinion = Pinion::default();
+    let step = "steps = [['sh', '-c', 'echo step $$; exec sleep 1000']]\noutput = 'built.wasm'\n";
+    pinion.write("pinion-plugin.toml", format!("name = 'slow'\nversion = '0.1.0'\n[build]\n{step}"));
+    let mut terminal = Terminal::start(&pinion.command(["plugin", "build"]), (80, 24), "");
+    let seen = terminal.wait_until("the process of the step", |seen| {
+        seen.rsplit("\nstep ").next().is_some_and(|rest| seen.contains("\nstep ") && rest.contains('\n'))
+    });
+    terminal.keys("\x03");
+    let (code, seen_at_end) = terminal.end();
+    assert_eq!(code, Some(130), "{seen_at_end}");
+    let step = seen.rsplit("\nstep ").next().unwrap().split_whitespace().next().unwrap();
+    wait_until("the step has ended", || !Path::new("/proc").join(step).exists());
 }
 
 #[test]
