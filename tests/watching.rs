@@ -1,33 +1,58 @@
 //! A conversation beside `pinion plugin watch`: what an author saves is in the next call.
 
 use super::authors::{author, run, shell};
-use pinion_tests::{Terminal, call, say};
+use pinion_tests::{Pinion, Terminal, call, say, wait_until};
 use serde_json::{Value, json};
-use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Child;
 
-/// `pinion plugin watch` as a process that ends with the test.
-struct Watch(Child);
+/// `pinion plugin watch` of the project `word-count`, as a process that ends with the test.
+struct Watch {
+    child: Child,
+    /// The file with its results.
+    results: PathBuf,
+}
+
+impl Watch {
+    fn start(pinion: &Pinion) -> Self {
+        let results = pinion.write("../results.jsonl", "");
+        let mut watch = shell(pinion, &pinion.workspace(), "exec pinion plugin watch word-count --json");
+        Self { child: watch.stdout(File::create(&results).unwrap()).spawn().unwrap(), results }
+    }
+
+    /// Waits until the project was built and installed this many times.
+    fn wait_for_nth(&self, times: usize) {
+        let is_built = |line: &str| {
+            let result: Value = serde_json::from_str(line).unwrap_or_default();
+            assert!(result["error"].is_null(), "{result}");
+            result["name"] == "word-count"
+        };
+        wait_until("the project was installed", || {
+            let results = fs::read_to_string(&self.results).unwrap();
+            results.lines().filter(|line| is_built(line)).count() >= times
+        });
+    }
+}
 
 impl Drop for Watch {
     fn drop(&mut self) {
         // It runs until then, or the test has failed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 #[test]
 fn conversation_calls_what_was_saved_last() {
     let pinion = author();
-    assert_eq!(run(&pinion, ["plugin", "new", "word-count"]).code, Some(0));
     pinion.write("a.txt", "one two three");
-    let mut watch = shell(&pinion, &pinion.workspace(), "exec pinion plugin watch word-count --json");
-    let mut watch = Watch(watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    let mut results = BufReader::new(watch.0.stdout.take().unwrap()).lines();
-    let mut built = || -> Value { serde_json::from_str(&results.next().unwrap().unwrap()).unwrap() };
-    assert_eq!(built()["name"], "word-count");
+    // The first build compiles the dependencies.
+    for command in [&["new", "word-count"][..], &["build", "word-count"]] {
+        assert_eq!(run(&pinion, ["plugin"].iter().chain(command)).code, Some(0), "{command:?}");
+    }
+    let watch = Watch::start(&pinion);
+    watch.wait_for_nth(1);
     assert_eq!(run(&pinion, ["plugin", "grant", "word-count", "files=read"]).code, Some(0));
 
     let count = || call("word_count", json!({ "path": "a.txt" }));
@@ -39,7 +64,7 @@ fn conversation_calls_what_was_saved_last() {
     conversation.wait_for_then("counted", "› ");
     let source = fs::read_to_string(pinion.workspace().join("word-count/src/lib.rs")).unwrap();
     pinion.write("word-count/src/lib.rs", source.replace("{} words", "{} words in it"));
-    assert_eq!(built()["name"], "word-count");
+    watch.wait_for_nth(2);
     conversation.keys("count again\r");
     conversation.wait_for_then("counted again", "› ");
     let (code, seen) = conversation.exit();
