@@ -1,6 +1,8 @@
 //! Shared support of the integration tests: built components, and a runtime in a temporary directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "../../host/egress/tests/it/support/answering.rs"]
+mod answering;
 #[path = "../../host/egress/tests/it/support/certificates.rs"]
 mod certificates;
 mod documents;
@@ -20,6 +22,7 @@ mod terminal;
 mod tmux;
 mod wait;
 
+pub use answering::{Answer, Received, answer};
 pub use documents::{code_spans, shell_blocks};
 pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
@@ -30,7 +33,7 @@ pub use sandbox::{Sandbox, SandboxBuilder};
 pub use scale::{EchoModel, as_result, assert_paired};
 pub use script::{call, say};
 pub use served::assert_served;
-pub use server::{Answer, HttpServer, Received, answer};
+pub use server::HttpServer;
 #[cfg(target_os = "linux")]
 pub use terminal::{Terminal, start_on_terminal};
 pub use tmux::Tmux;

@@ -1,24 +1,12 @@
 //! HTTP servers on ports that the system chooses.
 
+use crate::answering::{Answer, Received, Requests, serve};
 use crate::certificates::acceptor;
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-
-/// A request as a server received it.
-pub type Received = http::Request<Bytes>;
-/// The answer of a server.
-pub type Answer = http::Response<Bytes>;
-type Requests = Arc<Mutex<Vec<Received>>>;
 
 /// A server on this machine. It ends when it is dropped.
 pub struct HttpServer {
@@ -26,15 +14,6 @@ pub struct HttpServer {
     requests: Requests,
     connections: Arc<AtomicUsize>,
     _task: JoinSet<()>,
-}
-
-/// Creates an answer.
-pub fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
-    let mut response = http::Response::builder().status(status);
-    for (name, value) in headers {
-        response = response.header(*name, *value);
-    }
-    response.body(body.into()).unwrap()
 }
 
 impl HttpServer {
@@ -110,24 +89,4 @@ impl HttpServer {
     pub fn requests(&self) -> Vec<Received> {
         self.requests.lock().unwrap().clone()
     }
-}
-
-async fn serve<S, H>(stream: S, handler: Arc<H>, kept: Requests)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(&Received) -> Answer + Send + Sync + 'static,
-{
-    let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
-        let (kept, handler) = (kept.clone(), handler.clone());
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            let request = http::Request::from_parts(head, body);
-            let response = handler(&request);
-            kept.lock().unwrap().push(request);
-            Ok::<_, Infallible>(response.map(Full::new))
-        }
-    });
-    // The client may close the connection at any time.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,5 +1,6 @@
 //! A network whose answers a test sets, and servers behind its addresses.
 
+pub(crate) mod answering;
 pub(crate) mod certificates;
 pub(crate) mod network;
 pub(crate) mod proxy;

@@ -1,36 +1,21 @@
 //! Servers on ports that the system chooses.
 
+pub(crate) use crate::support::answering::{Answer, answer};
+use crate::support::answering::{Received, Requests, serve};
 use crate::support::certificates::acceptor;
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) type Answer = http::Response<Bytes>;
-type Handler = dyn Fn(&http::Request<Bytes>) -> Answer + Send + Sync;
+type Handler = dyn Fn(&Received) -> Answer + Send + Sync;
 
 /// A server that answers each request with a function, and keeps the requests. It ends when it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    requests: Arc<Mutex<Vec<http::Request<Bytes>>>>,
+    requests: Requests,
     _task: JoinSet<()>,
-}
-
-/// Creates a response.
-pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
-    let mut response = http::Response::builder().status(status);
-    for (name, value) in headers {
-        response = response.header(*name, *value);
-    }
-    response.body(body.into()).unwrap()
 }
 
 pub(crate) fn redirect(status: u16, location: &str) -> Answer {
@@ -38,19 +23,19 @@ pub(crate) fn redirect(status: u16, location: &str) -> Answer {
 }
 
 impl Server {
-    pub(crate) async fn http(handler: impl Fn(&http::Request<Bytes>) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn http(handler: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(handler), None).await
     }
 
     /// A server with a certificate for `api.example.com`, `other.example.net` and `localhost`.
-    pub(crate) async fn https(handler: impl Fn(&http::Request<Bytes>) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn https(handler: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(handler), Some(acceptor())).await
     }
 
     async fn start(handler: Arc<Handler>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
+        let requests = Requests::default();
         let kept = requests.clone();
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -75,7 +60,7 @@ impl Server {
     /// Returns the requests so far as lines of method, host and path.
     pub(crate) fn lines(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
-        let line = |request: &http::Request<Bytes>| {
+        let line = |request: &Received| {
             let host = request.headers()["host"].to_str().unwrap();
             format!("{} {host}{}", request.method(), request.uri())
         };
@@ -93,27 +78,6 @@ impl Server {
     pub(crate) fn received(&self) -> String {
         format!("{:?}", self.requests.lock().unwrap())
     }
-}
-
-async fn serve<S>(stream: S, handler: Arc<Handler>, kept: Arc<Mutex<Vec<http::Request<Bytes>>>>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let (handler, kept) = (handler.clone(), kept.clone());
-        async move {
-            let (mut head, body) = request.into_parts();
-            // So that debug output shows the values.
-            head.headers.values_mut().for_each(|value| value.set_sensitive(false));
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            let request = http::Request::from_parts(head, body);
-            let response = handler(&request);
-            kept.lock().unwrap().push(request);
-            Ok::<_, Infallible>(response.map(Full::new))
-        }
-    });
-    // The client may close the connection at any time.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// A server that handles the bytes of each connection with a function.
