@@ -34,6 +34,13 @@ impl Heir {
         assert_eq!(self.sandbox.text("bequeath", json!({ "state": state })).await, "set");
     }
 
+    /// Tries with a call what saving and restoring try.
+    async fn reaches(&self) -> String {
+        let reached = self.sandbox.text("reach", json!({ "state": self.sandbox.workspace() })).await;
+        let _ = fs::remove_file(self.sandbox.workspace().join("written.txt"));
+        reached
+    }
+
     async fn inherited(&self) -> String {
         self.sandbox.text("inherit", json!({})).await
     }
@@ -76,6 +83,12 @@ async fn saving_without_end_is_stopped() {
     assert_eq!(Heir::new().await.inherits("save forever").await, "");
 }
 
+/// Saving is a step of the load, and has its limits.
+#[tokio::test(flavor = "multi_thread")]
+async fn saving_may_take_more_fuel_than_a_call() {
+    assert_eq!(Heir::new().await.inherits("save after work").await, "save after work");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_state_is_left_behind() {
     let heir = Heir::new().await;
@@ -99,12 +112,15 @@ async fn state_that_breaks_its_heir_is_given_to_no_other_instance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn saving_and_restoring_have_no_authority() {
-    for state in ["save and reach", "restore and reach"] {
+    for attack in ["save and reach", "restore and reach"] {
         let heir = Heir::new().await;
-        assert_eq!(heir.inherits(state).await, "no secret, not written", "{state}");
-        assert!(!heir.sandbox.workspace().join("written.txt").exists(), "{state}");
-        // Calls have it.
-        assert_eq!(heir.sandbox.text("reach", json!({})).await, "secret, written");
+        heir.bequeath(&format!("{attack}:{}", heir.sandbox.workspace().display())).await;
+        assert_eq!(heir.reaches().await, "secret, written", "calls have it");
+        change(&heir.file());
+        // The call that needs the new instance has it, too, but not what runs before it.
+        assert_eq!(heir.reaches().await, "secret, written", "{attack}");
+        assert_eq!(heir.generation(), 2);
+        assert_eq!(heir.inherited().await, "no secret, not written", "{attack}");
     }
 }
 

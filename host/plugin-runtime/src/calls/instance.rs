@@ -344,7 +344,7 @@ pub(crate) fn renew(store: &mut Store<State>, program: &Program, call: CallState
 }
 
 /// Sets the fuel of a call that begins.
-fn refuel(store: &mut Store<State>, program: &Program) {
+pub(crate) fn refuel(store: &mut Store<State>, program: &Program) {
     if let Err(error) = store.set_fuel(program.limits.fuel) {
         // Only an engine without fuel fails here; this one has it. The guest would stop at once.
         tracing::error!(%error, "fuel could not be set");

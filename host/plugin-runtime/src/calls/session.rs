@@ -5,7 +5,7 @@
 
 use crate::calls::deadline::{Deadline, Stopped};
 use crate::calls::handover::{hand_over, linger};
-use crate::calls::instance::{Finished, Job, Live, Setup, finish, renew, store};
+use crate::calls::instance::{Finished, Job, Live, Setup, finish, refuel, renew, store};
 use crate::calls::state::{CallState, State};
 use crate::errors::fault::{FaultKind, GuestError};
 use crate::errors::load::LoadError;
@@ -97,11 +97,11 @@ impl Session {
         let call =
             CallState { session, authority, deadline: deadline.clone(), progress, agents, services, may_invoke: false };
         let finished = hand_over(program, &deadline, Some(&self.shared.engine), |answer, abandoned| {
-            let deadline = deadline.clone();
+            let (program, deadline) = (program.clone(), deadline.clone());
             let work: Work = Box::new(move |resident, runtime| {
                 let _permit = permit;
                 // Fails when the caller has gone.
-                let _ = answer.send(resident.run(runtime, call, &deadline, &abandoned, job));
+                let _ = answer.send(resident.run(runtime, &program, call, &deadline, &abandoned, job));
             });
             // Full only while the thread hangs in the last call: then the answer is dropped, which the caller notices.
             let _ = self.work.try_send(work);
@@ -155,9 +155,11 @@ struct IdleInstance {
 }
 
 impl Resident {
+    /// Runs a job with the fuel of `program`, which is the resident's own or one under other limits.
     fn run<J: Job>(
         &mut self,
         runtime: &Handle,
+        program: &Program,
         call: CallState,
         deadline: &Deadline,
         abandoned: &CancellationToken,
@@ -165,7 +167,7 @@ impl Resident {
     ) -> Finished<J::Answer> {
         let shared = self.shared.clone();
         let _running = shared.engine.running();
-        let (mut store, instance) = self.take_idle(call);
+        let (mut store, instance) = self.take_idle(program, call);
         let result = runtime.block_on(async {
             let result = deadline.run(abandoned, self.drive(&mut store, instance, job)).await;
             store.data_mut().end_requests().await;
@@ -175,21 +177,23 @@ impl Resident {
             Ok((answer, instance)) => (Ok(answer), Some(instance)),
             Err(stopped) => (Err::<J::Answer, Stopped>(stopped), None),
         };
-        let finished = finish(&shared, &self.program, &mut store, result);
+        let finished = finish(&shared, program, &mut store, result);
         store.data_mut().end();
         self.idle = instance.map(|instance| IdleInstance { store, instance });
         finished
     }
 
     /// The store of the idle instance with that instance, or a new store without one.
-    fn take_idle(&mut self, call: CallState) -> (Store<State>, Option<Instance>) {
+    fn take_idle(&mut self, program: &Program, call: CallState) -> (Store<State>, Option<Instance>) {
         match self.idle.take() {
             Some(IdleInstance { mut store, instance }) => {
-                renew(&mut store, &self.program, call);
+                renew(&mut store, program, call);
                 (store, Some(instance))
             }
             None => {
+                // Later calls have the limits of the store, and not those of this one.
                 let mut store = store(&self.shared, &self.program, call);
+                refuel(&mut store, program);
                 store.data_mut().shows_directories = true;
                 (store, None)
             }

@@ -1,4 +1,5 @@
-//! Saves and restores its state in the ways that a host must survive.
+//! Saves and restores its state in the ways that a host must survive. A state is an attack, and for some a directory after a
+//! colon.
 
 use pinion_plugin_sdk::prelude::*;
 use std::cell::RefCell;
@@ -11,6 +12,8 @@ thread_local! {
 
 /// One byte more than a state may have.
 const TOO_LARGE: usize = 1024 * 1024 + 1;
+/// Steps that take more fuel than the calls of the tests have, and less than a load has.
+const WORK: u32 = 200_000_000;
 
 #[derive(Deserialize, JsonSchema)]
 struct Arguments {
@@ -31,7 +34,8 @@ impl Plugin for Heir {
                 STATE.set(arguments.state);
                 Ok("set")
             }),
-            Tool::new("reach", "Tries what saving tries.", |_: Nothing, _| Ok(reach())).writes(),
+            Tool::new("reach", "Tries what saving tries.", |arguments: Arguments, _| Ok(reach(&arguments.state)))
+                .writes(),
         ]
     }
 }
@@ -39,23 +43,29 @@ impl Plugin for Heir {
 impl State for Heir {
     fn save() -> Vec<u8> {
         let state = STATE.with_borrow(Clone::clone);
-        match state.as_str() {
+        let (attack, directory) = state.split_once(':').unwrap_or((&state, ""));
+        match attack {
             "save too much" => vec![b'x'; TOO_LARGE],
             "save as much as possible" => vec![b'x'; TOO_LARGE - 1],
             "save and trap" => panic!("as planned"),
             "save forever" => spin(),
-            "save and reach" => reach().into_bytes(),
+            "save after work" => {
+                (0..WORK).fold(0, |sum, step| std::hint::black_box(sum ^ step));
+                state.into_bytes()
+            }
+            "save and reach" => reach(directory).into_bytes(),
             _ => state.into_bytes(),
         }
     }
 
     fn restore(saved: Vec<u8>, _from_version: &str) -> Result<(), String> {
         let state = String::from_utf8(saved).map_err(|error| error.to_string())?;
-        match state.as_str() {
+        let (attack, directory) = state.split_once(':').unwrap_or((&state, ""));
+        match attack {
             "restore and fail" => return Err("as planned".to_owned()),
             "restore and trap" => panic!("as planned"),
             "restore forever" => spin(),
-            "restore and reach" => STATE.set(reach()),
+            "restore and reach" => STATE.set(reach(directory)),
             _ => STATE.set(state),
         }
         Ok(())
@@ -69,10 +79,10 @@ fn spin() -> ! {
     }
 }
 
-/// Reads and writes a file of the workspace, and says what came of it.
-fn reach() -> String {
-    let read = fs::read_to_string("secret.txt").unwrap_or_else(|_| "no secret".to_owned());
-    let written = fs::write("written.txt", "x").map_or("not written", |()| "written");
+/// Reads and writes a file of a directory, and returns the outcomes.
+fn reach(directory: &str) -> String {
+    let read = fs::read_to_string(format!("{directory}/secret.txt")).unwrap_or_else(|_| "no secret".to_owned());
+    let written = fs::write(format!("{directory}/written.txt"), "x").map_or("not written", |()| "written");
     format!("{read}, {written}")
 }
 
