@@ -115,6 +115,26 @@ impl Tmux {
         String::from_utf8_lossy(&text).lines().map(|row| row.trim_end().to_owned()).collect()
     }
 
+    fn zellij_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("zellij");
+        command.env("ZELLIJ_SOCKET_DIR", self.directory.path().join("zellij")).env_remove("ZELLIJ").args(arguments);
+        command
+    }
+
+    /// Returns the rows of Zellij's scrollback and of its screen, in which wrapped rows are joined.
+    pub fn scrollback_of_zellij(&self) -> Vec<String> {
+        let dump = ["--session", SESSION, "action", "dump-screen", "--full"];
+        let text = RefCell::new(String::new());
+        // It sometimes prints nothing.
+        wait_until("Zellij has printed its scrollback", || {
+            let output = self.zellij_command(&dump).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            *text.borrow_mut() = String::from_utf8(output.stdout).unwrap();
+            !text.borrow().is_empty()
+        });
+        text.into_inner().lines().map(|row| row.trim_end().to_owned()).collect()
+    }
+
     fn tmux(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(self.directory.path().join("socket")).arg("-u").args(arguments);
@@ -202,9 +222,7 @@ impl Drop for Tmux {
             let _ = self.screen_command(&["quit"]).output();
         }
         if self.directory.path().join("zellij").exists() {
-            let mut zellij = Command::new("zellij");
-            zellij.env("ZELLIJ_SOCKET_DIR", self.directory.path().join("zellij"));
-            let _ = zellij.args(["delete-session", "--force", SESSION]).output();
+            let _ = self.zellij_command(&["delete-session", "--force", SESSION]).output();
         }
         // The test may have ended the server.
         let _ = self.tmux(&["kill-server"]).output();

@@ -101,7 +101,7 @@ impl Inline {
         let total = settled.area().height + live.area().height;
         match is_resized || self.is_unknown || total > rows {
             true => {
-                self.write(settled, live, marks, links);
+                self.write(settled, live, marks, links, rows);
                 self.pen.end_text();
             }
             false => {
@@ -165,29 +165,35 @@ impl Inline {
     }
 
     /// Writes all rows from the beginning of the region. What does not fit goes to the scrollback.
-    fn write(&mut self, settled: &Buffer, live: &Buffer, marks: &[(usize, &'static str)], links: &Links) {
-        let columns = live.area().width;
+    fn write(&mut self, settled: &Buffer, live: &Buffer, marks: &[(usize, &'static str)], links: &Links, rows: u16) {
+        let (columns, total) = (live.area().width, settled.area().height + live.area().height);
         let up = self.rows_above(columns);
         if up > 0 {
             self.pen.put(format!("\x1b[{up}A"));
         }
+        // Everything is cleared from the second row: some terminals keep a screen that is cleared at once.
+        let (clear_first, clear_others) = match self.wraps_again && total > 1 {
+            // A row that continued the one above when the terminal wrapped it does so in Zellij until it is removed, and both
+            // are joined at the next new width. So all rows are new ones.
+            true => ("\x1b[L", format!("\x1b[{rows}M")),
+            false => ("\x1b[K", "\x1b[J".to_owned()),
+        };
         self.pen.put("\r\x1b[m");
+        self.pen.put(clear_first);
         for (at, row) in rows_of(settled).chain(rows_of(live)).enumerate() {
             if at > 0 {
                 self.pen.end_text();
-                // Everything below is cleared from the second row: some terminals keep a screen that is cleared at once.
-                self.pen.put(if at == 1 { "\r\n\x1b[J" } else { "\r\n" });
+                self.pen.put("\r\n");
             }
-            let used = used(row);
+            if at == 1 {
+                self.pen.put(&clear_others);
+            }
             for (_, mark) in marks.iter().filter(|(row, _)| *row == at) {
                 self.pen.put(mark);
             }
-            self.pen.cells(&row[..used], links, 0);
-            if at == 0 && used < row.len() {
-                self.pen.clear_line();
-            }
+            self.pen.cells(&row[..used(row)], links, 0);
         }
-        self.y = usize::from(settled.area().height + live.area().height).saturating_sub(1);
+        self.y = usize::from(total).saturating_sub(1);
     }
 
     /// Returns the number of rows between the beginning of the region and the cursor on a terminal of this width.

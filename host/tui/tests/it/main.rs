@@ -23,3 +23,4 @@ mod terminal;
 mod ui;
 mod vi;
 mod work;
+mod wrapping;

@@ -12,8 +12,9 @@ use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, Surroundings};
 use std::io;
 use std::time::Duration;
 
-/// Time within which a terminal shows a frame, unless the machine is overloaded.
-const SHOWN_WITHIN: Duration = Duration::from_millis(100);
+/// Time within which a terminal shows a frame and its new size is known here, also over a slow connection. Zellij shows nothing
+/// for up to half a second while the terminal around it owes it an answer.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of a long text that are written at once.
 const PART: usize = 4096;
 

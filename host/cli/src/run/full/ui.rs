@@ -346,11 +346,13 @@ impl Ui {
         if let Some(theme) = batch.background.take().and_then(|background| self.look.learn(background)) {
             self.input(Input::Theme(theme));
         }
+        // Zellij reports both at each new size, and shows nothing while it waits for the answer of the terminal around it.
+        let was_away = !batch.events.contains(&crossterm::event::Event::FocusLost);
         while let Some(event) = batch.events.pop_front() {
             match event {
                 crossterm::event::Event::Resize(columns, rows) => self.canvas.resize(columns, rows),
                 // The user may have changed the colours of the desktop meanwhile.
-                crossterm::event::Event::FocusGained => self.ask(),
+                crossterm::event::Event::FocusGained if was_away => self.ask(),
                 _ => {}
             }
             self.input(Input::Terminal(event));
