@@ -1,7 +1,7 @@
 //! Each limit has its own error, which names the plugin, and affects neither the host nor other plugins.
 
 use pinion_agent::tool::ToolError;
-use pinion_plugin_runtime::PartialLimits;
+use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, Seen};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -76,6 +76,43 @@ async fn error_after_refused_memory_names_the_limit() {
     assert_eq!(sandbox.text("want_memory", json!({ "amount": 1000 })).await, "1000");
     let other = sandbox.error("open", json!({ "path": "missing" })).await;
     assert!(!other.contains("memory"), "{other}");
+}
+
+/// The same for a command, and for an instance that later calls get, which must not repeat the reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_of_a_command_after_refused_memory_names_the_limit() {
+    let limits = PartialLimits { memory_bytes: Some(8 << 20), ..NONE };
+    let builder = SandboxBuilder::default().guest("reused").limits("reused", limits);
+    let sandbox = builder.files("reused", ".", Access::Read).build().await;
+    let named = |error: &str| error.contains("no room\n") && error.contains("[plugins.reused.limits] memory-bytes = ");
+    let error = sandbox.error("visit", json!({ "want": 64 << 20 })).await;
+    assert!(named(&error), "{error}");
+    let error = sandbox.error("visit", json!({ "fail": true })).await;
+    assert!(error.contains("visit 2") && !error.contains("memory"), "{error}");
+    let run = |typed: &'static str| sandbox.runtime.run_command("visits", typed, "s", None, CancellationToken::new());
+    let error = run("67108864").await.unwrap_err().to_string();
+    assert!(named(&error), "{error}");
+    assert!(run("0").await.is_ok());
+}
+
+/// The memory of another call of the plugin is what stands in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_after_memory_that_others_have_names_the_limit_of_all() {
+    let limits = PartialLimits { memory_bytes: Some(8 << 20), ..NONE };
+    let engine = EngineLimits { plugin_memory_bytes: 8 << 20, ..EngineLimits::default() };
+    let builder = SandboxBuilder::default().guest("reused").limits("reused", limits).engine(engine);
+    let sandbox = builder.files("reused", ".", Access::Write).build().await;
+    let progress = Progress::default();
+    let holds = json!({ "bytes": 5 << 20, "wait": "go" });
+    let holding = sandbox.call_with("visit", holds, &progress, CancellationToken::new());
+    let (held, error) = tokio::join!(holding, async {
+        progress.first().await;
+        let error = sandbox.error("visit", json!({ "want": 5 << 20 })).await;
+        sandbox.write("go", "");
+        error
+    });
+    assert!(held.0.is_ok(), "{held:?}");
+    assert!(error.contains("no room\n") && error.contains("[engine.limits] plugin-memory-bytes = "), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

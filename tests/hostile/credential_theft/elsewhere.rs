@@ -154,7 +154,12 @@ async fn redirect_takes_the_secret_nowhere_else() {
         for secret in ["bearer", "basic", "key", "query"] {
             let world = World::new().await;
             let sandbox = world.sandbox().await;
-            let requests = targets.map(|target| with(CLIENTS[0], secret, &format!("{from}?{target}")));
+            // The secret is for both servers, but not for a request that begins at the other one.
+            let other =
+                if from.starts_with("https") { "http://localhost:3000/v1/x" } else { "https://api.example.com/v1/x" };
+            let targets = targets.into_iter().chain([other]);
+            let requests: Vec<Value> =
+                targets.map(|target| with(CLIENTS[0], secret, &format!("{from}?{target}"))).collect();
             let (outcomes, ledger) = attempts(&sandbox, CLIENTS[0], &requests).await;
             for (request, outcome) in requests.iter().zip(&outcomes) {
                 assert_eq!(outcome["body"], json!("followed"), "{request}: {outcome}");

@@ -158,6 +158,8 @@ async fn results_that_are_no_values_are_rejected() {
         ("a text of 4 GiB", with(&[(136, 0xffff_ffff)])),
         ("a text that is not UTF-8", with(&[(256, 0xffff_ffff)])),
         ("no kind of an error", with(&[(0, 1), (4, 5)])),
+        ("an image that is none", with(&[(128, 1), (140, MARK + 256), (144, 5)])),
+        ("details that are no JSON", with(&[(12, 1), (16, MARK + 256), (20, 5)])),
     ];
     for (what, lie) in lies {
         let result = sandbox.call("lie", json!({ "bytes": lie.digits() })).await;

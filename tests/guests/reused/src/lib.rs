@@ -30,6 +30,9 @@ struct Arguments {
     /// Leave this many bytes of memory allocated.
     #[serde(default)]
     bytes: usize,
+    /// Return an error if this many bytes of memory are refused.
+    #[serde(default)]
+    want: usize,
 }
 
 struct Reused;
@@ -43,12 +46,18 @@ impl Plugin for Reused {
     }
 
     fn commands() -> Vec<Command> {
-        let count = |_: &str, _: &Call| {
+        let count = |typed: &str, _: &Call| {
             COUNT.set(COUNT.get() + 1);
+            want(typed.parse().unwrap_or(0))?;
             Ok(vec![Action::Print(COUNT.get().to_string())])
         };
         vec![Command::new("visits", "Counts the calls of its instance", count)]
     }
+}
+
+/// Asks for memory, and returns it.
+fn want(bytes: usize) -> Result<(), String> {
+    Vec::<u8>::new().try_reserve_exact(std::hint::black_box(bytes)).map_err(|_| "no room".to_owned())
 }
 
 fn visit(arguments: Arguments, call: &Call) -> Result<String> {
@@ -57,6 +66,7 @@ fn visit(arguments: Arguments, call: &Call) -> Result<String> {
         files.extend((0..arguments.files).map(|_| File::open("kept").expect("a file to open")));
         memory.extend((arguments.bytes > 0).then(|| vec![1; arguments.bytes]));
     });
+    want(arguments.want).map_err(Error::failed)?;
     call.progress("here");
     while arguments.wait.as_ref().is_some_and(|file| File::open(file).is_err()) {
         std::thread::sleep(Duration::from_millis(2));
