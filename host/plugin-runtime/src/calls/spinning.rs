@@ -93,16 +93,17 @@ impl NextCall {
     }
 }
 
-/// Asks again and again for at most `time`, while `goes_on`.
+/// Asks again and again for at most `time`, while `goes_on`, and once more after that: the thread may not have run meanwhile.
 pub(super) fn spin<T>(time: Duration, goes_on: impl Fn() -> bool, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
-    while goes_on() && begun.elapsed() < time {
+    loop {
+        let is_last = !goes_on() || begun.elapsed() >= time;
         match ask() {
+            None if is_last => return None,
             None => std::hint::spin_loop(),
             answer => return answer,
         }
     }
-    None
 }
 
 #[cfg(test)]
@@ -121,6 +122,13 @@ mod tests {
         assert_eq!(calls_without(), 0);
         spinning.learn(false);
         assert_eq!(calls_without(), 1, "an answer in time ends what was learnt before");
+    }
+
+    #[test]
+    fn thread_that_did_not_run_meanwhile_asks_once_more() {
+        assert_eq!(spin(Duration::ZERO, || true, || Some(1)), Some(1));
+        assert_eq!(spin(Duration::MAX, || false, || Some(1)), Some(1));
+        assert_eq!(spin(Duration::ZERO, || true, || None::<u8>), None);
     }
 
     #[test]
