@@ -142,7 +142,9 @@ fn answer(step: &[&str]) -> Result<String, String> {
             let text = answer.clone().unwrap_or_else(|error| error);
             progress::report(&text);
             progress::update(&[progress::Content::Text(text.clone())]);
-            [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error].map(|level| log::log(level, &text));
+            for level in [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error] {
+                log::log(level, &text);
+            }
             for scope in [Scope::Plugin, Scope::Workspace, Scope::Session] {
                 storage::set(scope, "spread", text.as_bytes()).map_err(shown)?;
             }
