@@ -38,6 +38,8 @@ pub(super) struct Request {
     running: BoxFuture<'static, Finished>,
     reports: Reports,
     questions: mpsc::Receiver<Vec<Question>>,
+    /// Questions that wait until what was reported before them is told.
+    asked: Option<Vec<Question>>,
     /// The number of questions of each name so far.
     names: HashMap<String, u32>,
     /// A capability of the client that a question needed and that it does not have.
@@ -53,19 +55,34 @@ impl Request {
         run: impl FnOnce(Client) -> BoxFuture<'static, Finished>,
     ) -> Self {
         let (client, questions) = Client::channel();
-        Self { running: run(client), reports, questions, names: HashMap::new(), lacked: None, _stop: stop }
+        let (running, names) = (run(client), HashMap::new());
+        Self { running, reports, questions, asked: None, names, lacked: None, _stop: stop }
     }
 
     /// Runs the request until something happens.
     pub(super) async fn next(&mut self) -> Event {
-        tokio::select! {
-            biased;
-            finished = &mut self.running => Event::Done(match self.lacked.take().filter(|_| finished.is_failure()) {
-                Some(lacked) => Err(ErrorData::missing_required_client_capability(lacked)),
-                None => Ok(finished),
-            }),
-            Some(report) = self.reports.next() => Event::Report(report),
-            Some(questions) = self.questions.recv() => Event::Asked(self.named(questions)),
+        if self.asked.is_none() {
+            tokio::select! {
+                biased;
+                finished = &mut self.running => return Event::Done(self.done(finished)),
+                Some(report) = self.reports.next() => return Event::Report(report),
+                Some(questions) = self.questions.recv() => self.asked = Some(questions),
+            }
+        }
+        // The call may report something and ask while it runs on another thread, after the reports were looked at.
+        match self.reports.waiting() {
+            Some(report) => Event::Report(report),
+            None => {
+                let questions = self.asked.take().unwrap_or_default();
+                Event::Asked(self.named(questions))
+            }
+        }
+    }
+
+    fn done(&mut self, finished: Finished) -> Result<Finished, ErrorData> {
+        match self.lacked.take().filter(|_| finished.is_failure()) {
+            Some(lacked) => Err(ErrorData::missing_required_client_capability(lacked)),
+            None => Ok(finished),
         }
     }
 
@@ -98,5 +115,27 @@ impl Request {
             }
         }
         questions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::question::QuestionKind;
+    use super::*;
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test]
+    async fn reports_come_before_the_questions_that_follow_them() {
+        let (progress, reports) = Reports::channel(None, None);
+        let stop = CancellationToken::new().drop_guard();
+        let mut request = Request::begin(reports, stop, |_| Box::pin(std::future::pending()));
+        let (question, _answer) = Question::new("first".to_owned(), QuestionKind::Directories);
+        // The question has arrived although the report was not there yet when the reports were looked at.
+        request.asked = Some(vec![question]);
+        progress.report("working".to_owned());
+        assert!(
+            matches!(request.next().await, Event::Report(Report::Progress { message, .. }) if message == "working")
+        );
+        assert!(matches!(request.next().await, Event::Asked(asked) if asked.len() == 1 && asked[0].name == "first"));
     }
 }
