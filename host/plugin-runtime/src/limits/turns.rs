@@ -5,7 +5,8 @@
 //! half of what it found.
 
 use crate::limits::shares::Share;
-use std::collections::{HashMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -19,7 +20,19 @@ struct Pool {
     first: u32,
     /// The turns of each plugin that holds any.
     held: HashMap<u64, HeldTurns>,
-    waiting: VecDeque<(u64, oneshot::Sender<Turn>)>,
+    waiting: Waiting,
+}
+
+/// Calls that wait, in the order in which they came. Whether one may have a turn depends on its plugin, so only the first call of
+/// each plugin is looked at, however many wait.
+#[derive(Default)]
+struct Waiting {
+    /// The calls of each plugin that has any, with their places in the order.
+    calls: HashMap<u64, VecDeque<(u64, oneshot::Sender<Turn>)>>,
+    /// The plugins by the places of their first calls.
+    plugins: BTreeMap<u64, u64>,
+    /// The place of the next call.
+    next: u64,
 }
 
 /// Turns that one plugin holds.
@@ -39,7 +52,7 @@ pub(crate) struct Turn {
 impl Turns {
     /// Creates a pool of `turns`, and `first` others for plugins that hold none.
     pub(crate) fn new(turns: u32, first: u32) -> Self {
-        let (held, waiting) = (HashMap::new(), VecDeque::new());
+        let (held, waiting) = (HashMap::new(), Waiting::default());
         Self(Arc::new(Mutex::new(Pool { free: turns, first, held, waiting })))
     }
 
@@ -48,12 +61,11 @@ impl Turns {
         let waiting = {
             let mut pool = self.pool();
             // Calls of the same plugin keep their order.
-            let is_next = !pool.waiting.iter().any(|(plugin, _)| *plugin == share.number());
-            if is_next && pool.take(share.number()) {
+            if !pool.waiting.has(share.number()) && pool.take(share.number()) {
                 return Some(self.turn(share.number()));
             }
             let (sender, receiver) = oneshot::channel();
-            pool.waiting.push_back((share.number(), sender));
+            pool.waiting.push(share.number(), sender);
             receiver
         };
         waiting.await.ok()
@@ -72,19 +84,66 @@ impl Turns {
         // Dropped after the lock, because dropping a turn takes it.
         let mut given_up = Vec::new();
         let mut pool = self.pool();
-        let mut at = 0;
-        while let Some((plugin, waiting)) = pool.waiting.get(at) {
-            let (plugin, is_given_up) = (*plugin, waiting.is_closed());
-            if !is_given_up && !pool.take(plugin) {
-                at += 1;
+        let mut from = 0;
+        while pool.free > 0 || pool.first > 0 {
+            let Some((place, plugin)) = pool.waiting.from(from) else { break };
+            from = place + 1;
+            let gave_up = pool.waiting.first_gave_up(plugin);
+            if !gave_up && !pool.take(plugin) {
                 continue;
             }
-            let Some((_, waiting)) = pool.waiting.remove(at) else { return };
-            if !is_given_up && let Err(turn) = waiting.send(self.turn(plugin)) {
+            let Some(call) = pool.waiting.pop(plugin) else { break };
+            if !gave_up && let Err(turn) = call.send(self.turn(plugin)) {
                 given_up.push(turn);
             }
         }
         drop(pool);
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.plugins.is_empty()
+    }
+
+    fn push(&mut self, plugin: u64, call: oneshot::Sender<Turn>) {
+        let place = self.next;
+        self.next += 1;
+        let calls = self.calls.entry(plugin).or_default();
+        if calls.is_empty() {
+            self.plugins.insert(place, plugin);
+        }
+        calls.push_back((place, call));
+    }
+
+    /// Removes the first call of a plugin.
+    fn pop(&mut self, plugin: u64) -> Option<oneshot::Sender<Turn>> {
+        let Entry::Occupied(mut calls) = self.calls.entry(plugin) else { return None };
+        let (place, call) = calls.get_mut().pop_front()?;
+        self.plugins.remove(&place);
+        match calls.get().front() {
+            Some((next, _)) => drop(self.plugins.insert(*next, plugin)),
+            None => drop(calls.remove()),
+        }
+        Some(call)
+    }
+
+    /// Returns whether calls of a plugin wait. Those that gave up before the first one that still waits are forgotten.
+    fn has(&mut self, plugin: u64) -> bool {
+        while self.first_gave_up(plugin) {
+            self.pop(plugin);
+        }
+        self.calls.contains_key(&plugin)
+    }
+
+    fn first_gave_up(&self, plugin: u64) -> bool {
+        let first = self.calls.get(&plugin).and_then(VecDeque::front);
+        first.is_some_and(|(_, call)| call.is_closed())
+    }
+
+    /// Returns the first of the plugins' first calls from a place on, with its place.
+    fn from(&self, place: u64) -> Option<(u64, u64)> {
+        self.plugins.range(place..).next().map(|(place, plugin)| (*place, *plugin))
     }
 }
 
@@ -142,6 +201,7 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
+    use proptest::prelude::*;
 
     fn shares(count: u64) -> Vec<Arc<Share>> {
         let counts = Arc::default();
@@ -198,5 +258,80 @@ mod tests {
         drop(greedy);
         assert_eq!(turns.pool().free, 2);
         assert!(turns.pool().held.is_empty());
+    }
+
+    /// A call that waits for a turn or has one.
+    type Call = std::pin::Pin<Box<dyn Future<Output = Option<Turn>>>>;
+
+    /// Turns that are handed out as the documentation says, by looking at every call.
+    struct Model {
+        pool: Pool,
+        waiting: Vec<(usize, u64)>,
+    }
+
+    impl Model {
+        fn hand_out(&mut self) -> Vec<usize> {
+            let mut given = Vec::new();
+            self.waiting.retain(|(call, plugin)| {
+                let waits = !self.pool.take(*plugin);
+                if !waits {
+                    given.push(*call);
+                }
+                waits
+            });
+            given
+        }
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Take(usize),
+        End(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![3 => (0..5_usize).prop_map(Step::Take), 2 => (0..40_usize).prop_map(Step::End)]
+    }
+
+    proptest! {
+        #[test]
+        fn turns_go_to_the_same_calls_as_if_each_was_looked_at(
+            free in 1_u32..6, first in 0_u32..4, steps in proptest::collection::vec(step(), 1..60),
+        ) {
+            let (turns, shares) = (Turns::new(free, first), shares(5));
+            let pool = Pool { free, first, held: HashMap::new(), waiting: Waiting::default() };
+            let mut model = Model { pool, waiting: Vec::new() };
+            // The plugin of each call, and the call while it waits, or its turn.
+            let mut calls: Vec<(u64, Option<Call>, Option<Turn>)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Take(plugin) => {
+                        let (turns, share) = (turns.clone(), shares[plugin].clone());
+                        model.waiting.push((calls.len(), share.number()));
+                        let call: Call = Box::pin(async move { turns.take(&share).await });
+                        calls.push((plugin as u64, Some(call), None));
+                    }
+                    Step::End(call) if call < calls.len() => {
+                        let (plugin, _, held) = &mut calls[call];
+                        if held.is_some() {
+                            model.pool.give_back(*plugin);
+                        }
+                        model.waiting.retain(|(waiting, _)| *waiting != call);
+                        calls[call] = (*plugin, None, None);
+                    }
+                    Step::End(_) => {}
+                }
+                let mut given = Vec::new();
+                for (number, (_, call, turn)) in calls.iter_mut().enumerate() {
+                    if let Some(now) = call.as_mut().and_then(|call| call.now_or_never()) {
+                        (*call, *turn) = (None, now);
+                        given.push(number);
+                    }
+                }
+                let mut expected = model.hand_out();
+                expected.sort_unstable();
+                prop_assert_eq!(given, expected);
+            }
+        }
     }
 }
