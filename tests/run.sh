@@ -22,6 +22,11 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration authors
 #
+# The demo and the installed command are compiled as quickly as the tests. As their users compile them, which takes ten minutes
+# more:
+#
+#   PINION_OPTIMIZED=1 tests/run.sh
+#
 # Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
 set -euo pipefail
@@ -96,6 +101,10 @@ clone=$(tests/checkout.sh "$CARGO_TARGET_DIR/clone")
   cd "$clone"
   export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} HOME=$clean/home
   unset PINION_DIST
+  # The commands stay those of the README.
+  if [ -z "${PINION_OPTIMIZED:-}" ]; then
+    cargo() { command cargo --config "$clone/tests/profile.toml" "$@"; }
+  fi
   cargo run --release --locked --quiet -- demo
 
   # With the code that the demo compiled.
