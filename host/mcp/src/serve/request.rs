@@ -38,7 +38,7 @@ pub(super) struct Request {
     running: BoxFuture<'static, Finished>,
     reports: Reports,
     questions: mpsc::Receiver<Vec<Question>>,
-    /// Questions that wait until what was reported before them is told.
+    /// Questions that wait until the reports before them are returned.
     asked: Option<Vec<Question>>,
     /// The number of questions of each name so far.
     names: HashMap<String, u32>,
