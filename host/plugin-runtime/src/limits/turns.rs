@@ -5,8 +5,7 @@
 //! half of what it found.
 
 use crate::limits::shares::Share;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -27,12 +26,19 @@ struct Pool {
 /// each plugin is looked at, however many wait.
 #[derive(Default)]
 struct Waiting {
-    /// The calls of each plugin that has any, with their places in the order.
-    calls: HashMap<u64, VecDeque<(u64, oneshot::Sender<Turn>)>>,
+    /// The calls of each plugin that has any, by their places in the order.
+    calls: HashMap<u64, BTreeMap<u64, oneshot::Sender<Turn>>>,
     /// The plugins by the places of their first calls.
     plugins: BTreeMap<u64, u64>,
     /// The place of the next call.
     next: u64,
+}
+
+/// The place of a call in the order, which it leaves when this is dropped.
+struct Place {
+    turns: Turns,
+    plugin: u64,
+    number: u64,
 }
 
 /// Turns that one plugin holds.
@@ -58,15 +64,16 @@ impl Turns {
 
     /// Waits for a turn for a plugin. Dropping the future gives up the place in the queue.
     pub(crate) async fn take(&self, share: &Share) -> Option<Turn> {
-        let waiting = {
+        let plugin = share.number();
+        let (waiting, _place) = {
             let mut pool = self.pool();
             // Calls of the same plugin keep their order.
-            if !pool.waiting.has(share.number()) && pool.take(share.number()) {
-                return Some(self.turn(share.number()));
+            if !pool.waiting.has(plugin) && pool.take(plugin) {
+                return Some(self.turn(plugin));
             }
             let (sender, receiver) = oneshot::channel();
-            pool.waiting.push(share.number(), sender);
-            receiver
+            let number = pool.waiting.push(plugin, sender);
+            (receiver, Place { turns: self.clone(), plugin, number })
         };
         waiting.await.ok()
     }
@@ -88,12 +95,12 @@ impl Turns {
         while pool.free > 0 || pool.first > 0 {
             let Some((place, plugin)) = pool.waiting.from(from) else { break };
             from = place + 1;
-            let gave_up = pool.waiting.first_gave_up(plugin);
-            if !gave_up && !pool.take(plugin) {
+            if !pool.take(plugin) {
                 continue;
             }
-            let Some(call) = pool.waiting.pop(plugin) else { break };
-            if !gave_up && let Err(turn) = call.send(self.turn(plugin)) {
+            let Some(call) = pool.waiting.remove(plugin, place) else { break };
+            // A call that gives up waits for the lock to leave its place.
+            if let Err(turn) = call.send(self.turn(plugin)) {
                 given_up.push(turn);
             }
         }
@@ -106,44 +113,45 @@ impl Waiting {
         self.plugins.is_empty()
     }
 
-    fn push(&mut self, plugin: u64, call: oneshot::Sender<Turn>) {
+    /// Returns whether calls of a plugin wait.
+    fn has(&self, plugin: u64) -> bool {
+        self.calls.contains_key(&plugin)
+    }
+
+    /// Adds a call, and returns its place.
+    fn push(&mut self, plugin: u64, call: oneshot::Sender<Turn>) -> u64 {
         let place = self.next;
         self.next += 1;
         let calls = self.calls.entry(plugin).or_default();
         if calls.is_empty() {
             self.plugins.insert(place, plugin);
         }
-        calls.push_back((place, call));
+        calls.insert(place, call);
+        place
     }
 
-    /// Removes the first call of a plugin.
-    fn pop(&mut self, plugin: u64) -> Option<oneshot::Sender<Turn>> {
-        let Entry::Occupied(mut calls) = self.calls.entry(plugin) else { return None };
-        let (place, call) = calls.get_mut().pop_front()?;
-        self.plugins.remove(&place);
-        match calls.get().front() {
-            Some((next, _)) => drop(self.plugins.insert(*next, plugin)),
-            None => drop(calls.remove()),
+    /// Removes the call of a plugin at a place, if it still waits.
+    fn remove(&mut self, plugin: u64, place: u64) -> Option<oneshot::Sender<Turn>> {
+        let calls = self.calls.get_mut(&plugin)?;
+        let call = calls.remove(&place)?;
+        let was_first = self.plugins.remove(&place).is_some();
+        match calls.first_key_value() {
+            Some((next, _)) if was_first => drop(self.plugins.insert(*next, plugin)),
+            Some(_) => {}
+            None => drop(self.calls.remove(&plugin)),
         }
         Some(call)
-    }
-
-    /// Returns whether calls of a plugin wait. Those that gave up before the first one that still waits are forgotten.
-    fn has(&mut self, plugin: u64) -> bool {
-        while self.first_gave_up(plugin) {
-            self.pop(plugin);
-        }
-        self.calls.contains_key(&plugin)
-    }
-
-    fn first_gave_up(&self, plugin: u64) -> bool {
-        let first = self.calls.get(&plugin).and_then(VecDeque::front);
-        first.is_some_and(|(_, call)| call.is_closed())
     }
 
     /// Returns the first of the plugins' first calls from a place on, with its place.
     fn from(&self, place: u64) -> Option<(u64, u64)> {
         self.plugins.range(place..).next().map(|(place, plugin)| (*place, *plugin))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.turns.pool().waiting.remove(self.plugin, self.number);
     }
 }
 
@@ -258,6 +266,20 @@ mod tests {
         drop(greedy);
         assert_eq!(turns.pool().free, 2);
         assert!(turns.pool().held.is_empty());
+    }
+
+    #[test]
+    fn calls_that_give_up_leave_the_queue_wherever_they_wait() {
+        let (turns, shares) = (Turns::new(2, 0), shares(1));
+        let _running = take_all(&turns, &shares[0]);
+        let mut waiting: Vec<_> = (0..10_000).map(|_| Box::pin(turns.take(&shares[0]))).collect();
+        assert!(waiting.iter_mut().all(|call| call.now_or_never().is_none()));
+        let count = || turns.pool().waiting.calls.values().map(BTreeMap::len).sum::<usize>();
+        assert_eq!(count(), 10_000);
+        waiting.truncate(1);
+        assert_eq!(count(), 1);
+        waiting.clear();
+        assert!(turns.pool().waiting.is_empty() && turns.pool().waiting.calls.is_empty());
     }
 
     /// A call that waits for a turn or has one.
