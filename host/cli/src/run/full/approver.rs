@@ -116,7 +116,7 @@ impl UserInterface for UiApprover {
     }
 
     fn status(&self, plugin: &str, text: Option<&str>) {
-        self.said.put(Input::Segment { plugin: plugin.to_owned(), text: text.map(str::to_owned) });
+        self.said.segment(plugin, text);
     }
 }
 

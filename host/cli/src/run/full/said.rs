@@ -4,15 +4,23 @@ use crate::failure::Failure;
 use crate::output::Text;
 use pinion_agent::Event;
 use pinion_tui::{Input, Tone};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Inputs for the UI, from any task.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    waiting: Mutex<Vec<Input>>,
+    waiting: Mutex<Waiting>,
     /// Wakes the UI.
     pub(super) arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    inputs: Vec<Input>,
+    /// The last segment of each plugin, because a plugin may set its own faster than they are drawn.
+    segments: BTreeMap<String, Option<String>>,
 }
 
 impl Said {
@@ -41,17 +49,54 @@ impl Said {
         self.put(Input::Session(events));
     }
 
+    /// Sets or removes the segment of a plugin in the status line.
+    pub(super) fn segment(&self, plugin: &str, text: Option<&str>) {
+        self.waiting().segments.insert(plugin.to_owned(), text.map(str::to_owned));
+        self.arrived.notify_one();
+    }
+
     /// Removes the segments of plugins from the status line.
     pub(crate) fn remove_segments(&self, plugins: Vec<String>) {
-        plugins.into_iter().for_each(|plugin| self.put(Input::Segment { plugin, text: None }));
+        plugins.iter().for_each(|plugin| self.segment(plugin, None));
     }
 
     pub(crate) fn put(&self, input: Input) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+        self.waiting().inputs.push(input);
         self.arrived.notify_one();
     }
 
     pub(super) fn take(&self) -> Vec<Input> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        let Waiting { mut inputs, segments } = std::mem::take(&mut *self.waiting());
+        inputs.extend(segments.into_iter().map(|(plugin, text)| Input::Segment { plugin, text }));
+        inputs
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_segment_of_each_plugin_waits() {
+        let said = Said::default();
+        for number in 0..10_000 {
+            said.segment("loud", Some(&number.to_string()));
+            said.segment("done", (number % 2 == 0).then_some("busy"));
+        }
+        said.page("text");
+        let segments: Vec<(String, Option<String>)> = said
+            .take()
+            .into_iter()
+            .filter_map(|input| match input {
+                Input::Segment { plugin, text } => Some((plugin, text)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(segments, [("done".to_owned(), None), ("loud".to_owned(), Some("9999".to_owned()))]);
+        assert!(said.take().is_empty());
     }
 }

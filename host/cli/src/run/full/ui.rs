@@ -278,10 +278,6 @@ impl Ui {
                 }
                 Ok(())
             }
-            () = self.to.said.arrived.notified() => {
-                self.said();
-                Ok(())
-            }
             () = self.to.notices.arrived.notified() => {
                 self.to.said.remove_segments(self.to.notices.take_ended());
                 for notice in self.to.notices.take() {
@@ -292,6 +288,11 @@ impl Ui {
             }
             () = sleep_until(wake.unwrap_or(far)), if wake.is_some() => {
                 self.input(Input::Tick);
+                Ok(())
+            }
+            () = self.to.said.arrived.notified() => {
+                // A plugin can say more without an end, which must not keep events waiting.
+                self.drain();
                 Ok(())
             }
             event = self.to.events.recv() => {
