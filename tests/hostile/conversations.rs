@@ -130,6 +130,19 @@ async fn title_is_one_harmless_line() {
 }
 
 #[tokio::test]
+async fn titles_of_a_call_are_bounded() {
+    let (sandbox, directory) = (granted(SessionAccess::Write).await, TempDir::new().unwrap());
+    let session = session(&directory);
+    let titles =
+        |count| json!((0..count).map(|number| json!({ "set_title": format!("title {number}") })).collect::<Vec<_>>());
+    let told = told(&sandbox, &session, titles(25)).await;
+    assert_eq!(told.result().matches("this call has set 20 titles, the maximum").count(), 5, "{}", told.result());
+    let kept = std::fs::read_to_string(session.path()).unwrap();
+    assert_eq!(kept.matches("\"type\":\"titled\"").count(), 20);
+    assert_eq!(kept.matches("title 19").count(), 1);
+}
+
+#[tokio::test]
 async fn plugin_sees_only_the_session_of_its_call() {
     let (sandbox, directory) = (granted(SessionAccess::Write).await, TempDir::new().unwrap());
     let (mine, other) = (session(&directory), session(&directory));

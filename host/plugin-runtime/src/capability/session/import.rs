@@ -1,6 +1,6 @@
 //! The import `session`. Every function works on the conversation that made the call, and on no other.
 
-use super::{Session, SessionAccess};
+use super::{MAX_TITLES, Session, SessionAccess};
 use crate::bindings::pinion::plugin::session::{self, Entry, SessionError};
 use crate::calls::state::State;
 use pinion_protocol::text::printable;
@@ -76,6 +76,11 @@ impl session::Host for State {
             let text = format!("a title must be one line of 1 to {MAX_TITLE} bytes without control characters");
             return Ok(Err(SessionError::Invalid(text)));
         }
+        let titles = &mut self.account.capabilities.session.titles;
+        if *titles >= MAX_TITLES {
+            return Ok(Err(SessionError::Invalid(format!("this call has set {MAX_TITLES} titles, the maximum"))));
+        }
+        *titles += 1;
         Ok(services.session().set_title(&services.clean(&printable(&title))).map_err(error))
     }
 }

@@ -3,6 +3,8 @@
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext};
+use crate::limits::Limits;
+use pinion_protocol::Ledger;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -26,6 +28,9 @@ pub enum SessionAccess {
     Write,
 }
 
+/// Titles that one call may set, because each is kept.
+const MAX_TITLES: u64 = 20;
+
 /// The capability.
 pub(crate) struct Session;
 
@@ -40,7 +45,7 @@ impl Capability for Session {
     type Entry = Entry;
     type Grant = Grant;
     type Held = SessionAccess;
-    type Account = ();
+    type Account = Account;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         match value {
@@ -98,6 +103,23 @@ impl Capability for Session {
     fn cut(grant: &mut Grant, ask: Ask) {
         if *grant > ask {
             *grant = ask;
+        }
+    }
+}
+
+/// Titles that a call has set.
+pub(crate) struct Account {
+    titles: u64,
+}
+
+impl super::definition::Account for Account {
+    fn open(_limits: &Limits) -> Self {
+        Self { titles: 0 }
+    }
+
+    fn enter(&self, ledger: &mut Ledger) {
+        if self.titles > 0 {
+            ledger.counts.insert("title".to_owned(), self.titles);
         }
     }
 }
