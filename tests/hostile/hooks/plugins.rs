@@ -118,6 +118,34 @@ async fn hooks_run_in_the_order_of_loading_until_one_denies() {
     assert_eq!(ended.answers(HookPoint::BeforeToolCall), [HookAnswer::Denied]);
 }
 
+/// `cat` compiles nothing and never ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn generation_before_answers_while_a_new_one_is_compiled() {
+    let directory = TempDir::new().unwrap();
+    let cache = directory.path().join("cache");
+    let file = variant(&directory, "slow", "1.0.0", json!({}));
+    let builder = || {
+        let script = json!({ "before_call": { "act": "deny", "text": "no" } });
+        let builder = SandboxBuilder::default().cache(&cache).file(file.clone()).hooks("slow").config("slow", script);
+        builder.limits("slow", short()).guest("echo").trust("echo")
+    };
+    let compiled = builder().build().await;
+    assert_eq!(Conversation::new(&compiled, echo("hello")).run().await.answers(HookPoint::BeforeToolCall).len(), 1);
+    drop(compiled);
+
+    let sandbox = builder().compiler("cat", &[]).build().await;
+    let checked = async || {
+        let checked = Conversation::new(&sandbox, echo("hello")).run();
+        // Less than a call waits for the reload of its own plugin.
+        let ended = tokio::time::timeout(Duration::from_secs(8), checked).await.expect("a call waits for a compile");
+        assert_eq!(ended.answers(HookPoint::BeforeToolCall), [HookAnswer::Denied], "{}", ended.result());
+    };
+    checked().await;
+    variant(&directory, "slow", "2.0.0", json!({}));
+    checked().await;
+    assert_eq!(sandbox.runtime.plugins()[0].version, "1.0.0");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn current_generation_of_a_plugin_answers() {
     let directory = TempDir::new().unwrap();

@@ -1,8 +1,9 @@
 //! The hooks of plugins: [`PluginHooks`] for a [`Runtime`].
 //!
 //! The plugins with a hook are called one after the other, in the order in which they were loaded, each with the changes of
-//! those before it. As for tools, the current generation answers, and a plugin whose file has changed is reloaded first. A
-//! hook runs with the authority of a command of its plugin, for at most [`HOOK_MS`](crate::limits::HOOK_MS), which includes the wait for its turn.
+//! those before it. As for tools, the current generation answers, and a plugin whose file has changed is reloaded first, but for
+//! no longer than a hook may take: the generation before answers then. A hook runs with the authority of a command of its
+//! plugin, for at most [`HOOK_MS`](crate::limits::HOOK_MS), which includes the wait for its turn.
 //!
 //! A hook that checks and fails denies the call or rejects the prompt; any other failure changes nothing. Both are reported.
 
@@ -277,7 +278,15 @@ impl Runtime {
         job: impl FnOnce(CallContext) -> J,
     ) -> Option<Answered<J::Answer>> {
         let plugin = &found.program().name;
-        let Some(loaded) = self.registry.refreshed(found, on.token).await else {
+        let refreshed = self.registry.refreshed(found, on.token);
+        let loaded = if found.generation.is_described() {
+            refreshed.await
+        } else {
+            // Calls of all plugins wait for this one.
+            let patience = Duration::from_millis(found.hook_program().limits.deadline_ms);
+            tokio::time::timeout(patience, refreshed).await.unwrap_or_else(|_| Some(found.clone()))
+        };
+        let Some(loaded) = loaded else {
             // Gone with its file, or lost: then nobody knows what it would have said.
             let problem = self.registry.problem(plugin)?;
             return Some(Answered { answer: Err(bounded(&format!("it was not loaded: {problem}"))), ledger: None });
