@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 async fn sandbox() -> Sandbox {
-    Sandbox::with(&["bridge"]).await
+    SandboxBuilder::default().guest("bridge").trust("bridge").watched().build().await
 }
 
 /// Starts a shell script, takes these steps and returns a line for each.
@@ -120,7 +120,7 @@ async fn call_without_the_effect_cannot_use_a_program() {
     let child = json!({ "script": "echo no", "steps": [{ "read": [9, LONG] }] });
     let said = sandbox.call_at_most(Authority::READ_ONLY, "steer", json!({ "child": child })).await;
     assert!(said.contains("Denied") && said.contains("may not run programs"), "{said}");
-    let ungranted = SandboxBuilder::default().guest("bridge").build().await;
+    let ungranted = SandboxBuilder::default().guest("bridge").watched().build().await;
     let said = ungranted.error("steer", json!({ "child": child })).await;
     assert!(said.contains("plugin `bridge` may not"), "{said}");
 }
@@ -142,7 +142,8 @@ async fn deadline_cancellation_and_drop_end_programs() {
     let script = "echo $$ > pid; exec sleep 1000";
     let child = json!({ "script": script, "steps": [{ "read": [9, LONG] }] });
     let limits = PartialLimits { deadline_ms: Some(2_000), ..PartialLimits::default() };
-    let limited = SandboxBuilder::default().guest("bridge").trust("bridge").limits("bridge", limits).build().await;
+    let limited =
+        SandboxBuilder::default().guest("bridge").trust("bridge").limits("bridge", limits).watched().build().await;
     let error = limited.error("steer", json!({ "child": child })).await;
     assert!(error.contains("deadline of 2000 ms"), "{error}");
     until_gone(pid(&limited).await).await;

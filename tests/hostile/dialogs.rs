@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 const YES: Result<DialogAnswer, DialogError> = Ok(DialogAnswer::Confirmed(true));
 
 async fn granted() -> Sandbox {
-    SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.ui = true).build().await
+    SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.ui = true).watched().build().await
 }
 
 async fn told(sandbox: &Sandbox, user: &Arc<ScriptedUser>, does: Value) -> Told {
@@ -27,7 +27,7 @@ async fn told(sandbox: &Sandbox, user: &Arc<ScriptedUser>, does: Value) -> Told 
 
 #[tokio::test]
 async fn ungranted_plugin_asks_and_shows_nothing() {
-    let sandbox = SandboxBuilder::default().guest("talker").build().await;
+    let sandbox = SandboxBuilder::default().guest("talker").watched().build().await;
     let user = ScriptedUser::with([YES]);
     let does = json!([{ "confirm": "ok?" }, { "notify": ["hello", 1] }, { "status": "hello" }, { "draw": "hello" }]);
     let told = told(&sandbox, &user, does).await;
@@ -122,7 +122,7 @@ async fn dialogs_of_concurrent_calls_open_one_after_another() {
 #[tokio::test]
 async fn code_outside_calls_cannot_ask() {
     let config = json!({ "ask_in_init": true });
-    let sandbox = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.ui = true);
+    let sandbox = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.ui = true).watched();
     let sandbox = sandbox.config("talker", config).build().await;
     let user = ScriptedUser::with([YES]);
     let result = told(&sandbox, &user, json!([{ "confirm": "ok?" }])).await.result();
@@ -202,7 +202,7 @@ async fn secrets_do_not_pass_through_dialogs_and_drawings() {
 #[tokio::test]
 async fn deadline_pauses_while_the_user_is_asked() {
     let limits = PartialLimits { deadline_ms: Some(400), ..PartialLimits::default() };
-    let sandbox = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.ui = true);
+    let sandbox = SandboxBuilder::default().guest("talker").grant("talker", |grants| grants.ui = true).watched();
     let sandbox = sandbox.limits("talker", limits).build().await;
     let user = ScriptedUser::with([]);
     let does = json!([{ "confirm": "ok?" }, "spin"]);
