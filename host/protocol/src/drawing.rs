@@ -1,5 +1,6 @@
 //! Drawings: calls and results as plugins show them to people.
 
+use crate::diff::{DiffLine, lines};
 use serde::{Deserialize, Serialize};
 
 /// Columns of the bar of a [`Block::Bar`].
@@ -101,19 +102,19 @@ impl Block {
         match self {
             Self::Lines { lines } => lines.clone(),
             Self::Table { header, rows } => table(header, rows),
-            Self::Diff { text } => text.lines().map(diff_line).collect(),
+            Self::Diff { text } => lines(text).map(|(kind, line)| diff_line(kind, line)).collect(),
             Self::Markdown { text } => text.lines().map(plain).collect(),
             Self::Bar { label, done, total } => vec![bar(label, *done, *total)],
         }
     }
 }
 
-fn diff_line(line: &str) -> Vec<Span> {
-    let style = match line.as_bytes().first() {
-        Some(b'+') => SpanStyle::Success,
-        Some(b'-') => SpanStyle::Error,
-        Some(b'@') => SpanStyle::Accent,
-        _ => SpanStyle::Plain,
+fn diff_line(kind: DiffLine, line: &str) -> Vec<Span> {
+    let style = match kind {
+        DiffLine::Added => SpanStyle::Success,
+        DiffLine::Removed => SpanStyle::Error,
+        DiffLine::Hunk => SpanStyle::Accent,
+        DiffLine::File | DiffLine::Same => SpanStyle::Plain,
     };
     vec![Span::new(line, style)]
 }

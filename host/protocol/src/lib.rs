@@ -18,6 +18,7 @@ pub mod content;
 pub mod definition;
 pub mod delegation;
 pub mod dialog;
+pub mod diff;
 pub mod drawing;
 pub mod event;
 pub mod filter;

@@ -2,6 +2,7 @@
 
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
+use pinion_protocol::diff::{DiffLine, lines};
 use ratatui_core::style::Style;
 
 /// Columns between two sides.
@@ -11,13 +12,7 @@ const NARROWEST: usize = 20;
 
 /// Returns whether a text is a unified diff.
 pub(crate) fn is_diff(text: &str) -> bool {
-    text.starts_with("--- ") && text.lines().take(8).any(|line| line.starts_with("@@ "))
-}
-
-/// Returns the numbers of added and removed lines of a unified diff.
-pub(crate) fn counts(diff: &str) -> (usize, usize) {
-    let count = |sign: char, head: &str| diff.lines().filter(|l| l.starts_with(sign) && !l.starts_with(head)).count();
-    (count('+', "+++ "), count('-', "--- "))
+    text.starts_with("--- ") && pinion_protocol::diff::is_diff(text)
 }
 
 /// Renders a unified diff with the old lines beside the new ones.
@@ -29,35 +24,26 @@ pub(crate) fn sides(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> V
     }
     let sides = Sides { half, lead, theme };
     let mut rows = Vec::new();
-    let lines: Vec<&str> = diff.lines().collect();
-    let mut at = 0;
-    while at < lines.len() {
-        let removed = run(&lines[at..], '-', "--- ");
-        let added = run(&lines[at + removed..], '+', "+++ ");
-        if removed + added == 0 {
-            let is_heading = lines[at].starts_with("@@");
-            match lines[at].starts_with(' ') {
-                true => {
-                    let pieces = [Piece::new(lines[at], theme.text)];
-                    sides.put(&pieces, &pieces, &mut rows);
-                }
-                false => {
-                    let style = if is_heading { theme.accent } else { theme.dim };
-                    wrap(&[Piece::new(lines[at], style)], columns, lead, &mut rows);
-                }
+    for part in parts(diff) {
+        let (old, new) = match part {
+            Part::Changed { old, new } => (old, new),
+            Part::Line(DiffLine::Same, line) if line.starts_with(' ') => {
+                let pieces = [Piece::new(line, theme.text)];
+                sides.put(&pieces, &pieces, &mut rows);
+                continue;
             }
-            at += 1;
-            continue;
-        }
-        let (old, new) = (&lines[at..at + removed], &lines[at + removed..at + removed + added]);
-        for number in 0..removed.max(added) {
+            Part::Line(kind, line) => {
+                wrap(&[Piece::new(line, beside(kind, theme))], columns, lead, &mut rows);
+                continue;
+            }
+        };
+        for number in 0..old.len().max(new.len()) {
             let (old, new) = (old.get(number).copied(), new.get(number).copied());
             let pieces = |line: Option<&str>, other: Option<&str>, style| {
                 line.map(|line| marked(line, other.unwrap_or_default(), style, theme)).unwrap_or_default()
             };
             sides.put(&pieces(old, new, theme.removed), &pieces(new, old, theme.added), &mut rows);
         }
-        at += removed + added;
     }
     rows
 }
@@ -93,21 +79,17 @@ impl Sides<'_> {
 /// Renders a unified diff. `changes_only` leaves out the context and the headings.
 pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme, changes_only: bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    let lines: Vec<&str> = diff.lines().collect();
-    let mut at = 0;
-    while at < lines.len() {
-        let removed = run(&lines[at..], '-', "--- ");
-        let added = run(&lines[at + removed..], '+', "+++ ");
-        if removed + added == 0 {
-            if !changes_only {
-                let style = if lines[at].starts_with("@@") { theme.accent } else { theme.dim };
-                wrap(&[Piece::new(lines[at], style)], columns, &below_code(lines[at], lead, columns), &mut rows);
+    for part in parts(diff) {
+        let (old, new) = match part {
+            Part::Changed { old, new } => (old, new),
+            Part::Line(..) if changes_only => continue,
+            Part::Line(kind, line) => {
+                let style = beside(kind, theme);
+                wrap(&[Piece::new(line, style)], columns, &below_code(line, lead, columns), &mut rows);
+                continue;
             }
-            at += 1;
-            continue;
-        }
-        let (old, new) = (&lines[at..at + removed], &lines[at + removed..at + removed + added]);
-        let is_paired = removed == added;
+        };
+        let is_paired = old.len() == new.len();
         for (number, line) in old.iter().enumerate() {
             let other = if is_paired { new[number] } else { "" };
             wrap(&marked(line, other, theme.removed, theme), columns, &below_code(line, lead, columns), &mut rows);
@@ -116,7 +98,6 @@ pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme, chang
             let other = if is_paired { old[number] } else { "" };
             wrap(&marked(line, other, theme.added, theme), columns, &below_code(line, lead, columns), &mut rows);
         }
-        at += removed + added;
     }
     rows
 }
@@ -129,9 +110,32 @@ fn below_code(line: &str, lead: &Lead, columns: usize) -> Lead {
     }
 }
 
-/// Returns how many lines begin with a sign and not with the heading of a file.
-fn run(lines: &[&str], sign: char, heading: &str) -> usize {
-    lines.iter().take_while(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
+/// A part of a diff.
+enum Part<'a> {
+    /// Lines that were removed, and those that stand in their place.
+    Changed { old: Vec<&'a str>, new: Vec<&'a str> },
+    /// One other line.
+    Line(DiffLine, &'a str),
+}
+
+/// Splits a diff into its changes and the lines between them.
+fn parts(diff: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    for (kind, line) in lines(diff) {
+        match (kind, parts.last_mut()) {
+            (DiffLine::Removed, Some(Part::Changed { old, new })) if new.is_empty() => old.push(line),
+            (DiffLine::Added, Some(Part::Changed { new, .. })) => new.push(line),
+            (DiffLine::Removed, _) => parts.push(Part::Changed { old: vec![line], new: Vec::new() }),
+            (DiffLine::Added, _) => parts.push(Part::Changed { old: Vec::new(), new: vec![line] }),
+            (DiffLine::Hunk | DiffLine::File | DiffLine::Same, _) => parts.push(Part::Line(kind, line)),
+        }
+    }
+    parts
+}
+
+/// Returns the style of a line between changes.
+fn beside(kind: DiffLine, theme: &Theme) -> Style {
+    if kind == DiffLine::Hunk { theme.accent } else { theme.dim }
 }
 
 /// Splits a changed line into what it shares with its counterpart and what differs.
@@ -168,7 +172,16 @@ mod tests {
         let marked = rows[0].pieces().iter().find(|piece| piece.style() == theme.changed);
         assert_eq!(marked.map(Piece::text), Some("-"));
         assert!(is_diff(DIFF) && !is_diff("--- a heading\n\ntext"));
-        assert_eq!(counts(DIFF), (1, 1));
+    }
+
+    #[test]
+    fn removed_comment_of_two_dashes_is_a_change() {
+        let diff = "--- a.sql\n+++ a.sql\n@@ -1,3 +1,3 @@\n one;\n--- a comment\n+++ counter;\n two;";
+        let theme = Theme::plain();
+        let changed = rows(diff, 80, &Lead::default(), &theme, true);
+        assert_eq!(changed.iter().map(Row::plain).collect::<Vec<_>>(), ["--- a comment", "+++ counter;"]);
+        let beside = sides(diff, 63, &Lead::default(), &theme);
+        assert_eq!(beside[4].plain(), "--- a comment                  │ +++ counter;");
     }
 
     #[test]

@@ -1,114 +1,23 @@
-//! Unified diffs, line by line.
+//! Unified diffs as HTML.
 
 use super::escape::Text;
+use pinion_protocol::diff::{DiffLine, lines};
 use std::fmt::Write as _;
-
-/// The meaning of a line of a diff.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
-    Added,
-    Removed,
-    /// The head of a hunk.
-    Hunk,
-    /// The names of the compared files.
-    File,
-    Same,
-}
-
-/// Returns whether a text is a unified diff: two file names, and a hunk right after them.
-pub(super) fn is_diff(text: &str) -> bool {
-    let mut lines = text.lines().skip_while(|line| !line.starts_with("--- ")).take(3);
-    let has = |line: Option<&str>, start: &str| line.is_some_and(|line| line.starts_with(start));
-    let is_at_start = text.lines().take(8).any(|line| line.starts_with("--- "));
-    is_at_start && has(lines.next(), "--- ") && has(lines.next(), "+++ ") && has(lines.next(), "@@ ")
-}
-
-/// Returns the lines of a diff with their meaning. Inside a hunk, no line is a file name.
-fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
-    let mut left = (0_u64, 0_u64);
-    text.lines().map(move |line| {
-        let kind = kind(line, left);
-        match kind {
-            Line::Hunk => left = lengths(line).unwrap_or_default(),
-            Line::Added => left.1 = left.1.saturating_sub(1),
-            Line::Removed => left.0 = left.0.saturating_sub(1),
-            Line::Same if !line.starts_with('\\') => left = (left.0.saturating_sub(1), left.1.saturating_sub(1)),
-            Line::Same | Line::File => {}
-        }
-        (kind, line)
-    })
-}
-
-/// Counts the lines that a diff adds and removes.
-pub(super) fn counts(text: &str) -> (usize, usize) {
-    lines(text).fold((0, 0), |(added, removed), (line, _)| match line {
-        Line::Added => (added + 1, removed),
-        Line::Removed => (added, removed + 1),
-        _ => (added, removed),
-    })
-}
 
 /// Renders a diff as HTML, with a class for each line.
 pub(super) fn html(text: &str) -> String {
     let mut html = String::from("<pre class=\"diff\">");
     for (kind, line) in lines(text) {
         let class = match kind {
-            Line::Added => "add",
-            Line::Removed => "del",
-            Line::Hunk => "hunk",
-            Line::File => "file",
-            Line::Same => "same",
+            DiffLine::Added => "add",
+            DiffLine::Removed => "del",
+            DiffLine::Hunk => "hunk",
+            DiffLine::File => "file",
+            DiffLine::Same => "same",
         };
         // Writing to a string does not fail.
         let _ = writeln!(html, "<span class=\"{class}\">{}", Text(line)).and_then(|()| html.write_str("</span>"));
     }
     html.push_str("</pre>");
     html
-}
-
-fn kind(line: &str, (old, new): (u64, u64)) -> Line {
-    let is_outside = old == 0 && new == 0;
-    match line.as_bytes().first() {
-        _ if is_outside && (line.starts_with("--- ") || line.starts_with("+++ ")) => Line::File,
-        Some(b'+') => Line::Added,
-        Some(b'-') => Line::Removed,
-        Some(b'@') => Line::Hunk,
-        Some(b'd') if line.starts_with("diff ") => Line::File,
-        _ => Line::Same,
-    }
-}
-
-/// Reads the numbers of old and new lines from the head of a hunk: `@@ -1,2 +1 @@`.
-fn lengths(line: &str) -> Option<(u64, u64)> {
-    let mut words = line.split(' ').skip(1);
-    let mut length = || {
-        let range = words.next()?;
-        range.split_once(',').map_or(Some(1), |(_, length)| length.parse().ok())
-    };
-    Some((length()?, length()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DIFF: &str = "--- a\n+++ b\n@@ -1,3 +1,2 @@\n one\n--- two\n-three\n+3\n--- c\n+++ d\n@@ -1 +1 @@\n-x\n+y\n";
-
-    #[test]
-    fn diff_is_recognized_by_its_start() {
-        assert!(is_diff(DIFF));
-        assert!(is_diff(&format!("diff --git a b\nindex 1..2\n{DIFF}")));
-        for other in ["", "--- a\n+++ b\n", "- one\n+ two\n", "@@ -1 +1 @@\n", "text\n---\ntext"] {
-            assert!(!is_diff(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn removed_line_starting_with_dashes_is_not_a_file_name() {
-        use Line::{Added, File, Hunk, Removed, Same};
-        let kinds: Vec<Line> = lines(DIFF).map(|(line, _)| line).collect();
-        let expected = [File, File, Hunk, Same, Removed, Removed, Added, File, File, Hunk, Removed, Added];
-        assert_eq!(kinds, expected);
-        assert_eq!(counts(DIFF), (2, 3));
-    }
 }

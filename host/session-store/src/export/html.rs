@@ -12,6 +12,7 @@ use super::{About, BranchTitle, Document, Piece, Totals};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record};
 use jiff::Timestamp;
+use pinion_protocol::diff::{counts, is_diff};
 use pinion_protocol::{AssistantMessage, Content, ExtensionMessage, Image, ToolCall, ToolResultMessage, UserMessage};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -169,7 +170,7 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 
     fn result_text(&mut self, text: &str) -> io::Result<()> {
-        match diff::is_diff(text) {
+        match is_diff(text) {
             true => writeln!(self.out, "{}", diff::html(text)),
             false => writeln!(self.out, "<pre>{}</pre>", Text(text.trim_end())),
         }
@@ -295,7 +296,7 @@ fn has_failed(result: &ToolResultMessage) -> bool {
 fn outcome(call: &Call<'_>) -> String {
     let Some((_, result)) = call.result else { return "no result".to_owned() };
     let texts = || result.content.iter().filter_map(Content::as_text);
-    match texts().find(|text| diff::is_diff(text)).map(diff::counts) {
+    match texts().find(|text| is_diff(text)).map(counts) {
         _ if has_failed(result) => "failed".to_owned(),
         Some((added, removed)) => format!("+{added} −{removed}"),
         None => match texts().map(|text| text.lines().count()).sum() {

@@ -4,7 +4,6 @@
 //! `defuse.rs`.
 
 use super::defuse::{code, fenced, plain, prose, quoted};
-use super::diff;
 use super::escape::number;
 use super::outline::Call;
 use super::walk::Renderer;
@@ -12,6 +11,7 @@ use super::{About, BranchTitle, Document, Piece, Totals, seconds};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record};
 use jiff::Timestamp;
+use pinion_protocol::diff::is_diff;
 use pinion_protocol::{AssistantMessage, ExtensionMessage, Image, ToolResultMessage, UserMessage};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -125,7 +125,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
     }
 
     fn result_text(&mut self, text: &str) -> io::Result<()> {
-        fenced(self.out, if diff::is_diff(text) { "diff" } else { "" }, text)
+        fenced(self.out, if is_diff(text) { "diff" } else { "" }, text)
     }
 
     fn ledger(&mut self, _: EntryId, ledger: &CallLedger) -> io::Result<()> {

@@ -11,6 +11,7 @@ use crate::transcript::items::{Call, CallState, Folded, Item, SubAgent, Thinking
 use crate::transcript::{Look, code, drawing};
 use pinion_protocol::Display;
 use pinion_protocol::arguments::summary;
+use pinion_protocol::diff::counts;
 use ratatui_core::style::Style;
 use std::time::Duration;
 
@@ -210,7 +211,7 @@ fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
             let lines = call.output.lines().count();
             let size = match (diff::is_diff(&call.output), lines) {
                 (true, _) => {
-                    let (added, removed) = diff::counts(&call.output);
+                    let (added, removed) = counts(&call.output);
                     Some(format!("+{added} −{removed}"))
                 }
                 (false, 0) => None,
