@@ -172,9 +172,21 @@ fn files(workspace: &Path, exclusions: &Finder) -> io::Result<FileList> {
 
 /// Returns the branch of the repository that the workspace is in.
 pub(super) fn branch(base: &Base) -> Option<String> {
-    let repository = Repository::around(&base.workspace, crate::files::paths::home().as_deref()).ok()?;
-    let head = repository.read(Path::new(".git/HEAD"), Links::Never, MAX_HEAD).ok()??;
-    let head = String::from_utf8(head).ok()?;
+    branch_of(&Repository::around(&base.workspace, crate::files::paths::home().as_deref()).ok()?)
+}
+
+fn branch_of(repository: &Repository) -> Option<String> {
+    let text = |repository: &Repository, path: &str| {
+        String::from_utf8(repository.read(Path::new(path), Links::Never, MAX_HEAD).ok()??).ok()
+    };
+    let head = match text(repository, ".git") {
+        // Of a linked worktree or a submodule, whose repository is elsewhere.
+        Some(pointer) => {
+            let directory = repository.root().join(pointer.trim_end().strip_prefix("gitdir: ")?);
+            text(&Repository::at(&directory).ok()?, "HEAD")?
+        }
+        None => text(repository, ".git/HEAD")?,
+    };
     let branch = head.trim().strip_prefix("ref: refs/heads/");
     Some(branch.map_or_else(|| head.chars().take(8).collect(), str::to_owned))
 }
@@ -227,6 +239,28 @@ fn is_plain(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn branch_is_that_of_the_worktree() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = directory.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("main/.git/HEAD", "ref: refs/heads/main\n");
+        write("main/.git/worktrees/fix/HEAD", "ref: refs/heads/fix/one\n");
+        write("beside/.git", "gitdir: ../main/.git/worktrees/fix\n");
+        write("detached/.git/HEAD", "0123456789abcdef\n");
+        write("broken/.git", "elsewhere\n");
+        std::fs::create_dir(directory.path().join("none")).unwrap();
+        let branch = |name: &str| branch_of(&Repository::at(&directory.path().join(name)).unwrap());
+        let found = ["main", "beside", "detached", "broken", "none"].map(branch);
+        assert_eq!(
+            found,
+            ["main", "fix/one", "01234567", "", ""].map(|name| (!name.is_empty()).then(|| name.to_owned()))
+        );
+    }
 
     #[test]
     fn sessions_follow_their_origins() {
