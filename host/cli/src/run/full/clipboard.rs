@@ -1,4 +1,4 @@
-//! Pictures from the clipboard, which only programs of the desktop can read.
+//! The clipboard of the desktop, which only its programs can read, and which some terminals cannot write.
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 /// Maximum bytes of a picture.
@@ -20,12 +20,51 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Age from which a picture is not kept. The messages that name it have its content.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Programs that print the picture in the clipboard as PNG, with the variable that says that they can.
-const PROGRAMS: [(&str, &[&str], Option<&str>); 3] = [
+/// A program, its arguments, and the variable that says that it can be used.
+type Program = (&'static str, &'static [&'static str], Option<&'static str>);
+
+/// Programs that print the picture in the clipboard as PNG.
+const READERS: [Program; 3] = [
     ("wl-paste", &["--no-newline", "--type", "image/png"], Some("WAYLAND_DISPLAY")),
     ("xclip", &["-selection", "clipboard", "-target", "image/png", "-out"], Some("DISPLAY")),
     ("pngpaste", &["-"], None),
 ];
+/// Programs that put what they read into the clipboard.
+const WRITERS: [Program; 3] = [
+    ("wl-copy", &[], Some("WAYLAND_DISPLAY")),
+    ("xclip", &["-selection", "clipboard", "-in"], Some("DISPLAY")),
+    ("pbcopy", &[], None),
+];
+
+/// Puts a text into the clipboard of the desktop, in the background, beside what the terminal does with OSC 52: some terminals do
+/// not know it, or ignore it by default. Over SSH, the desktop is another one.
+pub(super) fn copy(text: String) {
+    if ["SSH_CONNECTION", "SSH_TTY"].iter().any(|name| std::env::var_os(name).is_some()) {
+        return;
+    }
+    tokio::spawn(async move {
+        for (program, arguments, _) in usable(&WRITERS) {
+            if tokio::time::timeout(LIMIT, feed(program, arguments, &text)).await.unwrap_or(false) {
+                break;
+            }
+        }
+    });
+}
+
+fn usable(programs: &[Program]) -> impl Iterator<Item = Program> {
+    programs.iter().copied().filter(|(_, _, variable)| variable.is_none_or(|name| std::env::var_os(name).is_some()))
+}
+
+/// Returns whether a program took a text. One that serves the clipboard from then on leaves a process of its own behind.
+async fn feed(program: &str, arguments: &[&str], text: &str) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let Ok(mut child) = command.spawn() else { return false };
+    let Some(mut input) = child.stdin.take() else { return false };
+    let is_written = input.write_all(text.as_bytes()).await.is_ok();
+    drop(input);
+    child.wait().await.is_ok_and(|status| status.success()) && is_written
+}
 
 /// Pastes the path of the picture in the clipboard, in the background. Reports a failure.
 pub(super) fn paste(said: Arc<Said>, base: Base) {
@@ -42,10 +81,7 @@ pub(super) fn paste(said: Arc<Said>, base: Base) {
 /// # Errors
 /// No program can read the clipboard, or there is no picture in it.
 async fn picture(base: &Base) -> Result<PathBuf> {
-    for (program, arguments, variable) in PROGRAMS {
-        if variable.is_some_and(|name| std::env::var_os(name).is_none()) {
-            continue;
-        }
+    for (program, arguments, _) in usable(&READERS) {
         let Ok(Some(data)) = tokio::time::timeout(LIMIT, output(program, arguments)).await else { continue };
         let image = Image { media_type: "image/png".to_owned(), data };
         image.check().map_err(|problem| Failure::failed("cannot use the picture in the clipboard").because(problem))?;
@@ -85,6 +121,18 @@ async fn output(program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use std::fs::File;
+
+    #[tokio::test]
+    async fn program_gets_the_copied_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("copied");
+        let script = format!("cat > '{}'", file.display());
+        let text = "line\n".repeat(100_000);
+        assert!(feed("sh", &["-c", &script], &text).await);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        assert!(!feed("sh", &["-c", "cat > /dev/null; exit 1"], &text).await);
+        assert!(!feed("no-such-program", &[], &text).await);
+    }
 
     #[test]
     fn old_pictures_are_removed() {

@@ -51,6 +51,7 @@ impl Ui {
                 Ok(command) => {
                     self.canvas.write(&terminal::copy(&command, multiplexer()));
                     self.input(Input::Remark(format!("copied `{command}`")));
+                    clipboard::copy(command);
                 }
                 Err(failure) => self.input(Input::Remark(failure.message())),
             },
@@ -78,8 +79,8 @@ impl Ui {
             }
             Request::CancelAsides => std::mem::take(&mut self.asides).cancel(),
             Request::Copy(text) => {
-                let sequence = terminal::copy(&text, multiplexer());
-                self.canvas.write(&sequence);
+                self.canvas.write(&terminal::copy(&text, multiplexer()));
+                clipboard::copy(text);
             }
             Request::SaveDraft { text, queue } => self.to.drafts.save(&self.session(), text, queue),
             Request::Remember(text) => history::remember(&self.to.base, &text),
