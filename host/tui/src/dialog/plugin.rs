@@ -14,6 +14,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::dialog::asker;
 use pinion_protocol::text::{exposed, one_line};
 use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The answer to a dialog, or the reason there is none.
@@ -21,6 +22,8 @@ pub type Reply = Result<DialogAnswer, DialogError>;
 
 /// The key of the program that is pressed with Ctrl to mute a plugin.
 const MUTE: char = 'x';
+/// Maximum rows of options.
+const MAX_OPTIONS: usize = 8;
 
 /// A dialog on the screen.
 #[derive(Debug)]
@@ -196,22 +199,36 @@ impl PluginDialog {
                 .for_each(|line| guest(&mut self.body, line, theme.text, columns, theme));
         }
         self.since.get_or_insert(now);
-        let options = if let DialogKind::Select(options) = &self.dialog.kind { options.len().min(8) } else { 1 };
-        // The question gives way to the answers and the keys.
-        let room = height.saturating_sub(self.head.len() + options + 2);
-        self.page = room.clamp(1, self.body.len().max(1));
+        let (head, answers) = self.fit(height);
         self.go(self.top);
         if self.top <= self.seen {
             self.seen = self.seen.max(self.top + self.page).min(self.body.len());
         }
-        let mut rows = self.head.clone();
+        let mut rows: Vec<Row> = self.head.iter().take(head).cloned().collect();
         rows.extend(self.body.iter().skip(self.top).take(self.page).cloned());
-        let cursor = self.answers(&mut rows, options, theme);
+        let cursor = self.answers(&mut rows, answers, theme);
         let line = |text: &str, style| Row::of([Piece::line(text, columns, style)]);
         rows.extend(self.hint.map(|hint| line(&format!("  {hint}"), theme.warning)));
-        rows.push(line(self.keys(), theme.strong));
+        rows.push(line(&self.keys(answers), theme.strong));
         rows.truncate(height.max(1));
         (rows, cursor.filter(|(row, _)| *row < height))
+    }
+
+    /// Divides `height` rows among the parts. Returns the rows of the head and of the answers; the question has a page of what is
+    /// left. On a low screen, the answers give way first, then the head, and one row of each remains with the keys.
+    fn fit(&mut self, height: usize) -> (usize, usize) {
+        let answers = match &self.dialog.kind {
+            DialogKind::Confirm => 0,
+            DialogKind::Select(options) => options.len().min(MAX_OPTIONS),
+            DialogKind::Input(_) => 1,
+        };
+        let foot = 1 + usize::from(self.hint.is_some());
+        let least = foot + 1 + answers.min(1);
+        let head = self.head.len().min(height.saturating_sub(least).max(1));
+        let left = height.saturating_sub(head + foot);
+        let answers = answers.min(left.saturating_sub(1).max(1));
+        self.page = left.saturating_sub(answers).clamp(1, self.body.len().max(1));
+        (head, answers)
     }
 
     /// Draws what the user answers with, and returns the place of the cursor.
@@ -235,14 +252,20 @@ impl PluginDialog {
         }
     }
 
-    /// Names the keys, once they count.
-    fn keys(&self) -> &'static str {
-        match self.dialog.kind {
-            _ if !self.is_quiet => "  …",
-            _ if self.seen < self.body.len() => "  space for more, esc closes, ctrl+x: no dialogs of this plugin",
-            DialogKind::Confirm => "  [y] yes   [n] no   esc closes, ctrl+x: no dialogs of this plugin",
-            DialogKind::Select(_) => "  ↑↓ enter   esc closes, ctrl+x: no dialogs of this plugin",
-            DialogKind::Input(_) => "  enter sends   esc closes, ctrl+x: no dialogs of this plugin",
+    /// Names the keys once they count, and the place among options of which only some are shown.
+    fn keys(&self, shown: usize) -> Cow<'static, str> {
+        match &self.dialog.kind {
+            _ if !self.is_quiet => "  …".into(),
+            _ if self.seen < self.body.len() => {
+                "  space for more, esc closes, ctrl+x: no dialogs of this plugin".into()
+            }
+            DialogKind::Confirm => "  [y] yes   [n] no   esc closes, ctrl+x: no dialogs of this plugin".into(),
+            DialogKind::Select(options) if options.len() > shown => {
+                let (at, count) = (self.selected + 1, options.len());
+                format!("  ↑↓ {at} of {count}, enter   esc closes, ctrl+x: no dialogs of this plugin").into()
+            }
+            DialogKind::Select(_) => "  ↑↓ enter   esc closes, ctrl+x: no dialogs of this plugin".into(),
+            DialogKind::Input(_) => "  enter sends   esc closes, ctrl+x: no dialogs of this plugin".into(),
         }
     }
 }

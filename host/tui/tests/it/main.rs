@@ -5,6 +5,7 @@ mod branches;
 mod code;
 mod commands;
 mod completion;
+mod dialogs;
 mod history;
 mod hostile;
 mod inline;
