@@ -411,7 +411,7 @@ impl Picker {
                  alt+c copies the command · ctrl+a lists those of this directory · esc closes"
             }
             Pick::Queue => "enter edits · ctrl+s sends now · ctrl+x removes · ctrl+↑ and ctrl+↓ move · esc closes",
-            Pick::Plan => "enter chooses · esc keeps the plan for later",
+            Pick::Plan => "enter chooses · pageup and pagedown scroll · esc keeps the plan for later",
             Pick::History => "enter edits the message again · esc closes",
             Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",
         }

@@ -92,6 +92,11 @@ impl Transcript {
         self.position = Position::Top { item, row };
     }
 
+    /// Shows the last item from its beginning. The next frame shows the end if the window has room for all of it.
+    pub(crate) fn show_last(&mut self) {
+        self.show(self.len().saturating_sub(1));
+    }
+
     /// Shows the beginning of the last item, if the window is at the end and too low for all of it.
     pub(crate) fn begin_last(&mut self, height: usize, now: Duration) {
         let last = self.len().saturating_sub(1);

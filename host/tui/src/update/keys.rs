@@ -33,9 +33,7 @@ impl App {
         if is_over || action.is_some() || !is_plain(key) {
             self.hint = None;
         }
-        // The conversation above a question can be read.
-        let is_asking = self.approval.is_some() || self.dialog.is_some();
-        if is_asking && key.modifiers != KeyModifiers::NONE && self.scroll(action, now) {
+        if self.reads_above(key) && self.scroll(action, now) {
             return;
         }
         self.type_ahead(key, action);
@@ -73,6 +71,15 @@ impl App {
         match action {
             Some(action) => self.act(action, now),
             None => self.typed(key),
+        }
+    }
+
+    /// Returns whether a key may scroll the conversation above a question or a plan to decide on, which have the other keys.
+    fn reads_above(&self, key: KeyEvent) -> bool {
+        let has_modifier = key.modifiers != KeyModifiers::NONE;
+        match self.approval.is_some() || self.dialog.is_some() {
+            true => has_modifier,
+            false => self.is_deciding() && (has_modifier || matches!(key.code, KeyCode::PageUp | KeyCode::PageDown)),
         }
     }
 
@@ -200,7 +207,7 @@ impl App {
     }
 
     /// Ends the view of the whole conversation. Returns whether there was one.
-    fn end_view(&mut self) -> bool {
+    pub(super) fn end_view(&mut self) -> bool {
         if self.is_viewing {
             self.transcript.follow();
         }

@@ -43,13 +43,13 @@ impl App {
     }
 
     fn wheel(&mut self, is_down: bool, now: Duration) {
-        let is_asking = self.approval.is_some() || self.dialog.is_some();
-        if let Some(picker) = self.picker.as_mut().filter(|_| !is_asking) {
+        let is_reading = self.approval.is_some() || self.dialog.is_some() || self.is_deciding();
+        if let Some(picker) = self.picker.as_mut().filter(|_| !is_reading) {
             let code = if is_down { KeyCode::Down } else { KeyCode::Up };
             let picked = picker.key(KeyEvent::new(code, KeyModifiers::NONE), None, now);
             return self.picked(picked, now);
         }
-        if !is_asking && self.select_completion(is_down) {
+        if !is_reading && self.select_completion(is_down) {
             return;
         }
         self.scroll_by(if is_down { STEP } else { -STEP }, now);

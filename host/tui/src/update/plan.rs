@@ -98,10 +98,20 @@ impl App {
         Request::Plan { text, file }
     }
 
-    /// Shows a plan and asks how to continue.
+    /// Returns whether the list below a plan is on the screen. The plan can be scrolled meanwhile.
+    pub(super) fn is_deciding(&self) -> bool {
+        self.picker.as_ref().is_some_and(|picker| picker.pick == Pick::Plan)
+    }
+
+    /// Shows a plan from its beginning and asks how to continue.
     pub(super) fn plan(&mut self, file: String, text: String, now: Duration) {
         self.transcript.push(Item::Page(text.clone()));
-        self.transcript.follow();
+        if self.settings.is_inline {
+            self.end_view();
+            self.transcript.follow();
+        } else {
+            self.transcript.show_last();
+        }
         let choice = |value: &str, label: &str, detail: &str| Choice {
             value: value.to_owned(),
             label: label.to_owned(),
@@ -123,6 +133,8 @@ impl App {
             EXECUTE if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
             EXECUTE => {
                 self.planning = Planning::default();
+                self.end_view();
+                self.transcript.follow();
                 self.status.begin(now);
                 self.requests.push(Request::Execute(file));
             }

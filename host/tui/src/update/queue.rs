@@ -88,8 +88,7 @@ impl App {
 
     /// Submits the message that waits longest, unless a plan waits for a decision. Returns whether there is one.
     pub(super) fn submit_next(&mut self, now: Duration) -> bool {
-        let is_deciding = self.picker.as_ref().is_some_and(|picker| picker.pick == Pick::Plan);
-        let next = if is_deciding || self.status.is_busy() { None } else { self.queue.pop() };
+        let next = if self.is_deciding() || self.status.is_busy() { None } else { self.queue.pop() };
         let is_one = next.map(|next| self.submit(next, now)).is_some();
         self.relist_queue();
         is_one

@@ -6,7 +6,7 @@ use pinion_protocol::Content;
 use pinion_tui::{Choice, Input, Pick, Request};
 use serde_json::json;
 
-fn mouse(ui: &mut Ui, kind: MouseEventKind, row: u16) -> Vec<Request> {
+pub(crate) fn mouse(ui: &mut Ui, kind: MouseEventKind, row: u16) -> Vec<Request> {
     mouse_at(ui, kind, (3, row))
 }
 

@@ -1,7 +1,8 @@
 //! Plan mode.
 
+use crate::mouse::mouse;
 use crate::ui::{Ui, done};
-use crossterm::event::{KeyCode, KeyModifiers};
+use crossterm::event::{KeyCode, KeyModifiers, MouseEventKind};
 use pinion_protocol::EventKind;
 use pinion_protocol::step::StepStatus;
 use pinion_tui::{Input, Request};
@@ -21,6 +22,21 @@ fn with_plan() -> Ui {
     ui.end(done());
     ui.wait(300);
     ui
+}
+
+/// Shows a plan of this many steps, and waits until keys count.
+fn with_steps(ui: &mut Ui, count: usize) {
+    ui.send("fix the test");
+    let steps: String = (1..=count).map(|n| format!("## Part {n}\n\n")).collect();
+    ui.input(Input::Plan { file: FILE.into(), text: format!("# Fix\n\n{steps}") });
+    ui.end(done());
+    ui.wait(300);
+}
+
+/// Returns the numbers of the steps on the screen.
+fn steps(ui: &mut Ui) -> Vec<usize> {
+    let screen = ui.screen();
+    screen.lines().filter_map(|row| row.trim().strip_prefix("Part ")?.parse().ok()).collect()
 }
 
 fn last(requests: Vec<Request>) -> Option<Request> {
@@ -49,6 +65,56 @@ fn plan_is_shown_and_executed() {
     let title = "Read the test".to_owned();
     ui.event(EventKind::PlanStep { step: 1, steps: 2, title, status: StepStatus::Running });
     assert!(ui.screen().contains("step 1 of 2 · waiting for the model"), "{}", ui.screen());
+}
+
+#[test]
+fn plan_longer_than_the_screen_is_read_before_the_decision() {
+    for size in [(80, 24), (40, 14)] {
+        let mut ui = planning();
+        ui.size = size;
+        with_steps(&mut ui, 60);
+        let first = steps(&mut ui);
+        assert!(ui.screen().contains("  Fix\n") && first[0] == 1, "{}", ui.screen());
+        let mut seen: Vec<usize> = first.clone();
+        while seen.last() != Some(&60) {
+            ui.key(KeyCode::PageDown);
+            let shown = steps(&mut ui);
+            assert!(shown[0] <= seen.last().unwrap() + 1 && shown.last() > seen.last(), "{}", ui.screen());
+            seen.extend(shown);
+        }
+        // The list is as it was.
+        assert!(ui.screen().contains("❯ execute the plan"), "{}", ui.screen());
+        ui.press(KeyCode::Home, KeyModifiers::CONTROL);
+        assert_eq!(steps(&mut ui), first);
+        mouse(&mut ui, MouseEventKind::ScrollDown, 2);
+        assert!(!ui.screen().contains("  Fix\n") && steps(&mut ui)[0] > 1, "{}", ui.screen());
+        mouse(&mut ui, MouseEventKind::ScrollUp, 2);
+        ui.key(KeyCode::Down);
+        assert_eq!(steps(&mut ui), first);
+        ui.key(KeyCode::Up);
+        assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    }
+}
+
+#[test]
+fn plan_that_fits_leaves_the_window_at_the_end() {
+    let mut ui = planning();
+    with_steps(&mut ui, 5);
+    assert_eq!(steps(&mut ui), [1, 2, 3, 4, 5], "{}", ui.screen());
+    ui.key(KeyCode::Esc);
+    assert!(!ui.screen().contains("scrolled up"), "{}", ui.screen());
+}
+
+#[test]
+fn inline_form_shows_the_whole_plan_until_it_is_executed() {
+    let mut ui = Ui::inline(80, 24);
+    ui.press(KeyCode::BackTab, KeyModifiers::SHIFT);
+    with_steps(&mut ui, 60);
+    assert!(ui.screen().contains("execute the plan") && !ui.app.is_viewing());
+    ui.key(KeyCode::PageUp);
+    assert!(ui.app.is_viewing() && steps(&mut ui).last() < Some(&60), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert!(!ui.app.is_viewing());
 }
 
 #[test]
