@@ -3,6 +3,8 @@
 use crate::full_screen::{SIZE, bash, conversation, last_session, main_screen};
 use pinion_tests::{Pinion, Terminal, guest, say};
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn commands_of_plugins_work() {
@@ -33,15 +35,22 @@ fn command_of_the_user_runs_and_reaches_the_model_with_the_next_message() {
     assert!(!session.contains("private-2"), "{session}");
 }
 
-#[test]
-fn plan_is_made_and_executed_in_the_conversation() {
-    let answer = |arguments: Value| json!({ "calls": [{ "tool": "final_answer", "arguments": arguments }] });
+fn answer(arguments: &Value) -> Value {
+    json!({ "calls": [{ "tool": "final_answer", "arguments": arguments }] })
+}
+
+/// Returns the answer of a planner: two steps.
+fn plan() -> Value {
     let step =
         |title: &str| json!({ "title": title, "description": "As said.", "files": [], "acceptance": ["It works."] });
-    let plan = json!({ "title": "Fix it", "summary": "Short.", "steps": [step("Look"), step("Change")] });
-    let report = |text: &str| answer(json!({ "done": true, "report": text }));
+    answer(&json!({ "title": "Fix it", "summary": "Short.", "steps": [step("Look"), step("Change")] }))
+}
+
+#[test]
+fn plan_is_made_and_executed_in_the_conversation() {
+    let report = |text: &str| answer(&json!({ "done": true, "report": text }));
     let pinion = Pinion::default();
-    let replies = [say("finished"), answer(plan), report("looked"), report("changed")];
+    let replies = [say("finished"), plan(), report("looked"), report("changed")];
     let mut terminal = conversation(&pinion, &replies, "");
     terminal.wait_for("finished");
     // Of a hint, only what differs from the one before is drawn.
@@ -59,6 +68,30 @@ fn plan_is_made_and_executed_in_the_conversation() {
     let (status, seen) = terminal.exit();
     assert!(status == Some(0) && main_screen(&seen).contains("step 2 of 2: Change: done"), "{seen}");
     assert!(pinion.run(["session", "list"]).stdout.contains("plan: Fix it"));
+}
+
+#[test]
+fn invalid_edit_of_a_plan_is_continued() {
+    let pinion = Pinion::default();
+    // The first edit breaks the plan, and the second one finds that text.
+    let editor = "#!/bin/sh\nif grep -q broken \"$1\"; then echo '## Mended' > \"$1\"; else echo broken > \"$1\"; fi\n";
+    let editor = pinion.write("../editor", editor);
+    std::fs::set_permissions(&editor, Permissions::from_mode(0o755)).unwrap();
+    let script = pinion.script(&[say("finished"), plan()]);
+    let mut command = pinion.command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]);
+    command.env("EDITOR", editor);
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("finished");
+    terminal.keys("/plan fix it\r");
+    terminal.wait_for_then("execute the plan", "4 of 4");
+    terminal.keys("\x1b[B\r");
+    terminal.wait_for_then("the plan has no steps", "4 of 4");
+    terminal.keys("\r");
+    terminal.wait_for_then("Mended", "4 of 4");
+    assert_eq!(std::fs::read_to_string(pinion.workspace().join(".pinion/plans/fix-it.md")).unwrap(), "## Mended\n");
+    terminal.keys("\x1b");
+    terminal.wait_for("executes the plan");
+    assert_eq!(terminal.exit().0, Some(0));
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub enum Input {
         /// Its text.
         text: String,
     },
+    /// The reason why a plan could not be saved as the user edited it. The UI keeps the edited text.
+    PlanUnsaved(String),
     /// Text to insert at the cursor, as if it was pasted.
     Paste(String),
     /// Markdown that answers a side question, or says why there is no answer.
@@ -154,7 +156,7 @@ pub enum Request {
         /// File of the plan to replace.
         file: Option<String>,
     },
-    /// Save a plan that the user edited, and show it again.
+    /// Save a plan that the user edited. Answered by [`Input::Plan`] or [`Input::PlanUnsaved`].
     SavePlan {
         /// Its file.
         file: String,

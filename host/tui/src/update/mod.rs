@@ -241,10 +241,10 @@ impl App {
             Input::Relisted(pick, choices) => self.relist(pick, choices, now),
             Input::Remark(text) => self.notice(text, now),
             Input::Plan { file, text } => self.plan(file, text, now),
-            Input::Edited(Ok(text)) if self.plan_edited(Some(&text)) => {}
+            Input::PlanUnsaved(reason) => self.plan_unsaved(reason, now),
+            Input::Edited(edited) if self.plan_edited(&edited, now) => {}
             Input::Edited(Ok(text)) => self.composer.set(text.trim_end_matches('\n')),
             Input::Edited(Err(problem)) => {
-                self.plan_edited(None);
                 self.transcript.note(Tone::Error, problem);
                 self.transcript.follow();
             }

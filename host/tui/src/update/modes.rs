@@ -7,8 +7,10 @@ pub(crate) struct Planning {
     pub(crate) is_on: bool,
     /// File of the plan that is on the screen.
     pub(super) file: Option<String>,
-    /// Text of that file.
+    /// Its text, with the user's edits.
     pub(super) text: String,
+    /// The reason why the file has another text.
+    pub(super) unsaved: Option<String>,
     /// The next plan replaces the one on the screen.
     pub(super) is_revised: bool,
     /// The external editor has the plan.

@@ -3,7 +3,8 @@
 use crate::commands::is_message;
 use crate::dialog::picker::{Choice, Pick, Picker};
 use crate::input::{Facts, Request};
-use crate::transcript::Item;
+use crate::keys::Action;
+use crate::transcript::{Item, Tone};
 use crate::update::App;
 use crate::update::modes::Planning;
 use std::time::Duration;
@@ -112,6 +113,12 @@ impl App {
         } else {
             self.transcript.show_last();
         }
+        self.planning = Planning { file: Some(file), text, is_on: self.planning.is_on, ..Planning::default() };
+        self.picker = Some(self.ways().appears_at(now));
+    }
+
+    /// Lists the ways to continue with the plan.
+    fn ways(&self) -> Picker {
         let choice = |value: &str, label: &str, detail: &str| Choice {
             value: value.to_owned(),
             label: label.to_owned(),
@@ -121,14 +128,25 @@ impl App {
             choice(EXECUTE, "execute the plan", "in a new session, step by step"),
             choice(EDIT, "edit the plan", "in your editor"),
             choice(REVISE, "ask for changes", "write what to change"),
-            choice(KEEP, "keep it for later", &file),
+            choice(KEEP, "keep it for later", self.planning.file.as_deref().unwrap_or_default()),
         ];
-        self.planning = Planning { file: Some(file), text, is_on: self.planning.is_on, ..Planning::default() };
-        self.picker = Some(Picker::new(Pick::Plan, choices).appears_at(now));
+        Picker::new(Pick::Plan, choices)
+    }
+
+    /// Lists the ways to continue after one of them failed for this reason. Another edit is selected.
+    fn ways_after(&self, reason: String) -> Picker {
+        let mut picker = self.ways();
+        picker.mark(EDIT, if self.planning.unsaved.is_some() { "not saved yet" } else { "again" });
+        picker.set_notice(reason);
+        picker
     }
 
     pub(super) fn decide_on_plan(&mut self, value: &str, now: Duration) {
         let Some(file) = self.planning.file.clone() else { return };
+        if let Some(reason) = self.planning.unsaved.clone().filter(|_| value == EXECUTE) {
+            self.picker = Some(self.ways_after(reason));
+            return;
+        }
         match value {
             EXECUTE if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
             EXECUTE => {
@@ -144,24 +162,49 @@ impl App {
             }
             REVISE => {
                 (self.planning.is_on, self.planning.is_revised) = (true, true);
-                self.hint("write what to change; the next plan replaces this one", now);
+                let hint = "write what to change; the next plan replaces this one".to_owned();
+                let hint = self.kept_edit().unwrap_or(hint);
+                self.hint(hint, now);
             }
             _ => {
-                self.hint(format!("`/execute {file}` executes the plan"), now);
+                let hint = self.kept_edit().unwrap_or_else(|| format!("`/execute {file}` executes the plan"));
+                self.hint(hint, now);
                 self.submit_next(now);
             }
         }
     }
 
-    /// Takes a plan back from the external editor, unless that failed. Returns `false` if it edited something else.
-    pub(super) fn plan_edited(&mut self, text: Option<&str>) -> bool {
+    /// Keeps an edit that no file has for a yank, because the list is left. Returns a hint at it.
+    fn kept_edit(&mut self) -> Option<String> {
+        self.planning.unsaved.take()?;
+        self.composer.keep(&self.planning.text);
+        Some(self.settings.keys.says(Action::Yank, "your edit is not saved; ", "brings it back"))
+    }
+
+    /// Takes a plan back from the external editor, and asks again how to continue if that failed. Returns `false` if it edited
+    /// something else.
+    pub(super) fn plan_edited(&mut self, edited: &Result<String, String>, now: Duration) -> bool {
         if !std::mem::take(&mut self.planning.is_edited) {
             return false;
         }
-        if let Some((text, file)) = text.zip(self.planning.file.clone()) {
-            self.requests.push(Request::SavePlan { file, text: text.to_owned() });
+        match (edited, self.planning.file.clone()) {
+            (Ok(text), Some(file)) => {
+                self.planning.text.clone_from(text);
+                self.requests.push(Request::SavePlan { file, text: text.clone() });
+            }
+            (Err(problem), Some(_)) => self.picker = Some(self.ways_after(problem.clone()).appears_at(now)),
+            (_, None) => {}
         }
         true
+    }
+
+    /// Asks again how to continue with a plan that could not be saved. It cannot be executed before it is.
+    pub(super) fn plan_unsaved(&mut self, reason: String, now: Duration) {
+        if self.planning.file.is_none() {
+            return self.transcript.note(Tone::Error, reason);
+        }
+        self.planning.unsaved = Some(reason.clone());
+        self.picker = Some(self.ways_after(reason).appears_at(now));
     }
 
     /// Plans a task, or toggles plan mode without one.

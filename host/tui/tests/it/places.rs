@@ -26,8 +26,8 @@ macro_rules! input_names {
 }
 
 input_names! {
-    Terminal Event Session Note Page OwnCall OwnEvent Facts Question Dialog Segment Withdrawn Plan Paste SideAnswer Insert
-    Returned Finished Commands Completions Files Choices Relisted Remark Preview Edited History Highlighted Theme Tick
+    Terminal Event Session Note Page OwnCall OwnEvent Facts Question Dialog Segment Withdrawn Plan PlanUnsaved Paste SideAnswer
+    Insert Returned Finished Commands Completions Files Choices Relisted Remark Preview Edited History Highlighted Theme Tick
 }
 
 /// Returns an event of each kind, with this text wherever it has any.
@@ -168,6 +168,7 @@ pub(crate) fn inputs(text: &str) -> Vec<Input> {
         Input::Segment { plugin: own(), text: Some(own()) },
         Input::Withdrawn(7),
         Input::Plan { file: own(), text: own() },
+        Input::PlanUnsaved(own()),
         Input::Paste(own()),
         Input::SideAnswer(own()),
         Input::Insert(own()),

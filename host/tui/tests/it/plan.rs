@@ -148,15 +148,94 @@ fn messages_wait_for_the_decision_on_a_plan() {
     assert_eq!(last(next), Some(Request::Submit("and format it".into())));
 }
 
+/// Chooses to edit the plan, and returns its text.
+fn edit(ui: &mut Ui) -> String {
+    ui.types("edit");
+    let Some(Request::Edit(text)) = last(ui.key(KeyCode::Enter)) else { panic!("no editor") };
+    text
+}
+
+/// Ends the editor, and refuses to save what it left.
+fn refuse(ui: &mut Ui, text: &str, reason: &str) {
+    let saved = Request::SavePlan { file: FILE.into(), text: text.into() };
+    assert_eq!(ui.input(Input::Edited(Ok(text.into()))), [saved]);
+    assert_eq!(ui.input(Input::PlanUnsaved(reason.into())), []);
+    ui.wait(300);
+}
+
 #[test]
 fn plan_is_edited_and_shown_again() {
     let mut ui = with_plan();
-    ui.types("edit");
-    let Some(Request::Edit(text)) = last(ui.key(KeyCode::Enter)) else { panic!("no editor") };
-    let text = text.replace("sign", "operator");
+    let text = edit(&mut ui).replace("sign", "operator");
     let saved = Request::SavePlan { file: FILE.into(), text: text.clone() };
     assert_eq!(ui.input(Input::Edited(Ok(text))), [saved]);
     assert!(ui.screen().contains("\n›"), "{}", ui.screen());
+}
+
+#[test]
+fn invalid_edit_is_continued_and_not_executed() {
+    let (mut ui, reason) = (with_plan(), "line 7: unclosed code fence");
+    let text = edit(&mut ui) + "```\n";
+    refuse(&mut ui, &text, reason);
+    let screen = ui.screen();
+    assert!(
+        screen.contains(reason) && screen.contains("❯ edit the plan      not saved yet · in your editor"),
+        "{screen}"
+    );
+    ui.key(KeyCode::Up);
+    assert!(!ui.screen().contains(reason) && ui.screen().contains("❯ execute the plan"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Enter), []);
+    assert!(ui.screen().contains(reason) && ui.screen().contains("❯ edit the plan"), "{}", ui.screen());
+    // The list takes keys at once, because it answers one.
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Edit(text)]);
+    let text = "## Look\n";
+    ui.input(Input::Edited(Ok(text.into())));
+    ui.input(Input::Plan { file: FILE.into(), text: text.into() });
+    ui.wait(300);
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+}
+
+#[test]
+fn failed_editor_leaves_the_plan_and_its_list() {
+    let mut ui = with_plan();
+    let text = edit(&mut ui);
+    assert_eq!(ui.input(Input::Edited(Err("could not run the editor `none`".into()))), []);
+    ui.wait(300);
+    let screen = ui.screen();
+    assert!(screen.contains("could not run the editor `none`") && screen.contains("❯ edit the plan"), "{screen}");
+    assert_eq!(edit(&mut ui), text);
+    ui.input(Input::Edited(Err("again".into())));
+    ui.wait(300);
+    ui.key(KeyCode::Up);
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+}
+
+#[test]
+fn editor_that_fails_later_keeps_the_edit_of_before() {
+    let mut ui = with_plan();
+    edit(&mut ui);
+    refuse(&mut ui, "no steps", "the plan has no steps");
+    assert_eq!(edit(&mut ui), "no steps");
+    ui.input(Input::Edited(Err("exit status: 1".into())));
+    ui.wait(300);
+    ui.key(KeyCode::Up);
+    assert_eq!(ui.key(KeyCode::Enter), []);
+    assert!(ui.screen().contains("the plan has no steps"), "{}", ui.screen());
+    assert_eq!(edit(&mut ui), "no steps");
+}
+
+#[test]
+fn invalid_edit_of_a_plan_that_is_left_can_be_brought_back() {
+    for choice in ["later", "changes"] {
+        let mut ui = with_plan();
+        edit(&mut ui);
+        refuse(&mut ui, "## Look\nStatus: maybe\n", "line 2: unknown status `maybe`");
+        ui.types(choice);
+        assert_eq!(ui.key(KeyCode::Enter), []);
+        assert!(ui.screen().contains("your edit is not saved; ctrl+y brings it back"), "{}", ui.screen());
+        ui.ctrl('y');
+        assert_eq!(last(ui.ctrl('g')), Some(Request::Edit("## Look\nStatus: maybe\n".into())));
+    }
 }
 
 #[test]

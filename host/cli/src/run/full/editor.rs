@@ -105,7 +105,7 @@ async fn run(editor: &str, text: &str) -> Edited {
         }
         Ok((_, Some(NOT_FOUND))) => failed(&"not found"),
         Ok((_, Some(NOT_EXECUTABLE))) => failed(&"not executable"),
-        Ok((status, _)) => Err(format!("the editor `{editor}` failed, so the message stays as it was: {status}")),
+        Ok((status, _)) => Err(format!("the editor `{editor}` failed, so the text stays as it was: {status}")),
         Err(error) if error.kind() == ErrorKind::NotFound => failed(&"not found"),
         Err(error) => failed(&error),
     }
@@ -159,7 +159,7 @@ mod tests {
             ("no-such-editor", "could not run the editor `no-such-editor`: not found"),
             ("no-such-editor --wait", "could not run the editor `no-such-editor --wait`: not found"),
             ("/", "could not run the editor `/`: Permission denied (os error 13)"),
-            ("false", "the editor `false` failed, so the message stays as it was: exit status: 1"),
+            ("false", "the editor `false` failed, so the text stays as it was: exit status: 1"),
         ] {
             assert_eq!(run(editor, "").await, Err(problem.to_owned()));
         }

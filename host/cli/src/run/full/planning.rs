@@ -49,10 +49,10 @@ fn save(chat: &Chat<'_>, file: Option<&str>, text: &str) -> Result<(String, Stri
 
 /// Saves a plan that the user edited, and asks again how to continue. A plan that is invalid is not saved.
 pub(super) fn save_edited(chat: &Chat<'_>, ui: &mut Ui, file: &str, text: &str) {
-    match save(chat, Some(file), text) {
-        Ok((file, text)) => ui.input(Input::Plan { file, text }),
-        Err(failure) => report(chat, &failure),
-    }
+    ui.input(match save(chat, Some(file), text) {
+        Ok((file, text)) => Input::Plan { file, text },
+        Err(failure) => Input::PlanUnsaved(chat.base.secrets.clean(&failure.message()).into_owned()),
+    });
 }
 
 /// Executes the unfinished steps of a plan in a new session. Reports a failure.
