@@ -189,7 +189,7 @@ pub enum Request {
     CopyCommand(String),
     /// Describe the session with this id.
     Preview(String),
-    /// Add a message to the run in progress.
+    /// Add a message to the run in progress. The UI keeps it until its [`EventKind::MessageEnd`] or [`Input::Returned`].
     Steer(String),
     /// Interrupt the work in progress.
     Interrupt,
@@ -226,11 +226,11 @@ pub enum Request {
     Theme(String),
     /// Copy a text to the clipboard.
     Copy(String),
-    /// Keep the message that is being written and what waits, so that they survive a crash. Empty ones remove the draft.
+    /// Keep the message that is being written and what was not read, so that they survive a crash. Empty ones remove the draft.
     SaveDraft {
         /// The message.
         text: String,
-        /// The messages and commands that wait.
+        /// The messages that the run in progress has not read yet, and the messages and commands that wait.
         queue: Vec<String>,
     },
     /// Add a message to the history on the disk.

@@ -12,9 +12,11 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use std::time::Duration;
 
-/// Maximum rows of queued messages and of completions.
+/// Maximum rows of sent and queued messages, and of completions.
 const QUEUE_ROWS: usize = 4;
 const POPUP_ROWS: usize = 8;
+/// The remark behind the first message that the run in progress has not read yet.
+const SENT: &str = "  (sent, the agent reads it next)";
 /// Least columns between the status and a remark.
 const GAP: usize = 3;
 /// The keys of a search, behind what is searched for, where there is more room and less.
@@ -212,12 +214,19 @@ impl App {
 
     fn queue_rows(&self, columns: usize, rows: &mut Vec<Row>) {
         let theme = &self.settings.theme;
-        for (at, text) in self.queue.texts().take(QUEUE_ROWS).enumerate() {
-            let hint = if at == 0 && columns >= 60 { self.queue_hint(text) } else { String::new() };
+        let mut add = |mark: &str, text: &str, hint: &str| {
             let text = Piece::line(text, columns.saturating_sub(2 + hint.chars().count()), theme.text);
-            rows.push(Row::of([Piece::new("◷ ", theme.accent), text, Piece::new(&hint, theme.dim)]));
+            rows.push(Row::of([Piece::new(mark, theme.accent), text, Piece::new(hint, theme.dim)]));
+        };
+        let has_hint = |at: usize| at == 0 && columns >= 60;
+        let sent = self.queue.sent();
+        for (at, text) in sent.iter().take(QUEUE_ROWS).enumerate() {
+            add("→ ", text, if has_hint(at) { SENT } else { "" });
         }
-        let more = self.queue.len().saturating_sub(QUEUE_ROWS);
+        for (at, text) in self.queue.texts().take(QUEUE_ROWS.saturating_sub(sent.len())).enumerate() {
+            add("◷ ", text, &if has_hint(at) { self.queue_hint(text) } else { String::new() });
+        }
+        let more = (sent.len() + self.queue.len()).saturating_sub(QUEUE_ROWS);
         if more > 0 {
             rows.push(Row::of([Piece::line(&format!("  and {more} more"), columns, theme.dim)]));
         }

@@ -109,7 +109,7 @@ pub struct App {
     pub(crate) popup: Option<Popup>,
     /// The words that the transcript is searched for, while they are written.
     pub(crate) search: Option<Composer>,
-    /// Messages and commands that wait for the end of the work in progress.
+    /// Messages and commands that wait for the end of the work in progress, and those that it has not read yet.
     pub(crate) queue: Queue,
     /// A remark below the editor, and the time at which it disappears.
     pub(crate) hint: Option<(String, Duration)>,
@@ -226,7 +226,7 @@ impl App {
             }
             Input::Paste(text) => self.paste(&text, now),
             Input::Insert(text) => self.composer.set(&text),
-            Input::Returned(messages) => self.put_back(messages),
+            Input::Returned(messages) => self.returned(messages),
             Input::Finished => self.finished(now),
             Input::Commands(commands) => self.commands = commands,
             Input::Completions(id, choices) => self.completions(id, choices),
@@ -301,7 +301,8 @@ impl App {
     }
 
     fn save_draft(&mut self) {
-        let queue = self.queue.texts().map(str::to_owned).collect();
+        let sent = self.queue.sent().iter().map(String::as_str);
+        let queue = sent.chain(self.queue.texts()).map(str::to_owned).collect();
         self.requests.push(Request::SaveDraft { text: self.composer.message(), queue });
     }
 
@@ -311,6 +312,7 @@ impl App {
         }
         if self.transcript.event(event, now) {
             self.status.event(&event.kind, now);
+            self.queue.event(&event.kind);
         }
     }
 
@@ -320,6 +322,7 @@ impl App {
         (self.approval, self.dialog) = (None, None);
         self.quitting = None;
         self.release_mode();
+        self.put_back_sent();
         if !self.submit_next(now) {
             self.notify_end(began.map(|began| now.saturating_sub(began)));
         }

@@ -1,4 +1,7 @@
 //! Sending, and the messages and commands that wait for the end of the work in progress.
+//!
+//! A message that is sent at once stays here until the run in progress has read it: that may be a long reply later, and the
+//! process may end before.
 
 use crate::commands::{command_of, is_message};
 use crate::dialog::picker::{Choice, OfQueue, Pick, Picker};
@@ -6,6 +9,7 @@ use crate::input::Request;
 use crate::keys::Action;
 use crate::transcript::Tone;
 use crate::update::App;
+use pinion_protocol::{Content, EventKind, Message, UserMessage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -19,6 +23,10 @@ const WAITS: &str = "commands wait for the end of the work";
 pub(crate) struct Queue {
     waiting: VecDeque<(u64, String)>,
     next: u64,
+    /// Messages that were sent at once, in order, until the run in progress has read or returned them.
+    sent: Vec<String>,
+    /// The run in progress has read its prompt.
+    is_answering: bool,
     /// Counts changes.
     version: u64,
 }
@@ -42,6 +50,11 @@ impl Queue {
         self.waiting.iter().map(|(_, text)| text.as_str())
     }
 
+    /// Returns the messages that were sent at once and not read yet, in order.
+    pub(crate) fn sent(&self) -> &[String] {
+        &self.sent
+    }
+
     fn push(&mut self, text: String) {
         self.waiting.push_back((self.next, text));
         self.next += 1;
@@ -58,6 +71,48 @@ impl Queue {
         let at = self.waiting.iter().position(|(other, _)| *other == number)?;
         self.version += 1;
         self.waiting.remove(at).map(|(_, text)| text)
+    }
+
+    /// Removes the message with a number, to be sent at once.
+    fn steer(&mut self, number: u64) -> Option<String> {
+        let text = self.take(number)?;
+        self.sent.push(text.clone());
+        Some(text)
+    }
+
+    /// Follows the run in progress, which reads what was sent to it.
+    pub(super) fn event(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::AgentStart { .. } => self.is_answering = false,
+            EventKind::MessageUpdate { .. } => self.is_answering = true,
+            EventKind::MessageEnd { message } => match &**message {
+                Message::User(message) if message.label.is_none() => self.read(message),
+                Message::Assistant(_) => self.is_answering = true,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Forgets the message that the run has read: the one with this text or, because secrets are removed from texts, the first
+    /// one. Before the model answers, another text is the prompt of the run.
+    fn read(&mut self, message: &UserMessage) {
+        // Further texts are those of plugins.
+        let text = message.content.iter().find_map(Content::as_text);
+        let found = self.sent.iter().position(|sent| Some(sent.as_str()) == text);
+        if let Some(at) = found.or_else(|| (self.is_answering && !self.sent.is_empty()).then_some(0)) {
+            self.sent.remove(at);
+            self.version += 1;
+        }
+    }
+
+    /// Removes and returns the messages that were sent at once and not read: those with one of these texts, or all.
+    fn unsend(&mut self, texts: Option<&[String]>) -> Vec<String> {
+        let is_meant = |text: &String| texts.is_none_or(|texts| texts.contains(text));
+        let (removed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.sent).into_iter().partition(is_meant);
+        self.sent = kept;
+        self.version += u64::from(!removed.is_empty());
+        removed
     }
 
     /// Lets the text with a number change places with its neighbour.
@@ -99,10 +154,12 @@ impl App {
         if self.transcript.selected().is_some() {
             return self.transcript.toggle();
         }
-        let is_first_a_message = self.queue.texts().next().map(is_message);
-        match is_first_a_message {
-            Some(true) => self.requests.extend(self.queue.pop().map(Request::Steer)),
-            Some(false) => self.hint(WAITS, now),
+        match self.queue.waiting.front() {
+            Some((number, text)) if is_message(text) => {
+                let number = *number;
+                self.requests.extend(self.queue.steer(number).map(Request::Steer));
+            }
+            Some(_) => self.hint(WAITS, now),
             None => {}
         }
     }
@@ -176,7 +233,7 @@ impl App {
     /// Sends a queued message at once.
     fn steer_queued(&mut self, number: u64) {
         match self.queue.waiting.iter().any(|(other, text)| *other == number && is_message(text)) {
-            true => self.requests.extend(self.queue.take(number).map(Request::Steer)),
+            true => self.requests.extend(self.queue.steer(number).map(Request::Steer)),
             false => self.picker.iter_mut().for_each(|picker| picker.set_notice(WAITS)),
         }
     }
@@ -186,6 +243,18 @@ impl App {
         self.requests.push(Request::Interrupt);
         let queued = std::iter::from_fn(|| self.queue.pop()).collect();
         self.put_back(queued);
+    }
+
+    /// Puts messages that steered a run too late back into the editor.
+    pub(super) fn returned(&mut self, messages: Vec<String>) {
+        self.queue.unsend(Some(&messages));
+        self.put_back(messages);
+    }
+
+    /// Puts messages back into the editor that were sent to the run that has ended, and neither read nor returned.
+    pub(super) fn put_back_sent(&mut self) {
+        let sent = self.queue.unsend(None);
+        self.put_back(sent);
     }
 
     /// Puts messages that were not sent before the one in the editor. Commands would become a part of it, or it a part of

@@ -1,8 +1,8 @@
 //! Messages and commands that wait for the end of the work, and the draft that keeps them.
 
-use crate::ui::{Ui, done};
+use crate::ui::{Ui, agent_start, done, end_of};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::RunEnd;
+use pinion_protocol::{Content, Message, RunEnd};
 use pinion_tui::{Input, Request};
 
 fn submits(requests: &[Request]) -> Vec<&str> {
@@ -27,7 +27,80 @@ fn enter_on_an_empty_line_steers_with_the_first_queued_message() {
     ui.send("look at b.rs instead");
     assert!(ui.screen().contains("◷ look at b.rs instead  (enter sends now, ↑ edits)"), "{}", ui.screen());
     assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("look at b.rs instead".into())]);
-    assert!(!ui.screen().contains('◷'));
+    let screen = ui.screen();
+    assert!(
+        !screen.contains('◷') && screen.contains("→ look at b.rs instead  (sent, the agent reads it next)"),
+        "{screen}"
+    );
+}
+
+/// Starts a run that replies, and sends these texts to it at once.
+fn steered(texts: &[&str]) -> Ui {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.text("a long reply");
+    for text in texts {
+        ui.send(text);
+        assert_eq!(ui.key(KeyCode::Enter), [Request::Steer((*text).into())]);
+    }
+    ui
+}
+
+fn user(content: Vec<Content>) -> Message {
+    let Message::User(message) = Message::user("") else { unreachable!() };
+    Message::User(pinion_protocol::UserMessage { content, ..message })
+}
+
+#[test]
+fn sent_message_is_shown_until_the_run_has_read_it() {
+    let mut ui = steered(&["two", "three"]);
+    ui.send("later");
+    let rows = "→ two  (sent, the agent reads it next)\n→ three\n◷ later  (";
+    assert!(ui.screen().contains(rows), "{}", ui.screen());
+    // A message of a program is another one, and plugins add to that of the user.
+    ui.event(end_of(Message::labelled("two", "output")));
+    assert!(ui.screen().contains(rows), "{}", ui.screen());
+    ui.event(end_of(user(vec![Content::text("two"), Content::text("a plugin's words")])));
+    assert!(ui.screen().contains("› two") && ui.screen().contains("→ three  (sent"), "{}", ui.screen());
+    // Secrets are removed from what the run reads.
+    ui.event(end_of(Message::user("[redacted]")));
+    assert!(!ui.screen().contains('→') && ui.screen().contains("◷ later"), "{}", ui.screen());
+    assert_eq!(submits(&ui.end(done())), ["later"]);
+}
+
+#[test]
+fn prompt_of_the_run_leaves_a_message_that_was_sent_before() {
+    let mut ui = Ui::new(80, 24);
+    ui.send("one");
+    ui.send("two");
+    ui.key(KeyCode::Enter);
+    ui.event(agent_start("agent"));
+    ui.event(end_of(Message::user("one")));
+    assert!(ui.screen().contains("→ two  (sent"), "{}", ui.screen());
+    ui.event(end_of(Message::user("two")));
+    assert!(!ui.screen().contains('→'), "{}", ui.screen());
+}
+
+#[test]
+fn sent_messages_fill_the_rows_of_the_queue_first() {
+    let mut ui = steered(&["two", "three", "four"]);
+    ["five", "six", "seven"].into_iter().for_each(|text| drop(ui.send(text)));
+    let rows = "\n→ three\n→ four\n◷ five  (enter sends now, alt+q lists all)\nand 2 more\n";
+    assert!(ui.screen().contains(rows), "{}", ui.screen());
+}
+
+#[test]
+fn sent_message_that_was_not_read_returns_to_the_editor_once() {
+    for returned in [vec![], vec!["two".to_owned()], vec!["two".to_owned(), "three".to_owned()]] {
+        let mut ui = steered(&["two", "three"]);
+        assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+        assert!(ui.screen().contains("→ two"), "{}", ui.screen());
+        ui.input(Input::Returned(returned));
+        ui.end(RunEnd::Aborted);
+        let screen = ui.screen();
+        assert!(!screen.contains('→') && screen.matches("two").count() == 1, "{screen}");
+        assert_eq!(screen.matches("three").count(), 1, "{screen}");
+    }
 }
 
 #[test]
@@ -127,6 +200,20 @@ fn draft_has_what_waits() {
     assert_eq!(ui.wait(1_000), [draft("", &["two", "!ls"])]);
     ui.end(done());
     assert_eq!(ui.wait(1_000), [draft("", &["!ls"])]);
+}
+
+#[test]
+fn draft_has_what_was_sent_until_the_run_has_read_it() {
+    let mut ui = steered(&["two"]);
+    ui.send("three");
+    assert_eq!(ui.wait(1_000), [draft("", &["two", "three"])]);
+    ui.event(end_of(Message::user("two")));
+    assert_eq!(ui.wait(1_000), [draft("", &["three"])]);
+    ui.key(KeyCode::Enter);
+    assert_eq!(ui.wait(1_000), [draft("", &["three"])]);
+    ui.input(Input::Returned(vec!["three".into()]));
+    ui.end(done());
+    assert_eq!(ui.wait(1_000), [draft("three", &[])]);
 }
 
 #[test]

@@ -92,6 +92,18 @@ fn streamed_answer() {
 }
 
 #[test]
+fn message_that_the_agent_reads_next() {
+    check("steered", |ui| {
+        ui.start("run the tests");
+        ui.text("The tests are in");
+        ui.send("only those of the parser");
+        ui.key(KeyCode::Enter);
+        ui.send("then commit");
+        ui.wait(3_200);
+    });
+}
+
+#[test]
 fn question_about_a_command() {
     check("approval", |ui| {
         ui.start("clean up");
