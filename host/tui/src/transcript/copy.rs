@@ -18,9 +18,18 @@ impl Transcript {
 
     /// Returns the answers of the model, the last one first.
     fn answers(&self) -> impl Iterator<Item = String> {
-        let is_other = |a: &Entry, b: &Entry| a.item.answer().is_some() == b.item.answer().is_some();
-        let answers = self.entries.chunk_by(is_other).filter(|run| run[0].item.answer().is_some());
-        answers.rev().map(|answer| answer.iter().filter_map(|entry| entry.item.answer()).collect())
+        // What came while the model wrote, such as a note, stands between parts of one message.
+        let is_written = |entry: &&Entry| matches!(entry.item, Item::Text(_) | Item::Thinking(_));
+        let mut parts = self.entries.iter().rev().filter(is_written).peekable();
+        std::iter::from_fn(move || {
+            let last = parts.find(|part| part.item.answer().is_some())?;
+            let is_before = |part: &&Entry| part.message == last.message && part.item.answer().is_some();
+            let before = std::iter::from_fn(|| parts.next_if(is_before));
+            let mut answer: Vec<&str> =
+                std::iter::once(last).chain(before).filter_map(|part| part.item.answer()).collect();
+            answer.reverse();
+            Some(answer.concat())
+        })
     }
 
     /// Returns the text of the selected item: the result of a call, reasoning, a message, or the last words of a sub-agent.

@@ -201,7 +201,10 @@ impl Transcript {
             Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return,
         };
         let end = self.len();
-        let from = *self.writing.get_or_insert(end);
+        let from = *self.writing.get_or_insert_with(|| {
+            self.message += 1;
+            end
+        });
         let last = (from..end).rev().find(|at| matches!(self.entries[*at].item, Item::Text(_) | Item::Thinking(_)));
         let more = match (last.and_then(|at| self.change(at)), is_thinking) {
             (Some(Item::Text(segment)), false) => segment.push(piece).into_iter().map(Item::Text).collect(),
@@ -282,6 +285,7 @@ impl Transcript {
         }
         if !self.matches_written(&items) {
             self.discard_partial();
+            self.message += 1;
             items.into_iter().for_each(|item| self.push(item));
         }
         self.writing = None;
@@ -357,6 +361,7 @@ impl Transcript {
         if let Some(Item::Agent(agent)) = at.and_then(|at| self.change(at)) {
             agent.is_kept = true;
             let answer = agent.words.clone();
+            self.message += 1;
             segments(&answer).into_iter().for_each(|segment| self.push(Item::Text(segment)));
         }
     }

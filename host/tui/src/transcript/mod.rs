@@ -66,6 +66,8 @@ impl Look {
 #[derive(Debug)]
 struct Entry {
     item: Item,
+    /// Number of the message that the item is a part of, if it is a part of the model's answer.
+    message: usize,
     /// The user's choice to fold or unfold this item.
     is_unfolded: Option<bool>,
     rows: Option<Vec<Row>>,
@@ -75,7 +77,7 @@ struct Entry {
 
 impl Entry {
     fn new(item: Item) -> Self {
-        Self { item, is_unfolded: None, rows: None, is_unlit: false }
+        Self { item, message: 0, is_unfolded: None, rows: None, is_unlit: false }
     }
 }
 
@@ -90,6 +92,8 @@ pub(crate) struct Transcript {
     calls: HashMap<String, usize>,
     /// First item of the message that the model is writing.
     writing: Option<usize>,
+    /// Number of the message that the model is writing, or has written last.
+    message: usize,
     runs: Runs,
     position: Position,
     /// The item that keys apply to.
@@ -121,6 +125,7 @@ impl Transcript {
             cached: VecDeque::new(),
             calls: HashMap::new(),
             writing: None,
+            message: 0,
             runs: Runs::default(),
             position: Position::End,
             selected: None,
@@ -149,7 +154,7 @@ impl Transcript {
     }
 
     pub(crate) fn push(&mut self, item: Item) {
-        self.entries.push(Entry::new(item));
+        self.entries.push(Entry { message: self.message, ..Entry::new(item) });
     }
 
     /// Adds a line of the host.

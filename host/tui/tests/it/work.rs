@@ -3,7 +3,7 @@
 use crate::ui::{Ui, agent_below, agent_start, done, end_of, ended};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, Delta, Display, EventKind, Message, RunEnd, ToolCall, TurnTrigger};
-use pinion_tui::{Choice, Facts, Input, Pick, Request, Segment, Settings, Theme};
+use pinion_tui::{Choice, Facts, Input, Pick, Request, Segment, Settings, Theme, Tone};
 use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
 use serde_json::json;
@@ -219,6 +219,41 @@ fn earlier_answer_is_copied_while_the_agent_works() {
     assert!(ui.screen().contains("no such answer"));
     assert_eq!(requested(&mut ui, "/copy x"), []);
     assert!(ui.screen().contains("takes the number of an answer"));
+}
+
+#[test]
+fn answer_is_copied_whole_with_notes_between_its_parts() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.reply(vec![Content::text("before")]);
+    let parts = ["One **begins**", " here.\n\nTwo ends", " there.\n\nThree.\n"];
+    ui.text(parts[0]);
+    ui.input(Input::SideAnswer("Beside it.".into()));
+    ui.text(parts[1]);
+    ui.input(Input::Note(Tone::Plain, "reloaded a plugin".into()));
+    ui.text(parts[2]);
+    let whole = [Request::Copy(parts.concat())];
+    assert_eq!(requested(&mut ui, "/copy"), whole);
+    ui.reply(vec![Content::text(parts.concat())]);
+    assert_eq!(ui.press(KeyCode::Char('c'), KeyModifiers::ALT), whole);
+    assert_eq!(requested(&mut ui, "/copy 2"), [Request::Copy("before".into())]);
+    let shown =
+        "  before\n\n  One begins here.\n\n  Beside it.\n\n  Two ends there.\n\n· reloaded a plugin\n\n  Three.\n";
+    assert!(ui.screen().contains(shown), "{}", ui.screen());
+}
+
+#[test]
+fn answers_of_an_interrupted_and_a_resumed_run_are_two() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.text("half");
+    ui.input(Input::Note(Tone::Plain, "reloaded a plugin".into()));
+    ui.text(" an answer");
+    ui.end(RunEnd::Aborted);
+    ui.event(agent_start("agent"));
+    ui.text("all of it");
+    assert_eq!(requested(&mut ui, "/copy"), [Request::Copy("all of it".into())]);
+    assert_eq!(requested(&mut ui, "/copy 2"), [Request::Copy("half an answer".into())]);
 }
 
 #[test]
