@@ -27,6 +27,7 @@ mod prose;
 mod rows;
 mod screen;
 mod setup;
+mod shorten;
 mod status;
 mod surroundings;
 pub mod terminal;

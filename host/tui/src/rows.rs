@@ -4,6 +4,7 @@
 //! those of grapheme clusters, as the cells of the screen count them.
 
 use crate::links;
+use crate::shorten::without_end;
 use pinion_protocol::text::{one_line, printable};
 use ratatui_core::style::Style;
 use std::ops::Range;
@@ -38,7 +39,7 @@ impl Piece {
 
     /// Neutralizes a text as a single line of at most `columns`, marking a cut with `…`.
     pub(crate) fn line(text: &str, columns: usize, style: Style) -> Self {
-        Self { text: fit(&one_line(text, columns.saturating_add(1)), columns), style, link: None }
+        Self { text: without_end(&one_line(text, columns.saturating_add(1)), columns), style, link: None }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -179,20 +180,6 @@ pub(crate) fn width(text: &str) -> usize {
 /// Returns the columns of a grapheme cluster.
 pub(crate) fn cluster_width(cluster: &str) -> usize {
     cluster.width()
-}
-
-/// Shortens a neutralized line to `columns`, marking the cut with `…`.
-fn fit(line: &str, columns: usize) -> String {
-    if width(line) <= columns {
-        return line.to_owned();
-    }
-    let mut used = 0;
-    let kept = line.graphemes(true).take_while(|cluster| {
-        used += cluster_width(cluster);
-        used < columns
-    });
-    let kept: String = kept.collect();
-    if columns == 0 { String::new() } else { kept + "…" }
 }
 
 /// The beginning of the first row of a text, and that of all further rows.

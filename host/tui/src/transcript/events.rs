@@ -1,10 +1,10 @@
 //! Events of runs as changes of the transcript.
 
 use crate::status::short;
+use crate::transcript::head::Head;
 use crate::transcript::items::{AgentCall, Call, CallState, Drawing, Folded, SubAgent, Thinking, Tone, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Entry, Item, Transcript};
-use pinion_protocol::arguments::summary;
 use pinion_protocol::text::count;
 use pinion_protocol::{
     Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall, UserMessage,
@@ -422,8 +422,8 @@ impl SubAgent {
                 self.model = format!("{provider}/{model}");
             }
             EventKind::ToolExecutionStart { call_id, tool, arguments } => {
-                let label = format!("{tool} {}", summary(arguments));
-                self.calls.push(AgentCall { id: call_id.clone(), label, state: CallState::Running });
+                let (id, tool, head) = (call_id.clone(), tool.clone(), Head::new(arguments).bounded());
+                self.calls.push(AgentCall { id, tool, head, state: CallState::Running });
             }
             EventKind::ToolExecutionEnd { call_id, is_error, details, .. } => {
                 let is_error = *is_error || has_failed(details.as_ref());

@@ -1,8 +1,11 @@
 //! The items of a transcript.
 
+use crate::rows::{Piece, width};
+use crate::transcript::head::Head;
 use crate::transcript::segments::Segment;
 use pinion_protocol::arguments::of_beginning;
 use pinion_protocol::{Block, Content, Display, Ledger, ToolCall};
+use ratatui_core::style::Style;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -163,8 +166,18 @@ pub(crate) struct SubAgent {
 #[derive(Debug, Clone)]
 pub(crate) struct AgentCall {
     pub(crate) id: String,
-    pub(crate) label: String,
+    pub(crate) tool: String,
+    pub(crate) head: Head,
     pub(crate) state: CallState,
+}
+
+impl AgentCall {
+    /// Returns the tool and the arguments in at most `columns`.
+    pub(super) fn label(&self, columns: usize) -> String {
+        let tool = Piece::line(&self.tool, columns, Style::new());
+        let room = columns.saturating_sub(width(tool.text()) + 1);
+        format!("{} {}", tool.text(), self.head.line(room, Style::new()).text())
+    }
 }
 
 /// Returns the text of content, with a note for each picture.

@@ -7,6 +7,7 @@ mod code;
 mod copy;
 mod drawing;
 mod events;
+mod head;
 mod items;
 mod region;
 mod render;
@@ -316,7 +317,7 @@ impl Item {
                 format!("{} {}\n{}", call.tool, summary(&call.arguments), without_colours(&call.output)).into()
             }
             Self::Agent(agent) => {
-                let calls = agent.calls.iter().map(|call| call.label.as_str());
+                let calls = agent.calls.iter().flat_map(|call| [call.tool.as_str(), call.head.text()]);
                 calls
                     .chain([agent.name.as_str(), agent.title.as_str(), agent.words.as_str()])
                     .collect::<Vec<_>>()

@@ -7,10 +7,10 @@ use crate::ansi;
 use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
+use crate::transcript::head::Head;
 use crate::transcript::items::{Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
 use crate::transcript::{Look, code, drawing};
 use pinion_protocol::Display;
-use pinion_protocol::arguments::summary;
 use pinion_protocol::diff::counts;
 use ratatui_core::style::Style;
 use std::time::Duration;
@@ -161,12 +161,10 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     head.push(Piece::new(" ", theme.text));
     let status = Piece::line(&status, look.columns / 2, theme.dim);
     let room = look.columns.saturating_sub(head.width() + crate::rows::width(status.text()) + 2);
-    let summary = match &call.drawn_call {
-        Some(drawing) => format!("drawn by {}", drawing.plugin),
-        None => summary(&call.arguments),
+    let shown = match &call.drawn_call {
+        Some(drawing) => Piece::line(&format!("drawn by {}", drawing.plugin), room.max(8), theme.dim),
+        None => Head::new(&call.arguments).line(room.max(8), theme.text),
     };
-    let style = if call.drawn_call.is_some() { theme.dim } else { theme.text };
-    let shown = Piece::line(&summary, room.max(8), style);
     // A difference says what was to be changed.
     let is_complete = call.state == CallState::Done && diff::is_diff(&call.output)
         || call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
@@ -300,19 +298,21 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
         (Some(_), true) => ("◆ ", theme.good),
         (Some(_), false) => ("✗ ", theme.error),
     };
-    let last = agent.calls.last().map(|call| call.label.clone());
-    let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
-    let state = if agent.is_kept { format!("kept · {state}") } else { state };
     let room = look.columns.saturating_sub(indent.len() + 2);
-    let text = match (agent.is_branch, agent.title.is_empty()) {
+    let name = match (agent.is_branch, agent.title.is_empty()) {
         // Branches differ in their models, and their task is the prompt above them.
-        (true, _) if !agent.model.is_empty() => format!("{} · {state}", agent.model),
-        (_, true) => format!("{} · {state}", agent.name),
+        (true, _) if !agent.model.is_empty() => agent.model.clone(),
+        (_, true) => agent.name.clone(),
         (_, false) => {
             let title = Piece::line(&agent.title, room / 2, theme.text);
-            format!("{} “{}” · {state}", agent.name, title.text())
+            format!("{} “{}”", agent.name, title.text())
         }
     };
+    let name = if agent.is_kept { format!("{name} · kept") } else { name };
+    let left = room.saturating_sub(crate::rows::width(Piece::line(&name, room, theme.text).text()) + 3);
+    let last = agent.calls.last().map(|call| call.label(left));
+    let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
+    let text = format!("{name} · {state}");
     let mut rows = vec![Row::of([
         Piece::new(&branch, theme.dim),
         Piece::new(mark.0, mark.1),
@@ -330,7 +330,7 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
             CallState::Done => ("✓ ", theme.good),
             _ => ("○ ", theme.accent),
         };
-        let label = Piece::line(&call.label, room, theme.dim);
+        let label = Piece::line(&call.label(room), room, theme.dim);
         rows.push(Row::of([
             Piece::new(&indent, theme.text),
             Piece::new("├ ", theme.dim),
