@@ -1,7 +1,6 @@
 //! Events of runs as changes of the transcript.
 
 use crate::status::short;
-use crate::transcript::head::Head;
 use crate::transcript::items::{AgentCall, Call, CallState, Drawing, Folded, SubAgent, Thinking, Tone, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Entry, Item, Transcript};
@@ -422,14 +421,12 @@ impl SubAgent {
                 self.model = format!("{provider}/{model}");
             }
             EventKind::ToolExecutionStart { call_id, tool, arguments } => {
-                let (id, tool, head) = (call_id.clone(), tool.clone(), Head::new(arguments).bounded());
-                self.calls.push(AgentCall { id, tool, head, state: CallState::Running });
+                self.calls.push(AgentCall::new(call_id, tool, arguments));
             }
-            EventKind::ToolExecutionEnd { call_id, is_error, details, .. } => {
+            EventKind::ToolExecutionEnd { call_id, is_error, content, details, ledger, .. } => {
                 let is_error = *is_error || has_failed(details.as_ref());
-                let state = if is_error { CallState::Failed } else { CallState::Done };
                 let call = self.calls.iter_mut().rev().find(|call| call.id == *call_id);
-                call.into_iter().for_each(|call| call.state = state);
+                call.into_iter().for_each(|call| call.end(is_error, content, ledger.as_ref()));
             }
             EventKind::MessageEnd { message } => match &**message {
                 Message::Assistant(message) => self.words = message.text(),

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Bytes that an old result keeps.
 const SHORT: usize = 2_000;
+/// Bytes that the failure of a sub-agent's call keeps.
+const MAX_FAILURE: usize = 1_000;
 
 /// One item of the conversation.
 #[derive(Debug, Clone)]
@@ -169,9 +171,33 @@ pub(crate) struct AgentCall {
     pub(crate) tool: String,
     pub(crate) head: Head,
     pub(crate) state: CallState,
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// The beginning of the result, if it is a failure.
+    pub(crate) failure: String,
 }
 
 impl AgentCall {
+    pub(super) fn new(id: &str, tool: &str, arguments: &Value) -> Self {
+        Self {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            head: Head::new(arguments).bounded(),
+            state: CallState::Running,
+            ledger: None,
+            failure: String::new(),
+        }
+    }
+
+    pub(super) fn end(&mut self, is_error: bool, content: &[Content], ledger: Option<&Ledger>) {
+        self.state = if is_error { CallState::Failed } else { CallState::Done };
+        self.ledger = ledger.cloned().map(Box::new);
+        if is_error {
+            let text = text_of(content);
+            let kept = &text[..text.floor_char_boundary(MAX_FAILURE)];
+            self.failure = if kept.len() < text.len() { format!("{kept}…") } else { kept.to_owned() };
+        }
+    }
+
     /// Returns the tool and the arguments in at most `columns`.
     pub(super) fn label(&self, columns: usize) -> String {
         let tool = Piece::line(&self.tool, columns, Style::new());
@@ -188,4 +214,23 @@ pub(crate) fn text_of(content: &[Content]) -> String {
         Content::Thinking(_) | Content::ToolCall(_) => None,
     };
     content.iter().filter_map(part).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_of_a_sub_agents_call_keeps_its_beginning() {
+        let mut call = AgentCall::new("1", "bash", &Value::Null);
+        call.end(true, &[Content::text("é".repeat(1 << 20))], None);
+        assert!(
+            call.failure.len() <= MAX_FAILURE + "…".len() && call.failure.ends_with("é…"),
+            "{}",
+            call.failure.len()
+        );
+        let mut call = AgentCall::new("2", "bash", &Value::Null);
+        call.end(false, &[Content::text("fine")], None);
+        assert_eq!(call.failure, "");
+    }
 }

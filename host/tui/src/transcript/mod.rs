@@ -317,7 +317,7 @@ impl Item {
                 format!("{} {}\n{}", call.tool, summary(&call.arguments), without_colours(&call.output)).into()
             }
             Self::Agent(agent) => {
-                let calls = agent.calls.iter().flat_map(|call| [call.tool.as_str(), call.head.text()]);
+                let calls = agent.calls.iter().flat_map(|call| [&call.tool, call.head.text(), &call.failure]);
                 calls
                     .chain([agent.name.as_str(), agent.title.as_str(), agent.words.as_str()])
                     .collect::<Vec<_>>()

@@ -8,10 +8,10 @@ use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::transcript::head::Head;
-use crate::transcript::items::{Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
+use crate::transcript::items::{AgentCall, Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
 use crate::transcript::{Look, code, drawing};
-use pinion_protocol::Display;
 use pinion_protocol::diff::counts;
+use pinion_protocol::{Display, Ledger};
 use ratatui_core::style::Style;
 use std::time::Duration;
 
@@ -186,13 +186,18 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
         }
         _ => rows.extend(output_rows(call, is_unfolded, look)),
     }
-    if let Some(ledger) = call.ledger.as_ref().filter(|_| look.has_ledgers) {
-        let lead = Lead::same(vec![Piece::new("    ", theme.dim)]);
-        for text in std::iter::once(ledger.to_string()).chain(look.has_grants.then(|| ledger.grants())) {
-            wrap(&[Piece::new(&text, theme.dim)], look.columns, &lead, &mut rows);
-        }
+    if let Some(ledger) = &call.ledger {
+        ledger_rows(ledger, &Lead::same(vec![Piece::new("    ", theme.dim)]), look, &mut rows);
     }
     rows
+}
+
+/// Appends what a call used, if it is to be shown.
+fn ledger_rows(ledger: &Ledger, lead: &Lead, look: &Look, rows: &mut Vec<Row>) {
+    let grants = look.has_grants.then(|| ledger.grants());
+    for text in std::iter::once(ledger.to_string()).chain(grants).filter(|_| look.has_ledgers) {
+        wrap(&[Piece::new(&text, look.theme.dim)], look.columns, lead, rows);
+    }
 }
 
 /// Returns what is behind the arguments of a call: its duration while it runs, and the size of a hidden result.
@@ -260,11 +265,6 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
             _ => coloured(output, &lead, look),
         };
     }
-    let head = |rows: Vec<Row>, most: usize| {
-        let hidden = rows.len().saturating_sub(most);
-        let more = (hidden > 0).then(|| Row::of([Piece::new(&format!("    … {hidden} more"), theme.dim)]));
-        rows.into_iter().take(most).chain(more).collect::<Vec<_>>()
-    };
     match call.state {
         CallState::Running => {
             let lines: Vec<&str> = output.lines().collect();
@@ -280,10 +280,23 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
             };
             tail.map(line).collect()
         }
-        CallState::Failed => head(coloured(output, &lead, look), FAILURE_ROWS),
-        CallState::Done if is_diff => head(diff::rows(output, look.columns, &lead, theme, true), CHANGED_ROWS),
+        CallState::Failed => beginning(coloured(output, &lead, look), FAILURE_ROWS, &lead, look),
+        CallState::Done if is_diff => {
+            beginning(diff::rows(output, look.columns, &lead, theme, true), CHANGED_ROWS, &lead, look)
+        }
         _ => Vec::new(),
     }
+}
+
+/// Returns the first rows, and says how many are missing.
+fn beginning(mut rows: Vec<Row>, most: usize, lead: &Lead, look: &Look) -> Vec<Row> {
+    let hidden = rows.len().saturating_sub(most);
+    if hidden > 0 {
+        rows.truncate(most);
+        let more = Piece::new(&format!("… {hidden} more"), look.theme.dim);
+        rows.push(Row::of(lead.rest().iter().cloned().chain([more])));
+    }
+    rows
 }
 
 fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
@@ -325,22 +338,32 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let model = Piece::line(&agent.model, room, theme.dim);
     rows.push(Row::of([Piece::new(&indent, theme.text), Piece::new("│ ", theme.dim), model]));
     for call in &agent.calls {
-        let (mark, style) = match call.state {
-            CallState::Failed => ("✗ ", theme.error),
-            CallState::Done => ("✓ ", theme.good),
-            _ => ("○ ", theme.accent),
-        };
-        let label = Piece::line(&call.label(room), room, theme.dim);
-        rows.push(Row::of([
-            Piece::new(&indent, theme.text),
-            Piece::new("├ ", theme.dim),
-            Piece::new(mark, style),
-            label,
-        ]));
+        agent_call_rows(call, &indent, look, &mut rows);
     }
     let lead = Lead::same(vec![Piece::new(&format!("{indent}│ "), theme.dim)]);
     if agent.end.is_some() && !agent.words.trim().is_empty() {
         wrap(&[Piece::new(agent.words.trim(), theme.dim)], look.columns, &lead, &mut rows);
     }
     rows
+}
+
+/// Appends the row of a sub-agent's call, and below it the beginning of a failure and what it used.
+fn agent_call_rows(call: &AgentCall, indent: &str, look: &Look, rows: &mut Vec<Row>) {
+    let theme = &look.theme;
+    let (mark, style) = match call.state {
+        CallState::Failed => ("✗ ", theme.error),
+        CallState::Done => ("✓ ", theme.good),
+        _ => ("○ ", theme.accent),
+    };
+    let mut row = Row::of([Piece::new(indent, theme.text), Piece::new("├ ", theme.dim), Piece::new(mark, style)]);
+    let room = look.columns.saturating_sub(row.width() + 2);
+    row.push(Piece::line(&call.label(room), room, theme.dim));
+    rows.push(row);
+    let lead = Lead::same(vec![Piece::new(&format!("{indent}│   "), theme.dim)]);
+    if !call.failure.is_empty() {
+        rows.extend(beginning(coloured(&call.failure, &lead, look), FAILURE_ROWS, &lead, look));
+    }
+    if let Some(ledger) = &call.ledger {
+        ledger_rows(ledger, &lead, look, rows);
+    }
 }
