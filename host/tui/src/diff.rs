@@ -1,6 +1,6 @@
 //! Rows of a unified diff, with the changed part of paired lines marked.
 
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Copied, Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use pinion_protocol::diff::{DiffLine, lines};
 use ratatui_core::style::Style;
@@ -63,10 +63,14 @@ impl Sides<'_> {
             wrap(pieces, self.half, &Lead::default(), &mut rows);
             rows
         };
+        let line: String = if new.is_empty() { old } else { new }.iter().map(Piece::text).collect();
+        let lead = Row::of(self.lead.rest().to_vec()).width();
+        let cells = [lead, lead + self.half + BETWEEN].map(|from| from..from + self.half);
+        let copied = Copied { line: line.trim_end().into(), cells: cells.into() };
         let (old, new) = (wrapped(old), wrapped(new));
         for at in 0..old.len().max(new.len()) {
             let (old, new) = (old.get(at).cloned().unwrap_or_default(), new.get(at).cloned().unwrap_or_default());
-            let mut row = Row::of(self.lead.rest().to_vec());
+            let mut row = Row::bordered(self.lead.rest(), copied.clone());
             let blank = " ".repeat(self.half.saturating_sub(old.width()));
             old.pieces().iter().for_each(|piece| row.push(piece.clone()));
             row.push(Piece::new(&format!("{blank} │ "), self.theme.dim));

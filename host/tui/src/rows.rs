@@ -87,12 +87,35 @@ pub(crate) struct Row {
     pub(crate) lead: usize,
     /// The blanks between the text of the row above and this one, which continues it; `None` for a line of its own.
     pub(crate) continues: Option<usize>,
+    /// What copying takes from a row with borders.
+    pub(crate) copied: Option<Copied>,
+}
+
+/// The text of a row with borders, such as one of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// The text of the line that the row is a part of. Rows of one line share it.
+    pub(crate) line: Arc<str>,
+    /// The columns of each cell; none for a rule, which is not copied.
+    pub(crate) cells: Arc<[Range<usize>]>,
+}
+
+impl Copied {
+    pub(crate) fn is_of_line(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.line, &other.line)
+    }
 }
 
 impl Row {
     /// Creates a row from pieces of one line each.
     pub(crate) fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self { pieces: pieces.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Creates a row with borders that has only its lead yet.
+    pub(crate) fn bordered(lead: &[Piece], copied: Copied) -> Self {
+        let row = Self::of(lead.to_vec());
+        Self { lead: row.width(), copied: Some(copied), ..row }
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {

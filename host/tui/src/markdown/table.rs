@@ -1,9 +1,11 @@
 //! Layout of tables: columns as wide as their cells, and narrower ones with wrapped cells where the screen is narrow.
 
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Copied, Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use pulldown_cmark::Alignment;
 use ratatui_core::style::Style;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Columns between two cells.
 const BETWEEN: usize = 3;
@@ -40,47 +42,12 @@ impl Table {
         let heading = if self.rows.is_empty() { Vec::new() } else { self.rows.remove(0) };
         match widths(&heading, &self.rows, count, room).filter(|_| !self.is_list) {
             Some(widths) => {
-                self.line(&heading, &widths, &begin, theme.strong, rows);
-                let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-                rows.push(with(&begin, [Piece::new(&rule.join("─┼─"), theme.dim)]));
-                self.rows.iter().for_each(|row| self.line(row, &widths, &begin, theme.text, rows));
+                let grid = Grid::new(&self.alignments, widths, begin);
+                grid.line(&heading, theme.strong, rows);
+                grid.rule(theme.dim, rows);
+                self.rows.iter().for_each(|row| grid.line(row, theme.text, rows));
             }
             None => self.list(&heading, columns, lead, theme, rows),
-        }
-    }
-
-    /// Appends the rows of one line of cells.
-    fn line(&self, cells: &[Vec<Piece>], widths: &[usize], begin: &[Piece], style: Style, rows: &mut Vec<Row>) {
-        let wrapped: Vec<Vec<Row>> = widths
-            .iter()
-            .enumerate()
-            .map(|(at, width)| {
-                let mut rows = Vec::new();
-                wrap(cells.get(at).map_or(&[][..], Vec::as_slice), *width, &Lead::default(), &mut rows);
-                rows
-            })
-            .collect();
-        for number in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
-            let mut row = Row::of(begin.to_vec());
-            for (at, width) in widths.iter().enumerate() {
-                if at > 0 {
-                    row.push(Piece::new(" │ ", Style::new()));
-                }
-                let cell = wrapped[at].get(number).cloned().unwrap_or_default().patched(style);
-                let blanks = width.saturating_sub(cell.width());
-                let before = match self.alignments.get(at) {
-                    Some(Alignment::Right) => blanks,
-                    Some(Alignment::Center) => blanks / 2,
-                    _ => 0,
-                };
-                let blank = |count: usize| Piece::new(&" ".repeat(count), Style::new());
-                row.push(blank(before));
-                cell.pieces().iter().for_each(|piece| row.push(piece.clone()));
-                if at + 1 < widths.len() {
-                    row.push(blank(blanks - before));
-                }
-            }
-            rows.push(row);
         }
     }
 
@@ -99,8 +66,70 @@ impl Table {
     }
 }
 
-fn with(begin: &[Piece], pieces: impl IntoIterator<Item = Piece>) -> Row {
-    Row::of(begin.iter().cloned().chain(pieces))
+/// The columns of a table.
+struct Grid<'a> {
+    alignments: &'a [Alignment],
+    widths: Vec<usize>,
+    /// The beginning of each row.
+    begin: Vec<Piece>,
+    /// The columns of each cell.
+    cells: Arc<[Range<usize>]>,
+}
+
+impl<'a> Grid<'a> {
+    fn new(alignments: &'a [Alignment], widths: Vec<usize>, begin: Vec<Piece>) -> Self {
+        let mut next = Row::of(begin.clone()).width();
+        let cell = |width: &usize| {
+            let from = next;
+            next += width + BETWEEN;
+            from..from + width
+        };
+        let cells = widths.iter().map(cell).collect();
+        Self { alignments, widths, begin, cells }
+    }
+
+    fn rule(&self, style: Style, rows: &mut Vec<Row>) {
+        let rule: Vec<String> = self.widths.iter().map(|width| "─".repeat(*width)).collect();
+        let mut row = Row::bordered(&self.begin, Copied { line: "".into(), cells: Arc::default() });
+        row.push(Piece::new(&rule.join("─┼─"), style));
+        rows.push(row);
+    }
+
+    /// Appends the rows of one line of cells.
+    fn line(&self, cells: &[Vec<Piece>], style: Style, rows: &mut Vec<Row>) {
+        let cell = |at: usize| cells.get(at).map_or(&[][..], Vec::as_slice);
+        let wrapped = |(at, width): (usize, &usize)| {
+            let mut rows = Vec::new();
+            wrap(cell(at), *width, &Lead::default(), &mut rows);
+            rows
+        };
+        let wrapped: Vec<Vec<Row>> = self.widths.iter().enumerate().map(wrapped).collect();
+        let text = |at: usize| cell(at).iter().map(Piece::text).collect::<String>().replace(['\t', '\n'], " ");
+        let texts: Vec<String> = (0..self.widths.len()).map(text).collect();
+        let copied = Copied { line: texts.join("\t").into(), cells: self.cells.clone() };
+        for number in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut row = Row::bordered(&self.begin, copied.clone());
+            for (at, width) in self.widths.iter().enumerate() {
+                if at > 0 {
+                    row.push(Piece::new(" │ ", Style::new()));
+                }
+                let cell = wrapped[at].get(number).cloned().unwrap_or_default().patched(style);
+                let blanks = width.saturating_sub(cell.width());
+                let before = match self.alignments.get(at) {
+                    Some(Alignment::Right) => blanks,
+                    Some(Alignment::Center) => blanks / 2,
+                    _ => 0,
+                };
+                let blank = |count: usize| Piece::new(&" ".repeat(count), Style::new());
+                row.push(blank(before));
+                cell.pieces().iter().for_each(|piece| row.push(piece.clone()));
+                if at + 1 < self.widths.len() {
+                    row.push(blank(blanks - before));
+                }
+            }
+            rows.push(row);
+        }
+    }
 }
 
 /// Returns the widths of the columns; `None` if there is no room for them.

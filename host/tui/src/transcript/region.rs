@@ -1,9 +1,10 @@
 //! The part of the conversation that the mouse marks.
 //!
 //! A region is between two places in the transcript and not on the screen, so that it stays while the conversation grows or
-//! scrolls. Its text has neither marks nor indentation, and lines that were wrapped are whole.
+//! scrolls. Its text has neither marks nor indentation, and lines that were wrapped are whole. So are lines of tables and of the
+//! two sides of a diff, unless the region is within one row.
 
-use crate::rows::Row;
+use crate::rows::{Copied, Row};
 use crate::transcript::{Place, Transcript};
 use std::ops::Range;
 use std::time::Duration;
@@ -31,9 +32,24 @@ impl Region {
         let Some((first, last)) = self.ends().filter(|(first, last)| (first.0..=last.0).contains(&place)) else {
             return 0..0;
         };
-        let from = if place == first.0 { first.1 } else { 0 };
-        let to = if place == last.0 { last.1 + 1 } else { usize::MAX };
+        let is_whole = row.copied.is_some() && first.0 != last.0;
+        let from = if place == first.0 && !is_whole { first.1 } else { 0 };
+        let to = if place == last.0 && !is_whole { last.1 + 1 } else { usize::MAX };
         from.max(row.lead)..to.min(row.width())
+    }
+
+    /// Returns the text of a row that is marked.
+    fn text(&self, place: Place, row: &Row) -> String {
+        let columns = self.columns(place, row);
+        match &row.copied {
+            Some(copied) if columns == (row.lead..row.width()) => copied.line.to_string(),
+            Some(copied) => {
+                let parts = copied.cells.iter().map(|cell| cell.start.max(columns.start)..cell.end.min(columns.end));
+                let texts = parts.filter(|part| !part.is_empty()).map(|part| row.text_in(&part).trim().to_owned());
+                texts.collect::<Vec<_>>().join("\t")
+            }
+            None => row.text_in(&columns).trim_end().to_owned(),
+        }
     }
 }
 
@@ -62,6 +78,8 @@ impl Transcript {
         let region = self.region?;
         let (first, last) = region.ends()?;
         let mut text = String::new();
+        let mut is_begun = false;
+        let mut before: Option<Copied> = None;
         for item in first.0.item..=last.0.item.min(self.len().saturating_sub(1)) {
             let gap = self.gap(item);
             let empty = vec![Row::default(); gap];
@@ -70,12 +88,19 @@ impl Transcript {
                 if place < first.0 || place > last.0 {
                     continue;
                 }
+                let is_taken = |copied: &Copied| {
+                    copied.cells.is_empty() || before.as_ref().is_some_and(|before| before.is_of_line(copied))
+                };
+                if drawn.copied.as_ref().is_some_and(is_taken) {
+                    continue;
+                }
+                before.clone_from(&drawn.copied);
                 match drawn.continues {
-                    _ if place == first.0 => {}
+                    _ if !std::mem::replace(&mut is_begun, true) => {}
                     Some(blanks) => text.push_str(&" ".repeat(blanks)),
                     None => text.push('\n'),
                 }
-                text.push_str(drawn.text_in(&region.columns(place, drawn)).trim_end());
+                text.push_str(&region.text(place, drawn));
             }
         }
         Some(text)

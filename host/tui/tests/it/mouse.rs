@@ -136,6 +136,43 @@ fn copied_text_has_no_indent_and_no_wrap() {
 }
 
 #[test]
+fn copied_table_has_tabs_in_place_of_borders() {
+    let mut ui = Ui::new(40, 30);
+    let answer = "Before.\n\n| file | change |\n|---|--:|\n| total.sh | `-` becomes `+`, and nothing else changes |\n\
+                  | total.sh | none |\n| total.sh | none |\n\n> | a | b |\n> |---|---|\n> | c | |\n\nAfter.";
+    ui.event(end_of(assistant(vec![Content::text(answer)])));
+    let (from, to) = (place(&mut ui, "Before."), place(&mut ui, "After."));
+    let lines = "total.sh\t- becomes +, and nothing else changes\ntotal.sh\tnone\ntotal.sh\tnone";
+    let expected = format!("Before.\n\nfile\tchange\n{lines}\n\na\tb\nc\t\n\nAfter.");
+    assert_eq!(drag(&mut ui, (0, from.1), (39, to.1)), Some(expected));
+    // From a row that continues a line, to the middle of another one.
+    let (from, to) = (place(&mut ui, "else changes"), place(&mut ui, "none"));
+    let expected = "total.sh\t- becomes +, and nothing else changes\ntotal.sh\tnone";
+    assert_eq!(drag(&mut ui, from, to).as_deref(), Some(expected));
+    // Within one row, cells are parted, too.
+    let (column, row) = place(&mut ui, "none");
+    assert_eq!(drag(&mut ui, (8, row), (column + 1, row)).as_deref(), Some("sh\tno"));
+    assert_eq!(drag(&mut ui, (2, row), (6, row)).as_deref(), Some("total"));
+}
+
+#[test]
+fn copied_sides_of_a_diff_are_the_new_lines() {
+    let mut ui = Ui::new(80, 30);
+    ui.start("go");
+    ui.call("1", "edit", json!({ "path": "a" }));
+    let long = "word ".repeat(10);
+    let diff = format!("--- a\n+++ a\n@@ -1,3 +1,2 @@\n same\n-old = {long}1\n+new = 1\n \n-gone\n end");
+    ui.result("1", "edit", false, &diff);
+    click(&mut ui, "edit");
+    ui.press(crossterm::event::KeyCode::Char('v'), KeyModifiers::ALT);
+    let (from, to) = (place(&mut ui, " same"), place(&mut ui, " end"));
+    let expected = " same\n+new = 1\n\n-gone\n end";
+    assert_eq!(drag(&mut ui, (from.0, from.1), (79, to.1)).as_deref(), Some(expected));
+    let old = place(&mut ui, "-old");
+    assert_eq!(drag(&mut ui, old, (old.0 + 3, old.1)).as_deref(), Some("-old"));
+}
+
+#[test]
 fn copied_output_of_a_program_has_no_indent() {
     let mut ui = with_call();
     click(&mut ui, "seq 3");

@@ -82,7 +82,7 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
         Step::Mouse(kind, row) => {
             let event = MouseEvent { kind, column: row, row, modifiers: KeyModifiers::NONE };
             for request in ui.input(Input::Terminal(TerminalEvent::Mouse(event))) {
-                let is_sound = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control());
+                let is_sound = |text: &str| text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control());
                 assert!(!matches!(&request, Request::Copy(text) if !is_sound(text)), "{request:?}");
             }
         }
