@@ -1,5 +1,6 @@
 //! The items of a transcript.
 
+use crate::diff::is_diff;
 use crate::rows::{Piece, width};
 use crate::transcript::head::Head;
 use crate::transcript::segments::Segment;
@@ -120,6 +121,11 @@ impl Call {
 
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, CallState::Done | CallState::Failed)
+    }
+
+    /// Returns whether the result is a diff, which says what was to be changed.
+    pub(crate) fn has_diff(&self) -> bool {
+        self.state == CallState::Done && is_diff(&self.output)
     }
 
     /// Keeps the beginning of a long result. Returns the bytes that became free.

@@ -9,6 +9,7 @@ mod drawing;
 mod events;
 mod head;
 mod items;
+mod needle;
 mod region;
 mod render;
 mod search;
@@ -22,7 +23,6 @@ pub(crate) use self::render::{FRAME, spinner};
 pub(crate) use self::segments::{Segment, item_of};
 pub(crate) use self::window::Place;
 
-use crate::ansi::without_colours;
 use crate::highlight::{Highlighted, Highlights, Job};
 use crate::rows::Row;
 use crate::theme::Theme;
@@ -30,7 +30,6 @@ use crate::transcript::events::Runs;
 use crate::transcript::region::Region;
 use crate::transcript::settled::Settled;
 use crate::transcript::window::Position;
-use pinion_protocol::arguments::summary;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -300,29 +299,6 @@ impl Transcript {
             false => {
                 let found = (0..top.min(self.len())).rev().find(is_prompt);
                 found.into_iter().for_each(|at| self.show(at));
-            }
-        }
-    }
-}
-
-impl Item {
-    /// Returns the text that a search looks through.
-    fn haystack(&self) -> std::borrow::Cow<'_, str> {
-        match self {
-            Self::User(text) | Self::Page(text) | Self::Note(_, text) => text.into(),
-            Self::Text(segment) => segment.text().into(),
-            Self::Thinking(thinking) => thinking.text.as_str().into(),
-            Self::Folded(folded) => format!("{}\n{}", folded.label, folded.text).into(),
-            Self::Call(call) => {
-                format!("{} {}\n{}", call.tool, summary(&call.arguments), without_colours(&call.output)).into()
-            }
-            Self::Agent(agent) => {
-                let calls = agent.calls.iter().flat_map(|call| [&call.tool, call.head.text(), &call.failure]);
-                calls
-                    .chain([agent.name.as_str(), agent.title.as_str(), agent.words.as_str()])
-                    .collect::<Vec<_>>()
-                    .join("\n")
-                    .into()
             }
         }
     }

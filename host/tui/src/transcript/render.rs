@@ -165,9 +165,7 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
         Some(drawing) => Piece::line(&format!("drawn by {}", drawing.plugin), room.max(8), theme.dim),
         None => Head::new(&call.arguments).line(room.max(8), theme.text),
     };
-    // A difference says what was to be changed.
-    let is_complete = call.state == CallState::Done && diff::is_diff(&call.output)
-        || call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
+    let is_complete = call.has_diff() || call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
     head.push(shown);
     if !status.text().is_empty() {
         head.push(Piece::new("  ", theme.text));

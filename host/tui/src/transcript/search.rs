@@ -1,6 +1,8 @@
 //! The search for words in the conversation.
 
+use crate::rows::Row;
 use crate::transcript::Transcript;
+use crate::transcript::needle::{Form, Needle};
 use crate::transcript::window::Position;
 use std::time::Duration;
 
@@ -15,10 +17,10 @@ impl Transcript {
 
     /// Shows the next row above or below with these words, in any case. What is folded around it is unfolded.
     pub(crate) fn find(&mut self, query: &str, is_down: bool, now: Duration) -> bool {
-        let query = query.to_lowercase();
         if query.is_empty() {
             return false;
         }
+        let needle = Needle::new(query);
         let begin = self.found.map(|(item, _)| item).filter(|item| *item < self.len());
         let top = begin.or_else(|| self.top()).unwrap_or(self.len());
         // The item of the last match may have another one.
@@ -30,7 +32,7 @@ impl Transcript {
         };
         let found = items.into_iter().find_map(|item| {
             let after = self.found.filter(|(found, _)| *found == item).map(|(_, row)| row);
-            self.row_with(&query, item, after, is_down, now).map(|row| (item, row))
+            self.row_with(&needle, item, after, is_down, now).map(|row| (item, row))
         });
         let Some((item, row)) = found else { return false };
         self.found = found;
@@ -39,25 +41,22 @@ impl Transcript {
         true
     }
 
-    /// Returns the first row of an item with the query, or the last one; with `after`, beyond that row.
+    /// Returns the first row of an item with the text, or the last one; with `after`, beyond that row.
     fn row_with(
         &mut self,
-        query: &str,
+        needle: &Needle,
         item: usize,
         after: Option<usize>,
         is_down: bool,
         now: Duration,
     ) -> Option<usize> {
-        if !self.entries[item].item.haystack().to_lowercase().contains(query) {
-            return None;
+        let is_unfolded = Some(needle.form_of(&self.entries[item].item)? == Form::Unfolded);
+        if self.is_foldable(item) && self.entries[item].is_unfolded != is_unfolded {
+            (self.entries[item].is_unfolded, self.entries[item].rows) = (is_unfolded, None);
         }
-        if self.is_foldable(item) && self.entries[item].is_unfolded != Some(true) {
-            (self.entries[item].is_unfolded, self.entries[item].rows) = (Some(true), None);
-        }
-        let rows = self.rows(item, now).iter().enumerate();
-        let mut matches: Vec<usize> = rows.filter(|(_, row)| !row.places(query).is_empty()).map(|(at, _)| at).collect();
+        let mut matches = begins(self.rows(item, now), needle.text());
         if matches.is_empty() {
-            // The words are parted by the end of a row, or are not shown.
+            // The words are not shown.
             matches.push(0);
         }
         let mut matches = matches.into_iter().filter(|at| match (after, is_down) {
@@ -67,4 +66,22 @@ impl Transcript {
         });
         if is_down { matches.next() } else { matches.next_back() }
     }
+}
+
+/// Returns the rows in which a text begins that is in small letters. It may continue in the rows below.
+fn begins(rows: &[Row], text: &str) -> Vec<usize> {
+    let (mut found, mut first) = (Vec::new(), 0);
+    for line in rows.chunk_by(|_, next| next.continues.is_some()) {
+        let (mut whole, mut starts) = (String::new(), Vec::new());
+        for row in line {
+            whole.extend(std::iter::repeat_n(' ', row.continues.unwrap_or(0)));
+            starts.push(whole.len());
+            whole.push_str(&row.text_in(&(row.lead..usize::MAX)).to_lowercase());
+        }
+        let row = |at: usize| first + starts.partition_point(|start| *start <= at).saturating_sub(1);
+        found.extend(whole.match_indices(text).map(|(at, _)| row(at)));
+        first += line.len();
+    }
+    found.dedup();
+    found
 }

@@ -18,6 +18,7 @@ mod queue;
 mod quitting;
 mod random;
 mod screens;
+mod search;
 mod setup;
 mod states;
 mod status;
