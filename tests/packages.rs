@@ -254,7 +254,8 @@ export const { tools, commands } = plugin({
     look: tool({
       description: 'Looks.',
       input: { key: string('A key') },
-      run({ key }) {
+      extra: { route: { page: 1 } },
+      run({ key }, call) {
         const stored: Stored | undefined = get('SCOPE', key);
         const response = send({ method: 'GET', url: 'https://a.example', headers: [], body: new Uint8Array() });
         const blocks: Block[] = [{ tag: 'lines', val: [[{ text: 'a', style: 'dim' }]] }, { tag: 'diff', val: '-a\n+b' }];
@@ -262,7 +263,8 @@ export const { tools, commands } = plugin({
         const child: Child = spawn({ program: 'sort', args: [], environment: [], stdin: new Uint8Array(), maxOutput: 1 });
         const read = child.read('stdout', 100, 1000);
         const bytes = read.tag === 'data' ? read.val : new Uint8Array();
-        return confirm('Go on?') ? textOf(stored?.value ?? bytes) : `${response.status}`;
+        const route = call.route as { page: number } | undefined;
+        return confirm('Go on?') ? textOf(stored?.value ?? bytes) : `${response.status} ${route?.page}`;
       },
     }),
   },

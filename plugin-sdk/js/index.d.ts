@@ -47,6 +47,8 @@ export interface Call {
   readonly workspace: string;
   /** Milliseconds from the start of the call until the host stops it. */
   readonly deadlineMs: number;
+  /** The value that the tool was offered with as `extra.route`; undefined without one, and in commands. */
+  readonly route: unknown;
   /** Returns whether the call has been cancelled. */
   cancelled(): boolean;
   /** Throws if the call has been cancelled. */
@@ -82,7 +84,7 @@ export interface Tool<M extends Members = any> {
   guidelines?: string[];
   /** Runs the tool's calls one at a time. */
   sequential?: boolean;
-  /** Further properties, such as `resource` and `task` of the interface `tools`. */
+  /** Further properties: `resource` and `task` of the interface `tools`; `route`, `bound-to` and `approved-by` of `offers`. */
   extra?: Record<string, unknown>;
   run(input: InferMembers<M>, call: Call): Content | Output | undefined;
 }

@@ -70,6 +70,7 @@ class Call {
     this.sessionId = context.sessionId;
     this.workspace = context.workspace;
     this.deadlineMs = context.deadlineMs;
+    this.route = context.extra ? JSON.parse(context.extra).route : undefined;
   }
   cancelled() { return cancelled(); }
   /** Throws if the call has been cancelled. */

@@ -44,11 +44,12 @@ class Output:
 
 
 class Call:
-    """The circumstances of a call."""
+    """The circumstances of a call. ``route`` is the member ``route`` of the ``extra`` that the tool was offered with, if any."""
 
     def __init__(self, context):
         self.id, self.session_id = context.call_id, context.session_id
         self.workspace, self.deadline_ms = context.workspace, context.deadline_ms
+        self.route = json.loads(context.extra).get("route") if context.extra else None
 
     def cancelled(self) -> bool:
         """Returns whether the call has been cancelled."""
@@ -160,8 +161,8 @@ def tool(*, name=None, reads=False, writes=False, executes=False, network=False,
          sequential=False, label=None, guidelines=(), schema=None, extra=None):
     """Offers a function as a tool. Its name, docstring and annotations become the tool's name, description and schema.
 
-    The first parameter is the :class:`Call`, the others are the input. ``extra`` has further properties, such as ``resource``
-    and ``task`` of the interface ``tools``.
+    The first parameter is the :class:`Call`, the others are the input. ``extra`` has further properties: ``resource`` and
+    ``task`` of the interface ``tools``; ``route``, ``bound-to`` and ``approved-by`` of ``offers``.
     """
     own_name = name
     wanted = {"READS": reads, "WRITES": writes, "EXECUTES": executes, "NETWORK": network, "DESTRUCTIVE": destructive,
