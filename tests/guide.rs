@@ -3,7 +3,7 @@
 use super::authors::{author, is_there, root, run};
 use pinion_agent::ToolExecutor as _;
 use pinion_plugin_runtime::{Access, Action};
-use pinion_tests::{Ended, Pinion, SandboxBuilder, guest, until};
+use pinion_tests::{Ended, Pinion, SandboxBuilder, call, guest, say, until};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
@@ -139,11 +139,45 @@ fn project(language: &str, code: &str, world: &str, about: &[(&str, &str)]) -> (
     (pinion, component)
 }
 
+/// The guide's errors with content, in tools whose text is `line 1` and `line 2`.
+const FAILURES: [(&str, &str); 2] = [
+    (
+        "js",
+        "throw new ToolError('failed', 'exit code 1', { content: output, details: { code: 1 }, display: 'code:sh' });",
+    ),
+    ("python", r#"raise ToolError("exit code 1", content=output, details={"code": 1}, display="code:sh")"#),
+];
+
+/// A failure has its content, details and display, and that of another tool keeps them on its way through a plugin.
+fn failures_have_content(pinion: &Pinion, plugin: &Path) {
+    pinion.config("[plugins.facts.grants]\ninvoke = true\n");
+    let shell = |command: &str| call("shell", json!({ "command": command }));
+    let script = [shell("echo out; exit 3"), shell("echo well"), call("fail", json!({})), say("done")];
+    let script = pinion.script(&script);
+    let base = ["-p", "--plugin", plugin.to_str().unwrap(), "--replay", script.to_str().unwrap()];
+    let ended = pinion.run(base.iter().chain(&["--approve", "all", "--output-format", "stream-json", "go"]));
+    let events = ended.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let events: Vec<Value> = events.filter(|event| event["type"] == "tool_execution_end").collect();
+    let of = |tool: &str| events.iter().filter(|event| event["tool"] == tool).collect::<Vec<_>>();
+    let ([relayed, well], [bash, _], [failed]) = (&of("shell")[..], &of("bash")[..], &of("fail")[..]) else {
+        panic!("{ended:?}")
+    };
+    assert_eq!((&relayed["is_error"], &relayed["content"]), (&json!(true), &bash["content"]), "{ended:?}");
+    assert_eq!((&relayed["details"], &bash["details"]["exit_code"]), (&bash["details"], &json!(3)), "{ended:?}");
+    assert_eq!((&well["is_error"], &well["content"][0]["text"]), (&json!(false), &json!("well")), "{ended:?}");
+    assert_eq!((&failed["is_error"], &failed["details"]), (&json!(true), &json!({ "code": 1 })), "{ended:?}");
+    assert_eq!(failed["display"], json!({ "kind": "code", "language": "sh" }), "{ended:?}");
+    let text = failed["content"].to_string();
+    assert!(text.contains("line 1") && text.contains("line 2") && !text.contains("exit code"), "{ended:?}");
+}
+
 /// The snippets about values and hooks are one plugin, with tools that show how failures of the host arrive.
 ///
 /// Returns the component; none if there is no toolchain.
 fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &str) -> Option<(Pinion, PathBuf)> {
     let code = [snippet(&format!("facts.{suffix}")), snippet(&format!("guards.{suffix}"))].join("\n");
+    let (_, failure) = FAILURES.into_iter().find(|(name, _)| *name == language).unwrap();
+    assert!(blocks(language).contains(&format!("{failure}\n")), "the guide has another failure than `{failure}`");
     if !is_there(language) {
         return None;
     }
@@ -153,6 +187,7 @@ fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &
     let asks = r#"asks = { files = "read", storage = true, hooks = true, invoke = true, http = true }"#;
     let about = [("asks = { files = \"read\" }", asks), ("lifetime = \"session\"", "lifetime = \"reused\"")];
     let code = format!("{}{more}", code.replace("  tools: {\n", &format!("  tools: {{\n{tools}")));
+    let code = code.replace("FAILURE", failure);
     let (pinion, component) = project(language, &code, &world, &about);
     let file = component.to_str().unwrap();
     let call = |tool: &str, input: Value, more: &[&str]| {
@@ -173,6 +208,7 @@ fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &
     let fetched = error(call("status", json!({ "url": format!("http://127.0.0.1:{port}/") }), &["--grant", &grant]));
     assert!(fetched.starts_with("`status`: could not connect") && !fetched.contains("equest"), "{fetched}");
     hooks_run(&pinion, "facts", &component);
+    failures_have_content(&pinion, &component);
     Some((pinion, component))
 }
 
@@ -186,9 +222,23 @@ fn snippets_in_javascript_keep_values_and_guard_calls() {
       run: ({ url }) => `${send({ method: 'GET', url, headers: [], body: new Uint8Array() }).status}`,
     },
     promise: { description: 'Promises.', run: async () => 'late' },
+    shell: {
+      description: 'Runs a command.',
+      input: { command: string('A command') },
+      effects: ['executes', 'destructive'],
+      run: ({ command }) => callTool('bash', JSON.stringify({ command })).content,
+    },
+    fail: {
+      description: 'Fails.',
+      run() {
+        const output = ['line 1', { tag: 'text', val: 'line 2' }];
+        FAILURE
+      },
+    },
 "#;
-    let imports =
-        "import { callTool } from 'pinion:plugin/invoke@0.1.0';\nimport { send } from 'pinion:plugin/http@0.1.0';\n";
+    let imports = "import { callTool } from 'pinion:plugin/invoke@0.1.0';\n\
+                   import { send } from 'pinion:plugin/http@0.1.0';\n\
+                   import { ToolError } from './pinion/index.js';\n";
     let Some((pinion, component)) = keeps_values_and_has_hooks("js", "js", tools, imports) else { return };
     let promised = run(&pinion, ["plugin", "call", component.to_str().unwrap(), "promise"]);
     assert!(
@@ -201,8 +251,21 @@ fn snippets_in_javascript_keep_values_and_guard_calls() {
 #[tokio::test]
 async fn snippets_in_python_keep_values_and_guard_calls() {
     let more = r#"
-from pinion import command
-from wit_world.imports import http, invoke
+from pinion import Output, ToolError, command
+from wit_world.imports import http, invoke, types
+
+
+@tool(executes=True, destructive=True)
+def shell(call: Call, command: str):
+    """Runs a command."""
+    return Output(invoke.call_tool("bash", json.dumps({"command": command})).content)
+
+
+@tool()
+def fail(call: Call):
+    """Fails."""
+    output = ["line 1", types.Content_Text("line 2")]
+    FAILURE
 
 
 @tool(delegates=True)

@@ -243,7 +243,8 @@ async fn installed_package_for_python_builds_a_plugin_whose_tools_change() {
 
 /// A plugin in TypeScript that uses the contract beyond the helper. `SCOPE` and `VERDICT` are where the test makes a mistake.
 const TYPESCRIPT: &str = r#"
-import { plugin, string, textOf, tool } from './pinion/index.js';
+import { plugin, string, textOf, tool, ToolError } from './pinion/index.js';
+import { callTool } from 'pinion:plugin/invoke@0.1.0';
 import { send } from 'pinion:plugin/http@0.1.0';
 import { get, type Stored } from 'pinion:plugin/storage@0.1.0';
 import { confirm, drawResult, type Block } from 'pinion:plugin/ui@0.1.0';
@@ -264,6 +265,8 @@ export const { tools, commands } = plugin({
         const read = child.read('stdout', 100, 1000);
         const bytes = read.tag === 'data' ? read.val : new Uint8Array();
         const route = call.route as { page: number } | undefined;
+        const content = callTool('bash', '{}').content;
+        if (!route) throw new ToolError('failed', 'no route', { content, details: { page: 0 }, display: 'code:sh' });
         return confirm('Go on?') ? textOf(stored?.value ?? bytes) : `${response.status} ${route?.page}`;
       },
     }),

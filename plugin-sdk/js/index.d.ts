@@ -3,9 +3,16 @@ export type ErrorKind = 'invalid-input' | 'not-found' | 'denied' | 'cancelled' |
 
 /** An error of a tool with a kind. Any other exception becomes a tool error of the kind `failed`. */
 export class ToolError extends Error {
-  constructor(kind: ErrorKind, message: string, options?: { retryable?: boolean; content?: Content; details?: unknown });
+  constructor(kind: ErrorKind, message: string, options?: ErrorOptions);
   readonly kind: ErrorKind;
   readonly retryable: boolean;
+  readonly content?: Content;
+  readonly details?: unknown;
+  readonly display?: Display;
+}
+interface ErrorOptions extends Partial<Output> {
+  /** Whether the same call may succeed later. */
+  retryable?: boolean;
 }
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
@@ -59,15 +66,20 @@ export interface Call {
   update(partial: Content): void;
 }
 
-type Part = string | { image: Uint8Array; mediaType: 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' };
+type Image = { image: Uint8Array; mediaType: 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' };
+/** A part of the contract, such as one that another tool returned. */
+type HostPart =
+  | { tag: 'text'; val: string } | { tag: 'image'; val: { mediaType: string; data: Uint8Array } } | { tag: 'other'; val: string };
+type Part = string | Image | HostPart;
 export type Content = Part | Part[];
 /** A result with more than a text. */
 export interface Output {
   content: Content;
   /** For the log and the UI, never for the model. */
   details?: unknown;
-  display?: 'plain' | 'markdown' | 'diff' | `code:${string}`;
+  display?: Display;
 }
+export type Display = 'plain' | 'markdown' | 'diff' | `code:${string}`;
 
 export type Effect = 'reads' | 'writes' | 'executes' | 'network' | 'destructive' | 'delegates';
 

@@ -27,11 +27,16 @@ Kind = typing.Literal["invalid-input", "not-found", "denied", "cancelled", "fail
 
 
 class ToolError(Exception):
-    """An error of a tool with a kind; any other exception becomes a tool error, too."""
+    """An error of a tool with a kind; any other exception becomes a tool error, too.
 
-    def __init__(self, message: str, kind: Kind = "failed", *, retryable: bool = False, details=None):
+    ``content`` is for the model in place of the message; ``details`` and ``display`` go with it, as in :class:`Output`.
+    """
+
+    def __init__(self, message: str, kind: Kind = "failed", *, retryable: bool = False, content=None, details=None,
+                 display: str = "plain"):
         super().__init__(message)
-        self.kind, self.retryable, self.details = kind, retryable, details
+        self.kind, self.retryable = kind, retryable
+        self.content, self.details, self.display = content, details, display
 
 
 @dataclasses.dataclass
@@ -202,15 +207,22 @@ def command(*, name=None, hint=None, complete=None):
     return register
 
 
-def _output(value):
-    value = value if isinstance(value, Output) else Output(value)
+# Parts of the contract, such as those that another tool returned, stay as they are.
+_PARTS = (_types.Content_Text, _types.Content_Image, _types.Content_Other)
+
+
+def _shown(value):
+    """Returns the members that results and errors share."""
     parts = value.content if isinstance(value.content, (list, tuple)) else [value.content]
-    content = [part if isinstance(part, (_types.Content_Text, _types.Content_Image)) else _types.Content_Text(str(part))
-               for part in parts if part is not None]
+    content = [part if isinstance(part, _PARTS) else _types.Content_Text(str(part)) for part in parts if part is not None]
     kind, _, language = value.display.partition(":")
     display = _types.Display_Code(language) if kind == "code" else getattr(_types, f"Display_{kind.title()}")()
-    return _types.ToolOutput(content=content, details=None if value.details is None else json.dumps(value.details),
-                             display=display, extra=None)
+    details = None if value.details is None else json.dumps(value.details)
+    return {"content": content, "details": details, "display": display, "extra": None}
+
+
+def _output(value):
+    return _types.ToolOutput(**_shown(value if isinstance(value, Output) else Output(value)))
 
 
 _KINDS = {"Denied": "denied", "Headless": "denied", "Dismissed": "denied", "BudgetExceeded": "denied", "NotFound": "not-found",
@@ -221,12 +233,10 @@ _MEANINGS = {"Headless": "no user is present to be asked", "Dismissed": "the use
 
 
 def _from_host(error):
-    """Converts the error of a host function: a record, such as the error of another tool, or a case of a variant."""
+    """Converts the error of a host function: a text, a record, or a case of a variant."""
     name, _, case = type(error).__name__.rpartition("_")
     if not name:
-        kind = getattr(error, "kind", None)
-        kind = kind.name.lower().replace("_", "-") if isinstance(kind, enum.Enum) else "failed"
-        return ToolError(getattr(error, "message", None) or repr(error), kind, retryable=getattr(error, "retryable", False))
+        return ToolError(error if isinstance(error, str) else getattr(error, "message", None) or repr(error))
     value = getattr(error, "value", None)
     if "_" in type(value).__name__:
         return _from_host(value)
@@ -237,23 +247,29 @@ def _from_host(error):
     return ToolError(message, _KINDS.get(case, "failed"), retryable=retryable)
 
 
+def _foreign(error):
+    """Converts an exception that has no kind."""
+    message = str(error) or type(error).__name__
+    if isinstance(error, OSError):
+        if error.strerror:  # The numbers are those of WASI, which mean something else elsewhere.
+            message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        kinds = {FileNotFoundError: "not-found", PermissionError: "denied"}
+        return ToolError(message, next((k for t, k in kinds.items() if isinstance(error, t)), "failed"))
+    for line in traceback.format_exc(limit=-3).splitlines():
+        log(line, "warn")
+    return ToolError(f"{type(error).__name__}: {message}")
+
+
 def _error(error):
     if isinstance(error, Err):
+        if isinstance(error.value, _types.ToolError):
+            return error.value  # That of another tool, with its content and details.
         error = _from_host(error.value)
-    kinds = {FileNotFoundError: "not-found", PermissionError: "denied"}
-    kind = getattr(error, "kind", None) or next((k for t, k in kinds.items() if isinstance(error, t)), "failed")
+    elif not isinstance(error, ToolError):
+        error = _foreign(error)
+    kind = _types.ErrorKind[error.kind.replace("-", "_").upper()]
     message = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.strerror:  # The numbers are those of WASI, which mean something else elsewhere.
-        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if not isinstance(error, (ToolError, OSError)):
-        message = f"{type(error).__name__}: {message}"
-        for line in traceback.format_exc(limit=-3).splitlines():
-            log(line, "warn")
-    details = getattr(error, "details", None)
-    return _types.ToolError(kind=_types.ErrorKind[kind.replace("-", "_").upper()], message=message,
-                            retryable=getattr(error, "retryable", False), content=[],
-                            details=None if details is None else json.dumps(details), display=_types.Display_Plain(),
-                            extra=None)
+    return _types.ToolError(kind=kind, message=message, retryable=error.retryable, **_shown(error))
 
 
 def _enter(workspace):

@@ -4,14 +4,18 @@ import { log as write } from 'pinion:plugin/log@0.1.0';
 import { report, update } from 'pinion:plugin/progress@0.1.0';
 import { cancelled } from 'pinion:plugin/cancellation@0.1.0';
 
-/** An error of a tool with a kind. Any other exception becomes a tool error of the kind `failed`. */
+/**
+ * An error of a tool with a kind. Any other exception becomes a tool error of the kind `failed`. `content` is for the model in
+ * place of the message; `details` and `display` go with it, as in a result.
+ */
 export class ToolError extends Error {
-  constructor(kind, message, { retryable = false, content, details } = {}) {
+  constructor(kind, message, { retryable = false, content, details, display } = {}) {
     super(message);
     this.kind = kind;
     this.retryable = retryable;
     this.content = content;
     this.details = details;
+    this.display = display;
   }
 }
 
@@ -79,7 +83,9 @@ class Call {
   update(partial) { update(contentOf(partial)); }
 }
 
+// Parts of the contract, such as those that another tool returned, stay as they are.
 const part = (value) => (typeof value === 'string' ? { tag: 'text', val: value }
+  : ['text', 'image', 'other'].includes(value.tag) ? value
   : value.image ? { tag: 'image', val: { mediaType: value.mediaType, data: value.image } }
   : { tag: 'text', val: words(value) });
 // Most results are one text.
@@ -114,17 +120,20 @@ const meanings = {
   changed: 'it has changed in the meantime', 'timed-out': 'it timed out',
 };
 
-const toolError = ({ kind = 'failed', message, retryable, content, details }) => ({
+const toolError = ({ kind = 'failed', message, retryable, content, details, display }) => ({
   kind: kinds.includes(kind) ? kind : 'failed',
   message: String(message),
   retryable: retryable === true,
   content: contentOf(content),
   details: json(details),
-  display: { tag: 'plain' },
+  display: displayOf(display),
   extra: undefined,
 });
 
-// The error of a host function: a record, such as the error of another tool, or a case of a variant.
+// The error of another tool, which is passed on as it is, with its content and details.
+const isToolError = ({ kind, content, display }) => kinds.includes(kind) && Array.isArray(content) && display?.tag !== undefined;
+
+// Any other error of a host function: a record, or a case of a variant.
 function hostError({ tag, val, kind, message, retryable, ...rest }) {
   if (tag === undefined) return { kind, message: message ?? words(rest), retryable };
   if (val?.tag !== undefined) return hostError(val);
@@ -145,7 +154,8 @@ function errorOf(error) {
     (payload.stack ?? '').trim().split('\n').filter(Boolean).forEach((line) => write('warn', line));
     return toolError({ message: payload.message || payload.name });
   }
-  return toolError(typeof payload === 'object' && payload !== null ? hostError(payload) : { message: words(payload) });
+  if (typeof payload !== 'object' || payload === null) return toolError({ message: words(payload) });
+  return isToolError(payload) ? payload : toolError(hostError(payload));
 }
 
 // `{ submit: '…' }`, `{ fork: true }`, or a string to print.
