@@ -61,6 +61,27 @@ async fn hook_reaches_nothing_beyond_the_grants_of_its_plugin() {
     assert!(ended.result().contains("refused"), "{}", ended.result());
 }
 
+/// As `wit/before-tool-call.wit` says.
+#[tokio::test(flavor = "multi_thread")]
+async fn hook_with_all_grants_belongs_to_no_conversation() {
+    let storage = TempDir::new().unwrap();
+    let builder = hooked(json!({ "before_call": { "act": "converse" } })).storage("hooked", storage.path(), 1 << 20);
+    let builder = builder.grant("hooked", |grants| {
+        (grants.session, grants.ui) = (SessionAccess::Write, true);
+        (grants.invoke, grants.model) = (Some(InvokeGrant::default()), Some(ModelGrant::default()));
+    });
+    let ended = Conversation::new(&builder.build().await, echo("hello")).run().await;
+    for answer in [
+        "session Err(SessionError::Denied(\"there is no conversation here\"))",
+        "ui Err(UiError::Headless)",
+        "invoke Err(\"plugin `hooked` may not call other tools",
+        "model Err(ModelError::Denied(\"plugin `hooked` may not ask models",
+        "storage Ok(())",
+    ] {
+        assert!(ended.result().contains(answer), "{answer}: {}", ended.result());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_check_the_calls_of_sub_agents() {
     let script = json!({ "before_call": { "act": "tell", "tool": "read" } });

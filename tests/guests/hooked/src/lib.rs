@@ -1,5 +1,7 @@
 //! Implements every hook. Each does what its step in the config says: honest, broken or hostile.
 
+mod converse;
+
 use pinion_plugin_sdk::hooks::{
     AfterToolCall, BeforeCompaction, BeforePrompt, BeforeToolCall, Compaction, Content, Display, ErrorKind,
     PromptVerdict, SessionEvents, ToolCall, ToolError, ToolOutput, Verdict,
@@ -81,6 +83,7 @@ impl Step {
                     Err(error) => format!("refused: {error:?}"),
                 }
             }
+            "converse" => converse::attempts(),
             _ => self.text(),
         }
     }
@@ -192,5 +195,8 @@ fn serde_json_value(text: &str) -> Value {
 export!(
     Hooked,
     exports = [lifecycle, before_tool_call, after_tool_call, before_prompt, before_compaction, session_events],
-    asks = { "hooks": true, "files": "write", "process": true, "agents": true },
+    asks = {
+        "hooks": true, "files": "write", "process": true, "agents": true, "session": "write", "ui": true, "invoke": true,
+        "model": true, "storage": true
+    },
 );
