@@ -6,7 +6,7 @@ use pinion_agent::message::StopReason;
 use pinion_agent::provider::Request;
 use pinion_agent::{Agent, Content, Context, LoopConfig, Message, Model, Outcome, Provider, RunEnd, ToolExecutor as _};
 use pinion_plugin_runtime::EngineLimits;
-use pinion_tests::{Pinion, Sandbox, SandboxBuilder, Say, Thinker, builtin, call};
+use pinion_tests::{Pinion, Sandbox, SandboxBuilder, Say, Thinker, builtin, call, guest};
 use serde_json::{Value, json};
 use std::fs;
 use std::sync::Arc;
@@ -150,6 +150,22 @@ async fn command_cannot_start_sub_agents() {
     let error =
         sandbox.runtime.run_command("delegate", "hello", "s", None, CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains("only calls of tools may"), "{error}");
+}
+
+/// As `wit/agents.wit` says. The second call runs on the instance of the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_of_lifetime_reused_starts_sub_agents() {
+    let (pinion, component) = (Pinion::default(), guest("delegator"));
+    let pack = ["plugin", "pack", component.to_str().unwrap(), "--name", "again", "--lifetime", "reused"];
+    let packed = pinion.run(pack.iter().chain(&["--ask", "agents", "--out", "again.wasm"]));
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let builder = SandboxBuilder::default().file(pinion.workspace().join("again.wasm")).agents("again", None);
+    let sandbox = builder.file(builtin("fs")).trust("fs").build().await;
+    for name in ["one.txt", "two.txt"] {
+        let wanted = json!({ "path": name, "content": "by a sub-agent" });
+        let run = run(&sandbox, relay(("delegate", prompt()), ("write", wanted))).await;
+        assert!(sandbox.workspace().join(name).exists(), "{}", run.outcome.text());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ impl Call {
         Self { context }
     }
 
-    /// Returns the id of the tool call or command invocation, unique in the session.
+    /// Returns the id of the tool call, unique in the session; in a command, `/` and its name.
     pub fn id(&self) -> &str {
         &self.context.call_id
     }

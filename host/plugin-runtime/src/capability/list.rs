@@ -6,7 +6,7 @@ macro_rules! with_capabilities {
     ($then:ident) => {
         $then! {
             files: Files, "Directories that it may read or write.";
-            process: Process, "Programs outside the sandbox.";
+            process: Process, "Programs of the machine, in the sandbox of the operating system.";
             catalog: Catalog, "What is loaded and spent.";
             agents: Agents, "Sub-agents.";
             ui: Ui, "Dialogs, notices and drawings.";

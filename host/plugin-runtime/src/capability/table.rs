@@ -290,3 +290,30 @@ with_capabilities!(tables);
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! without_commands {
+        ($($(#[$cfg:meta])? $name:ident: $Capability:ident, $doc:literal;)+) => {{
+            let mut names = Vec::new();
+            $(
+                $(#[$cfg])?
+                if !$name::$Capability::FOR_COMMANDS {
+                    names.push(format!("`{}`", $name::$Capability::NAME));
+                }
+            )+
+            names
+        }};
+    }
+
+    #[test]
+    fn contract_names_the_capabilities_that_commands_lack() {
+        let contract = include_str!("../../../../wit/commands.wit").replace("\n  ///", "");
+        let names = with_capabilities!(without_commands);
+        let (last, others) = names.split_last().unwrap();
+        let sentence = format!("granted except {} and {last}.", others.join(", "));
+        assert!(contract.contains(&sentence), "`wit/commands.wit` does not say: {sentence}");
+    }
+}

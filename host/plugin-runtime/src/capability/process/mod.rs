@@ -1,4 +1,4 @@
-//! The capability `process`: programs outside the sandbox.
+//! The capability `process`: programs of the machine, which the sandbox of the operating system confines.
 
 mod child;
 pub(crate) mod import;
