@@ -1,6 +1,8 @@
 //! Each command in the README is run by a test or by the test script.
 
+use pinion_plugin_runtime::GrantTable;
 use pinion_tests::{Pinion, shell_blocks};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The test or script that runs the commands with a prefix.
@@ -120,6 +122,18 @@ fn every_readme_command_has_only_known_options() {
     }
     let ended = pinion.run(["mcp", "add", "files", "--networkx", "--help"]);
     assert_eq!(ended.code, Some(2), "an unknown option passes: {ended:?}");
+}
+
+/// The table of the section on grants has a row for each capability, and no others.
+#[test]
+fn readme_lists_every_capability() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let section = readme.split("\n### Grants\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" = "));
+    let rows: BTreeSet<String> = rows.map(|(name, _)| name.to_owned()).collect();
+    let table = serde_json::to_value(GrantTable::default()).unwrap();
+    let names: BTreeSet<String> = table.as_object().unwrap().keys().cloned().collect();
+    assert!(names.len() > 10 && rows == names, "rows: {rows:?}\ncapabilities: {names:?}");
 }
 
 /// The excerpt of the demo in the README is what the demo prints, except for measured values.
