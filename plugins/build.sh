@@ -24,8 +24,10 @@ build=${CARGO_TARGET_DIR:-$root/target}/guests
 flags="'--remap-path-prefix=$root/=', '--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src/='"
 RUSTC=${GUEST_RUSTC:-${RUSTC:-rustc}} "${GUEST_CARGO:-cargo}" build --release --locked --target "$target" \
   --manifest-path "$workspace/Cargo.toml" --target-dir "$build" --config "target.$target.rustflags = [$flags]"
-for manifest in "$workspace"/*/Cargo.toml; do
-  grep -q '^\[workspace\]' "$manifest" && continue # A workspace of its own.
+for manifest in "$workspace"/Cargo.toml "$workspace"/*/Cargo.toml; do
+  [ -f "$manifest" ] || continue                      # A workspace of one package.
+  # A workspace of its own, unless it is this one.
+  [ "$manifest" = "$workspace/Cargo.toml" ] || ! grep -q '^\[workspace\]' "$manifest" || continue
   grep -q '"cdylib"' "$manifest" || continue          # A library of others.
   name=$(basename "$(dirname "$manifest")" | tr - _)
   install -m 644 "$build/$target/release/$name.wasm" "$out/$name.wasm"

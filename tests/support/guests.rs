@@ -25,7 +25,7 @@ pub fn guest(name: &str) -> PathBuf {
     existing(guests_directory().join(format!("{name}.wasm")))
 }
 
-/// Returns an example in Rust with the SDK, from `examples/plugins`.
+/// Returns an example in Rust, from `examples/plugins`.
 ///
 /// # Panics
 /// The component was not built.
