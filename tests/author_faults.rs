@@ -5,6 +5,7 @@
 //! callers, so the helpers are marked.
 
 use super::authors::{author, is_there, run};
+use super::guide::failures_have_content;
 use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
 use std::fs;
@@ -138,6 +139,7 @@ fn count("#;
     plugin.assert_memory_limit_is_named();
 }
 
+/// Failures have content and details.
 #[test]
 fn faults_in_go_name_function_and_limit() {
     let helper = r#"var room []byte
@@ -152,11 +154,39 @@ func check(path string) {
 	}
 }
 
+type command struct {
+	Command string `json:"command"`
+}
+
+func shell(call *pinion.Call, in command) (string, error) {
+	result := invoke.CallTool("bash", `{"command": "`+in.Command+`"}`)
+	if result.IsErr() {
+		return "", pinion.Relay(result.Err())
+	}
+	return result.Ok().Content[0].Text(), nil
+}
+
+func fail(call *pinion.Call, in struct{}) (string, error) {
+	output := pinion.Output{Text: "line 1\nline 2", Details: map[string]int{"code": 1}, Markdown: true}
+	return "", &pinion.Error{Kind: pinion.Failed, Message: "exit code 1", Output: &output}
+}
+
+func init() {
+	pinion.Tool("shell", "Runs a command.", pinion.Executes|pinion.Destructive, shell)
+	pinion.Tool("fail", "Fails.", 0, fail)
+}
+
 func count("#;
-    let changes = [("func count(", helper), ("\ttext, err", "\tcheck(in.Path)\n\ttext, err")];
+    let import =
+        ("\t\"project/pinion\"\n", "\t\"project/pinion\"\n\tinvoke \"project/pinion/contract/pinion_plugin_invoke\"\n");
+    let changes = [import, ("func count(", helper), ("\ttext, err", "\tcheck(in.Path)\n\ttext, err")];
     let Some(plugin) = Plugin::build("go", "plugin.go", &changes) else { return };
     plugin.assert_trap_names("no luck", &["main.check", "main.count"]);
     plugin.assert_memory_limit_is_named();
+    let pack = ["plugin", "pack", &plugin.file, "--name", "facts", "--ask", "invoke", "--out", "facts.wasm"];
+    let packed = run(&plugin.pinion, pack);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    failures_have_content(&plugin.pinion, &plugin.pinion.workspace().join("facts.wasm"));
 }
 
 /// Exceptions of JavaScript and Python become errors of the tool, and their stack is in the log.

@@ -45,9 +45,19 @@ type Error struct {
 	Kind      types.ErrorKind
 	Message   string
 	Retryable bool
+	// Output is for the model in place of the message, with details for the log and the UI.
+	Output *Output
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// relayed is the error of another tool.
+type relayed struct{ types.ToolError }
+
+func (e *relayed) Error() string { return e.Message }
+
+// Relay returns the error of another tool as an error of this one, with its content and details.
+func Relay(err types.ToolError) error { return &relayed{err} }
 
 // Output is a result with more than a text.
 type Output struct {
@@ -175,9 +185,16 @@ func toolOutput(value any) types.ToolOutput {
 func toolError(err error) *types.ToolError {
 	result := &types.ToolError{Kind: Failed, Message: err.Error(), Details: none(), Display: types.MakeDisplayPlain(), Extra: none()}
 	var own *Error
+	var other *relayed
 	switch {
+	case errors.As(err, &other):
+		return &other.ToolError
 	case errors.As(err, &own):
 		result.Kind, result.Retryable = own.Kind, own.Retryable
+		if own.Output != nil {
+			shown := toolOutput(*own.Output)
+			result.Content, result.Details, result.Display = shown.Content, shown.Details, shown.Display
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		result.Kind = NotFound
 	case errors.Is(err, fs.ErrPermission):
