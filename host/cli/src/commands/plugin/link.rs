@@ -8,6 +8,7 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, WorldId};
 
 /// Returns the component of a file's bytes: themselves, or the component made of a core module and the WIT in a
 /// directory. `world` names its world, where the WIT has several.
@@ -34,7 +35,34 @@ fn without_debug_info(module: &[u8]) -> Result<Vec<u8>> {
 fn embed(module: &mut Vec<u8>, wit: &Path, world: Option<&str>) -> Result<()> {
     let failed = |error: String| Failure::usage("the file is a core module without a world").because(error);
     let no_wit = "name the directory of its WIT: --wit DIR; `pinion plugin wit` writes one";
-    let mut resolve = wit_parser::Resolve::default();
+    let (resolve, world) = read_world(wit, world, failed, no_wit)?;
+    refuse_left_out(module, &exported(&resolve, world))?;
+    embed_component_metadata(module, &resolve, world, StringEncoding::UTF8)
+        .map_err(|error| failed(format!("{error:#}")))
+}
+
+/// Returns the interfaces of the contract that a world exports, such as `tools`.
+///
+/// # Errors
+/// The directory has no such world.
+pub(crate) fn contract_exports(wit: &Path, world: Option<&str>) -> Result<Vec<String>> {
+    let failed = |error: String| Failure::usage("could not read what the plugin exports").because(error);
+    let (resolve, world) =
+        read_world(wit, world, failed, "to write the contract into the project: pinion plugin wit .")?;
+    let names = exported(&resolve, world).into_iter();
+    Ok(names.filter_map(|name| Some(name.strip_prefix(CONTRACT)?.split('@').next()?.to_owned())).collect())
+}
+
+/// The beginning of the names of the contract's interfaces.
+const CONTRACT: &str = "pinion:plugin/";
+
+fn read_world(
+    wit: &Path,
+    world: Option<&str>,
+    failed: impl Fn(String) -> Failure,
+    no_wit: &str,
+) -> Result<(Resolve, WorldId)> {
+    let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit).map_err(|error| failed(format!("{error:#}")).hint(no_wit))?;
     let world = resolve.select_world(&[package], world).map_err(|error| {
         let worlds: Vec<&str> = resolve.packages[package].worlds.keys().map(String::as_str).collect();
@@ -43,8 +71,30 @@ fn embed(module: &mut Vec<u8>, wit: &Path, world: Option<&str>) -> Result<()> {
             worlds.join(", ")
         ))
     })?;
-    embed_component_metadata(module, &resolve, world, StringEncoding::UTF8)
-        .map_err(|error| failed(format!("{error:#}")))
+    Ok((resolve, world))
+}
+
+/// Returns the full names of what a world exports.
+fn exported(resolve: &Resolve, world: WorldId) -> Vec<String> {
+    resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect()
+}
+
+/// Refuses a module with a hook or another export that its world leaves out, because the component would silently lack it. The
+/// bindings have `tools` and `commands` in any case.
+fn refuse_left_out(module: &[u8], world: &[String]) -> Result<()> {
+    for payload in Parser::new(0).parse_all(module).map_while(std::result::Result::ok) {
+        let Payload::ExportSection(exports) = payload else { continue };
+        for export in exports.into_iter().map_while(std::result::Result::ok) {
+            let Some((interface, _)) = export.name.split_once('#') else { continue };
+            let Some(name) = interface.strip_prefix(CONTRACT) else { continue };
+            let is_usual = ["tools@", "commands@"].iter().any(|usual| name.starts_with(usual));
+            if !is_usual && !world.iter().any(|known| known == interface) {
+                return Err(Failure::usage(format!("the core module exports `{interface}`, and its world does not"))
+                    .hint(format!("add to wit/world.wit: export {interface};")));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
@@ -85,6 +135,39 @@ mod tests {
             let failure = made(&two, world).unwrap_err();
             assert!(failure.remedy().unwrap().ends_with("pinion-plugin.toml: small, large"), "{failure}");
         }
+    }
+
+    #[test]
+    fn hook_that_the_world_leaves_out_is_refused() {
+        let export = |name: &str| {
+            let mut exports = wasm_encoder::ExportSection::new();
+            exports.export(name, wasm_encoder::ExportKind::Func, 0);
+            let mut types = wasm_encoder::TypeSection::new();
+            types.ty().function([], []);
+            let mut functions = wasm_encoder::FunctionSection::new();
+            functions.function(0);
+            let mut code = wasm_encoder::CodeSection::new();
+            code.function(wasm_encoder::Function::new([]).instruction(&wasm_encoder::Instruction::End));
+            let mut module = wasm_encoder::Module::new();
+            module.section(&types).section(&functions).section(&exports).section(&code);
+            module.finish()
+        };
+        let wit = wit("world only {}");
+        let hook = export("pinion:plugin/before-tool-call@0.1.0#check");
+        let failure = component(hook, wit.path(), None).unwrap_err();
+        let hint = "add to wit/world.wit: export pinion:plugin/before-tool-call@0.1.0;";
+        assert_eq!(failure.remedy(), Some(hint), "{failure}");
+        assert!(component(export("cabi_post_pinion:plugin/tools@0.1.0#list-tools"), wit.path(), None).is_ok());
+        assert!(component(export("pinion:plugin/tools@0.1.0#list-tools"), wit.path(), None).is_ok());
+    }
+
+    #[test]
+    fn exports_of_the_contract_are_those_of_the_world() {
+        let directory = tempfile::tempdir().unwrap();
+        crate::commands::plugin::wit::write(directory.path(), crate::plugins::contract::WORLD).unwrap();
+        assert_eq!(contract_exports(directory.path(), None).unwrap(), ["tools", "commands"]);
+        let failure = contract_exports(&directory.path().join("nowhere"), None).unwrap_err();
+        assert!(failure.remedy().unwrap().ends_with("pinion plugin wit ."), "{failure}");
     }
 
     #[test]

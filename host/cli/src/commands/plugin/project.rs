@@ -33,7 +33,8 @@ pub(crate) struct Project {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Build {
     /// Commands that run in the project's directory without a shell, one after another. The first word names a tool that
-    /// `toolchain` finds; `{dir}` is the project's absolute path.
+    /// `toolchain` finds; `{dir}` is the project's absolute path, and a word with `{export}` is repeated for each interface of
+    /// the contract that the project's world exports.
     pub(crate) steps: Vec<Vec<String>>,
     /// The component or core module that the steps produce, relative to the project.
     pub(crate) output: PathBuf,

@@ -359,6 +359,11 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
         let hint = "add `hooks = true` to `asks` in pinion-plugin.toml or `export!`, or pack it with --ask hooks";
         warnings.push(format!("exports hooks without asking for `hooks`: they are never called: {hint}"));
     }
+    if asks.hooks && !inspection.exports.has_hooks() {
+        let hint =
+            "export them in wit/world.wit, such as `export pinion:plugin/before-tool-call@0.1.0;`, or in `export!`";
+        warnings.push(format!("asks for `hooks` without exporting any: none is called: {hint}"));
+    }
     if inspection.exports.session_events && inspection.manifest.lifetime != Lifetime::Session {
         let hint = "set `lifetime = \"session\"` in pinion-plugin.toml or `export!`";
         warnings.push(format!("exports `session-events` without the lifetime `session`: it is never called: {hint}"));

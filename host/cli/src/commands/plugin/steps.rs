@@ -1,7 +1,7 @@
 //! Runs the build steps of a project and shows their output.
 
 use crate::commands::plugin::project::Build;
-use crate::commands::plugin::toolchain;
+use crate::commands::plugin::{link, toolchain};
 use crate::failure::{Failure, Result};
 use crate::output::{note, text};
 use std::ffi::OsString;
@@ -9,6 +9,9 @@ use std::path::Path;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
+
+/// Stands for the name of each interface of the contract that the project's world exports.
+const EXPORT: &str = "{export}";
 
 /// Runs the steps in a directory. All tools are searched before the first step runs.
 ///
@@ -20,7 +23,9 @@ pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
             return Err(Failure::usage("a step in pinion-plugin.toml has no command"));
         };
         let mut words = toolchain::find(tool, directory)?;
-        words.extend(arguments.iter().map(OsString::from));
+        words.extend(with_exports(arguments, || {
+            link::contract_exports(&directory.join(&build.wit), build.world.as_deref())
+        })?);
         Ok(words)
     };
     let commands: Vec<Vec<OsString>> = build.steps.iter().map(find).collect::<Result<_>>()?;
@@ -38,6 +43,18 @@ pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
         false => Err(Failure::failed(format!("the steps did not write `{}`", output.display()))
             .hint("correct `output` in pinion-plugin.toml")),
     }
+}
+
+/// Returns words, and one for each exported interface in place of those with `{export}`.
+fn with_exports(words: &[String], exports: impl Fn() -> Result<Vec<String>>) -> Result<Vec<OsString>> {
+    let mut all = Vec::new();
+    for word in words {
+        match word.contains(EXPORT) {
+            true => all.extend(exports()?.iter().map(|export| word.replace(EXPORT, export).into())),
+            false => all.push(word.into()),
+        }
+    }
+    Ok(all)
 }
 
 /// Runs one step. Dropping the future kills it.
@@ -62,5 +79,19 @@ async fn show(stream: Option<impl AsyncRead + Unpin>) {
     let mut lines = BufReader::new(stream).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         note(&text!("{}", String::from_utf8_lossy(&line).trim_end()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_is_repeated_for_each_export() {
+        let words = ["-o", "exports/{export}.c"].map(str::to_owned);
+        let made = with_exports(&words, || Ok(vec!["tools".to_owned(), "state".to_owned()])).unwrap();
+        assert_eq!(made, ["-o", "exports/tools.c", "exports/state.c"]);
+        let unread = with_exports(&words[..1], || Err(Failure::failed("not read"))).unwrap();
+        assert_eq!(unread, ["-o"]);
     }
 }
