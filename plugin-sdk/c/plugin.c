@@ -221,436 +221,6 @@ extern void __wasm_import_pinion_plugin_progress_update(uint8_t *, size_t);
 __attribute__((__import_module__("pinion:plugin/cancellation@0.1.0"), __import_name__("cancelled")))
 extern int32_t __wasm_import_pinion_plugin_cancellation_cancelled(void);
 
-// Exported Functions from `pinion:plugin/tools@0.1.0`
-
-__attribute__((__weak__, __export_name__("cabi_post_pinion:plugin/tools@0.1.0#list-tools")))
-void __wasm_export_exports_pinion_plugin_tools_list_tools_post_return(uint8_t * arg0) {
-  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
-    case 0: {
-      size_t len0 = *((size_t*) (arg0 + (2*sizeof(void*))));
-      if (len0 > 0) {
-        uint8_t *ptr1 = *((uint8_t **) (arg0 + sizeof(void*)));
-        for (size_t i2 = 0; i2 < len0; i2++) {
-          uint8_t *base = ptr1 + i2 * (14*sizeof(void*));
-          (void) base;
-          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
-            free(*((uint8_t **) (base + 0)));
-          }
-          if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (2*sizeof(void*)))));
-          }
-          if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (4*sizeof(void*)))));
-          }
-          if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (6*sizeof(void*)))));
-          }
-          size_t len = *((size_t*) (base + (9*sizeof(void*))));
-          if (len > 0) {
-            uint8_t *ptr = *((uint8_t **) (base + (8*sizeof(void*))));
-            for (size_t i = 0; i < len; i++) {
-              uint8_t *base = ptr + i * (2*sizeof(void*));
-              (void) base;
-              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
-                free(*((uint8_t **) (base + 0)));
-              }
-            }
-            free(ptr);
-          }
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + (11*sizeof(void*))))) {
-            case 0: {
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (13*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (12*sizeof(void*)))));
-              }
-              break;
-            }
-          }
-        }
-        free(ptr1);
-      }
-      break;
-    }
-    case 1: {
-      if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
-        free(*((uint8_t **) (arg0 + sizeof(void*))));
-      }
-      break;
-    }
-  }
-}
-
-__attribute__((__weak__, __export_name__("cabi_post_pinion:plugin/tools@0.1.0#call-tool")))
-void __wasm_export_exports_pinion_plugin_tools_call_tool_post_return(uint8_t * arg0) {
-  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
-    case 0: {
-      size_t len0 = *((size_t*) (arg0 + (2*sizeof(void*))));
-      if (len0 > 0) {
-        uint8_t *ptr1 = *((uint8_t **) (arg0 + sizeof(void*)));
-        for (size_t i2 = 0; i2 < len0; i2++) {
-          uint8_t *base = ptr1 + i2 * (5*sizeof(void*));
-          (void) base;
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
-            case 0: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              size_t len = *((size_t*) (base + (4*sizeof(void*))));
-              if (len > 0) {
-                uint8_t *ptr = *((uint8_t **) (base + (3*sizeof(void*))));
-                for (size_t i = 0; i < len; i++) {
-                  uint8_t *base = ptr + i * 1;
-                  (void) base;
-                }
-                free(ptr);
-              }
-              break;
-            }
-            case 2: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-          }
-        }
-        free(ptr1);
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (3*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          if ((*((size_t*) (arg0 + (5*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (4*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (6*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          break;
-        }
-        case 2: {
-          break;
-        }
-        case 3: {
-          if ((*((size_t*) (arg0 + (8*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (7*sizeof(void*)))));
-          }
-          break;
-        }
-        case 4: {
-          if ((*((size_t*) (arg0 + (8*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (7*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (9*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          if ((*((size_t*) (arg0 + (11*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (10*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-      break;
-    }
-    case 1: {
-      if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
-        free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
-      }
-      size_t len6 = *((size_t*) (arg0 + (6*sizeof(void*))));
-      if (len6 > 0) {
-        uint8_t *ptr7 = *((uint8_t **) (arg0 + (5*sizeof(void*))));
-        for (size_t i8 = 0; i8 < len6; i8++) {
-          uint8_t *base = ptr7 + i8 * (5*sizeof(void*));
-          (void) base;
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
-            case 0: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              size_t len3 = *((size_t*) (base + (4*sizeof(void*))));
-              if (len3 > 0) {
-                uint8_t *ptr4 = *((uint8_t **) (base + (3*sizeof(void*))));
-                for (size_t i5 = 0; i5 < len3; i5++) {
-                  uint8_t *base = ptr4 + i5 * 1;
-                  (void) base;
-                }
-                free(ptr4);
-              }
-              break;
-            }
-            case 2: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-          }
-        }
-        free(ptr7);
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (7*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          if ((*((size_t*) (arg0 + (9*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (8*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (10*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          break;
-        }
-        case 2: {
-          break;
-        }
-        case 3: {
-          if ((*((size_t*) (arg0 + (12*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (11*sizeof(void*)))));
-          }
-          break;
-        }
-        case 4: {
-          if ((*((size_t*) (arg0 + (12*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (11*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (13*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          if ((*((size_t*) (arg0 + (15*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (arg0 + (14*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-      break;
-    }
-  }
-}
-
-// Exported Functions from `pinion:plugin/commands@0.1.0`
-
-__attribute__((__weak__, __export_name__("cabi_post_pinion:plugin/commands@0.1.0#list-commands")))
-void __wasm_export_exports_pinion_plugin_commands_list_commands_post_return(uint8_t * arg0) {
-  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
-    case 0: {
-      size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
-      if (len > 0) {
-        uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
-        for (size_t i = 0; i < len; i++) {
-          uint8_t *base = ptr + i * (10*sizeof(void*));
-          (void) base;
-          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
-            free(*((uint8_t **) (base + 0)));
-          }
-          if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (2*sizeof(void*)))));
-          }
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + (4*sizeof(void*))))) {
-            case 0: {
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (6*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (5*sizeof(void*)))));
-              }
-              break;
-            }
-          }
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + (7*sizeof(void*))))) {
-            case 0: {
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (9*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + (8*sizeof(void*)))));
-              }
-              break;
-            }
-          }
-        }
-        free(ptr);
-      }
-      break;
-    }
-    case 1: {
-      if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
-        free(*((uint8_t **) (arg0 + sizeof(void*))));
-      }
-      break;
-    }
-  }
-}
-
-__attribute__((__weak__, __export_name__("cabi_post_pinion:plugin/commands@0.1.0#complete-argument")))
-void __wasm_export_exports_pinion_plugin_commands_complete_argument_post_return(uint8_t * arg0) {
-  size_t len = *((size_t*) (arg0 + sizeof(void*)));
-  if (len > 0) {
-    uint8_t *ptr = *((uint8_t **) (arg0 + 0));
-    for (size_t i = 0; i < len; i++) {
-      uint8_t *base = ptr + i * (5*sizeof(void*));
-      (void) base;
-      if ((*((size_t*) (base + sizeof(void*)))) > 0) {
-        free(*((uint8_t **) (base + 0)));
-      }
-      switch ((int32_t) (int32_t) *((uint8_t*) (base + (2*sizeof(void*))))) {
-        case 0: {
-          break;
-        }
-        case 1: {
-          if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
-            free(*((uint8_t **) (base + (3*sizeof(void*)))));
-          }
-          break;
-        }
-      }
-    }
-    free(ptr);
-  }
-}
-
-__attribute__((__weak__, __export_name__("cabi_post_pinion:plugin/commands@0.1.0#run-command")))
-void __wasm_export_exports_pinion_plugin_commands_run_command_post_return(uint8_t * arg0) {
-  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
-    case 0: {
-      size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
-      if (len > 0) {
-        uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
-        for (size_t i = 0; i < len; i++) {
-          uint8_t *base = ptr + i * (6*sizeof(void*));
-          (void) base;
-          switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
-            case 0: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 1: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 2: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 3: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              break;
-            }
-            case 4: {
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + sizeof(void*)))) {
-                case 0: {
-                  break;
-                }
-                case 1: {
-                  if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (2*sizeof(void*)))));
-                  }
-                  break;
-                }
-              }
-              break;
-            }
-            case 5: {
-              break;
-            }
-            case 6: {
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + sizeof(void*)))) {
-                case 0: {
-                  break;
-                }
-                case 1: {
-                  if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (2*sizeof(void*)))));
-                  }
-                  break;
-                }
-              }
-              break;
-            }
-            case 7: {
-              break;
-            }
-            case 8: {
-              break;
-            }
-            case 9: {
-              break;
-            }
-            case 10: {
-              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
-                free(*((uint8_t **) (base + sizeof(void*))));
-              }
-              switch ((int32_t) (int32_t) *((uint8_t*) (base + (3*sizeof(void*))))) {
-                case 0: {
-                  break;
-                }
-                case 1: {
-                  if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
-                    free(*((uint8_t **) (base + (4*sizeof(void*)))));
-                  }
-                  break;
-                }
-              }
-              break;
-            }
-          }
-        }
-        free(ptr);
-      }
-      break;
-    }
-    case 1: {
-      if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
-        free(*((uint8_t **) (arg0 + sizeof(void*))));
-      }
-      break;
-    }
-  }
-}
-
 // Canonical ABI intrinsics
 
 __attribute__((__weak__, __export_name__("cabi_realloc")))
@@ -661,9 +231,6 @@ void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size) {
   if (!ret) abort();
   return ret;
 }
-
-__attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(16*sizeof(void*))];
 
 // Helper Functions
 
@@ -2209,6 +1776,164 @@ void exports_pinion_plugin_commands_result_list_action_string_free(exports_pinio
     exports_pinion_plugin_commands_list_action_free(&ptr->val.ok);
   } else {
     plugin_string_free(&ptr->val.err);
+  }
+}
+
+void exports_pinion_plugin_offers_command_definition_free(exports_pinion_plugin_offers_command_definition_t *ptr) {
+  pinion_plugin_types_command_definition_free(ptr);
+}
+
+void exports_pinion_plugin_offers_tool_definition_free(exports_pinion_plugin_offers_tool_definition_t *ptr) {
+  pinion_plugin_types_tool_definition_free(ptr);
+}
+
+void exports_pinion_plugin_offers_list_tool_definition_free(exports_pinion_plugin_offers_list_tool_definition_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_pinion_plugin_offers_tool_definition_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_pinion_plugin_offers_tool_definition_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_pinion_plugin_offers_list_command_definition_free(exports_pinion_plugin_offers_list_command_definition_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_pinion_plugin_offers_command_definition_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_pinion_plugin_offers_command_definition_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_pinion_plugin_offers_offer_free(exports_pinion_plugin_offers_offer_t *ptr) {
+  exports_pinion_plugin_offers_list_tool_definition_free(&ptr->tools);
+  exports_pinion_plugin_offers_list_command_definition_free(&ptr->commands);
+  plugin_option_string_free(&ptr->instructions);
+}
+
+void exports_pinion_plugin_offers_result_offer_string_free(exports_pinion_plugin_offers_result_offer_string_t *ptr) {
+  if (!ptr->is_err) {
+    exports_pinion_plugin_offers_offer_free(&ptr->val.ok);
+  } else {
+    plugin_string_free(&ptr->val.err);
+  }
+}
+
+void exports_pinion_plugin_lifecycle_json_free(exports_pinion_plugin_lifecycle_json_t *ptr) {
+  pinion_plugin_types_json_free(ptr);
+}
+
+void exports_pinion_plugin_lifecycle_result_void_string_free(exports_pinion_plugin_lifecycle_result_void_string_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    plugin_string_free(&ptr->val.err);
+  }
+}
+
+void exports_pinion_plugin_before_tool_call_json_free(exports_pinion_plugin_before_tool_call_json_t *ptr) {
+  pinion_plugin_types_json_free(ptr);
+}
+
+void exports_pinion_plugin_before_tool_call_call_context_free(exports_pinion_plugin_before_tool_call_call_context_t *ptr) {
+  pinion_plugin_types_call_context_free(ptr);
+}
+
+void exports_pinion_plugin_before_tool_call_tool_call_free(exports_pinion_plugin_before_tool_call_tool_call_t *ptr) {
+  pinion_plugin_types_tool_call_free(ptr);
+}
+
+void exports_pinion_plugin_before_tool_call_verdict_free(exports_pinion_plugin_before_tool_call_verdict_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 1: {
+      plugin_string_free(&ptr->val.deny);
+      break;
+    }
+    case 2: {
+      plugin_string_free(&ptr->val.ask);
+      break;
+    }
+    case 3: {
+      exports_pinion_plugin_before_tool_call_json_free(&ptr->val.rewrite);
+      break;
+    }
+  }
+}
+
+void exports_pinion_plugin_after_tool_call_call_context_free(exports_pinion_plugin_after_tool_call_call_context_t *ptr) {
+  pinion_plugin_types_call_context_free(ptr);
+}
+
+void exports_pinion_plugin_after_tool_call_tool_call_free(exports_pinion_plugin_after_tool_call_tool_call_t *ptr) {
+  pinion_plugin_types_tool_call_free(ptr);
+}
+
+void exports_pinion_plugin_after_tool_call_tool_output_free(exports_pinion_plugin_after_tool_call_tool_output_t *ptr) {
+  pinion_plugin_types_tool_output_free(ptr);
+}
+
+void exports_pinion_plugin_after_tool_call_tool_error_free(exports_pinion_plugin_after_tool_call_tool_error_t *ptr) {
+  pinion_plugin_types_tool_error_free(ptr);
+}
+
+void exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_free(exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_t *ptr) {
+  if (!ptr->is_err) {
+    exports_pinion_plugin_after_tool_call_tool_output_free(&ptr->val.ok);
+  } else {
+    exports_pinion_plugin_after_tool_call_tool_error_free(&ptr->val.err);
+  }
+}
+
+void exports_pinion_plugin_after_tool_call_option_result_tool_output_tool_error_free(exports_pinion_plugin_after_tool_call_option_result_tool_output_tool_error_t *ptr) {
+  if (ptr->is_some) {
+    exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_free(&ptr->val);
+  }
+}
+
+void exports_pinion_plugin_before_prompt_call_context_free(exports_pinion_plugin_before_prompt_call_context_t *ptr) {
+  pinion_plugin_types_call_context_free(ptr);
+}
+
+void exports_pinion_plugin_before_prompt_prompt_verdict_free(exports_pinion_plugin_before_prompt_prompt_verdict_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 1: {
+      plugin_string_free(&ptr->val.warn);
+      break;
+    }
+    case 2: {
+      plugin_string_free(&ptr->val.reject);
+      break;
+    }
+    case 3: {
+      plugin_string_free(&ptr->val.add_context);
+      break;
+    }
+  }
+}
+
+void exports_pinion_plugin_before_compaction_call_context_free(exports_pinion_plugin_before_compaction_call_context_t *ptr) {
+  pinion_plugin_types_call_context_free(ptr);
+}
+
+void exports_pinion_plugin_before_compaction_compaction_free(exports_pinion_plugin_before_compaction_compaction_t *ptr) {
+  plugin_option_string_free(&ptr->instructions);
+}
+
+void exports_pinion_plugin_session_events_json_free(exports_pinion_plugin_session_events_json_t *ptr) {
+  pinion_plugin_types_json_free(ptr);
+}
+
+void exports_pinion_plugin_session_events_list_json_free(exports_pinion_plugin_session_events_list_json_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_pinion_plugin_session_events_json_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_pinion_plugin_session_events_json_free(&list_ptr[i]);
+    }
+    free(list_ptr);
   }
 }
 
@@ -5904,251 +5629,5 @@ void pinion_plugin_progress_update(pinion_plugin_progress_list_content_t *partia
 bool pinion_plugin_cancellation_cancelled(void) {
   int32_t ret = __wasm_import_pinion_plugin_cancellation_cancelled();
   return ret;
-}
-
-__attribute__((__export_name__("pinion:plugin/tools@0.1.0#list-tools")))
-uint8_t * __wasm_export_exports_pinion_plugin_tools_list_tools(void) {
-  exports_pinion_plugin_tools_result_list_tool_definition_string_t ret;
-  exports_pinion_plugin_tools_list_tool_definition_t ok;
-  plugin_string_t err;
-  ret.is_err = !exports_pinion_plugin_tools_list_tools(&ok, &err);
-  if (ret.is_err) {
-    ret.val.err = err;
-  }
-  if (!ret.is_err) {
-    ret.val.ok = ok;
-  }
-  uint8_t *ptr = (uint8_t *) &RET_AREA;
-  if ((ret).is_err) {
-    const plugin_string_t *payload2 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload2).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload2).ptr;
-  } else {
-    const exports_pinion_plugin_tools_list_tool_definition_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
-  }
-  return ptr;
-}
-
-__attribute__((__export_name__("pinion:plugin/tools@0.1.0#call-tool")))
-uint8_t * __wasm_export_exports_pinion_plugin_tools_call_tool(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4, int32_t arg5, int32_t arg6, uint8_t * arg7, size_t arg8, uint8_t * arg9, size_t arg10, uint8_t * arg11, size_t arg12) {
-  pinion_plugin_types_option_json_t option;
-  switch (arg6) {
-    case 0: {
-      option.is_some = false;
-      break;
-    }
-    case 1: {
-      option.is_some = true;
-      option.val = (plugin_string_t) { (uint8_t*)(arg7), (arg8) };
-      break;
-    }
-  }
-  exports_pinion_plugin_tools_call_context_t arg13 = (pinion_plugin_types_call_context_t) {
-    (plugin_string_t) (plugin_string_t) { (uint8_t*)(arg), (arg0) },
-    (plugin_string_t) (plugin_string_t) { (uint8_t*)(arg1), (arg2) },
-    (plugin_string_t) (plugin_string_t) { (uint8_t*)(arg3), (arg4) },
-    (uint32_t) (uint32_t) (arg5),
-    (pinion_plugin_types_option_json_t) option,
-  };
-  plugin_string_t arg14 = (plugin_string_t) { (uint8_t*)(arg9), (arg10) };
-  exports_pinion_plugin_tools_json_t arg15 = (plugin_string_t) { (uint8_t*)(arg11), (arg12) };
-  exports_pinion_plugin_tools_result_tool_output_tool_error_t ret;
-  exports_pinion_plugin_tools_tool_output_t ok;
-  exports_pinion_plugin_tools_tool_error_t err;
-  ret.is_err = !exports_pinion_plugin_tools_call_tool(&arg13, &arg14, &arg15, &ok, &err);
-  if (ret.is_err) {
-    ret.val.err = err;
-  }
-  if (!ret.is_err) {
-    ret.val.ok = ok;
-  }
-  uint8_t *ptr = (uint8_t *) &RET_AREA;
-  if ((ret).is_err) {
-    const exports_pinion_plugin_tools_tool_error_t *payload28 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((int8_t*)(ptr + sizeof(void*))) = (int32_t) (*payload28).kind;
-    *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload28).message).len;
-    *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload28).message).ptr;
-    *((int8_t*)(ptr + (4*sizeof(void*)))) = (*payload28).retryable;
-    *((size_t*)(ptr + (6*sizeof(void*)))) = ((*payload28).content).len;
-    *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) ((*payload28).content).ptr;
-    if (((*payload28).details).is_some) {
-      const pinion_plugin_types_json_t *payload33 = &((*payload28).details).val;
-      *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (9*sizeof(void*)))) = (*payload33).len;
-      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (*payload33).ptr;
-    } else {
-      *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
-    }
-    switch ((int32_t) ((*payload28).display).tag) {
-      case 0: {
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
-        break;
-      }
-      case 1: {
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
-        break;
-      }
-      case 2: {
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 2;
-        break;
-      }
-      case 3: {
-        const plugin_string_t *payload37 = &((*payload28).display).val.code;
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 3;
-        *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload37).len;
-        *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload37).ptr;
-        break;
-      }
-      case 4: {
-        const pinion_plugin_types_json_t *payload38 = &((*payload28).display).val.other;
-        *((int8_t*)(ptr + (10*sizeof(void*)))) = 4;
-        *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload38).len;
-        *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload38).ptr;
-        break;
-      }
-    }
-    if (((*payload28).extra).is_some) {
-      const pinion_plugin_types_json_t *payload40 = &((*payload28).extra).val;
-      *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload40).len;
-      *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload40).ptr;
-    } else {
-      *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
-    }
-  } else {
-    const exports_pinion_plugin_tools_tool_output_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).content).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) ((*payload).content).ptr;
-    if (((*payload).details).is_some) {
-      const pinion_plugin_types_json_t *payload20 = &((*payload).details).val;
-      *((int8_t*)(ptr + (3*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (5*sizeof(void*)))) = (*payload20).len;
-      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (*payload20).ptr;
-    } else {
-      *((int8_t*)(ptr + (3*sizeof(void*)))) = 0;
-    }
-    switch ((int32_t) ((*payload).display).tag) {
-      case 0: {
-        *((int8_t*)(ptr + (6*sizeof(void*)))) = 0;
-        break;
-      }
-      case 1: {
-        *((int8_t*)(ptr + (6*sizeof(void*)))) = 1;
-        break;
-      }
-      case 2: {
-        *((int8_t*)(ptr + (6*sizeof(void*)))) = 2;
-        break;
-      }
-      case 3: {
-        const plugin_string_t *payload24 = &((*payload).display).val.code;
-        *((int8_t*)(ptr + (6*sizeof(void*)))) = 3;
-        *((size_t*)(ptr + (8*sizeof(void*)))) = (*payload24).len;
-        *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) (*payload24).ptr;
-        break;
-      }
-      case 4: {
-        const pinion_plugin_types_json_t *payload25 = &((*payload).display).val.other;
-        *((int8_t*)(ptr + (6*sizeof(void*)))) = 4;
-        *((size_t*)(ptr + (8*sizeof(void*)))) = (*payload25).len;
-        *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) (*payload25).ptr;
-        break;
-      }
-    }
-    if (((*payload).extra).is_some) {
-      const pinion_plugin_types_json_t *payload27 = &((*payload).extra).val;
-      *((int8_t*)(ptr + (9*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (11*sizeof(void*)))) = (*payload27).len;
-      *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (*payload27).ptr;
-    } else {
-      *((int8_t*)(ptr + (9*sizeof(void*)))) = 0;
-    }
-  }
-  return ptr;
-}
-
-__attribute__((__export_name__("pinion:plugin/commands@0.1.0#list-commands")))
-uint8_t * __wasm_export_exports_pinion_plugin_commands_list_commands(void) {
-  exports_pinion_plugin_commands_result_list_command_definition_string_t ret;
-  exports_pinion_plugin_commands_list_command_definition_t ok;
-  plugin_string_t err;
-  ret.is_err = !exports_pinion_plugin_commands_list_commands(&ok, &err);
-  if (ret.is_err) {
-    ret.val.err = err;
-  }
-  if (!ret.is_err) {
-    ret.val.ok = ok;
-  }
-  uint8_t *ptr = (uint8_t *) &RET_AREA;
-  if ((ret).is_err) {
-    const plugin_string_t *payload4 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload4).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload4).ptr;
-  } else {
-    const exports_pinion_plugin_commands_list_command_definition_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
-  }
-  return ptr;
-}
-
-__attribute__((__export_name__("pinion:plugin/commands@0.1.0#complete-argument")))
-uint8_t * __wasm_export_exports_pinion_plugin_commands_complete_argument(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2) {
-  plugin_string_t arg3 = (plugin_string_t) { (uint8_t*)(arg), (arg0) };
-  plugin_string_t arg4 = (plugin_string_t) { (uint8_t*)(arg1), (arg2) };
-  exports_pinion_plugin_commands_list_completion_t ret;
-  exports_pinion_plugin_commands_complete_argument(&arg3, &arg4, &ret);
-  uint8_t *ptr = (uint8_t *) &RET_AREA;
-  *((size_t*)(ptr + sizeof(void*))) = (ret).len;
-  *((uint8_t **)(ptr + 0)) = (uint8_t *) (ret).ptr;
-  return ptr;
-}
-
-__attribute__((__export_name__("pinion:plugin/commands@0.1.0#run-command")))
-uint8_t * __wasm_export_exports_pinion_plugin_commands_run_command(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4, int32_t arg5, int32_t arg6, uint8_t * arg7, size_t arg8, uint8_t * arg9, size_t arg10, uint8_t * arg11, size_t arg12) {
-  pinion_plugin_types_option_json_t option;
-  switch (arg6) {
-    case 0: {
-      option.is_some = false;
-      break;
-    }
-    case 1: {
-      option.is_some = true;
-      option.val = (plugin_string_t) { (uint8_t*)(arg7), (arg8) };
-      break;
-    }
-  }
-  exports_pinion_plugin_commands_call_context_t arg13 = (pinion_plugin_types_call_context_t) {
-    (plugin_string_t) (plugin_string_t) { (uint8_t*)(arg), (arg0) },
-    (plugin_string_t) (plugin_string_t) { (uint8_t*)(arg1), (arg2) },
-    (plugin_string_t) (plugin_string_t) { (uint8_t*)(arg3), (arg4) },
-    (uint32_t) (uint32_t) (arg5),
-    (pinion_plugin_types_option_json_t) option,
-  };
-  plugin_string_t arg14 = (plugin_string_t) { (uint8_t*)(arg9), (arg10) };
-  plugin_string_t arg15 = (plugin_string_t) { (uint8_t*)(arg11), (arg12) };
-  exports_pinion_plugin_commands_result_list_action_string_t ret;
-  exports_pinion_plugin_commands_list_action_t ok;
-  plugin_string_t err;
-  ret.is_err = !exports_pinion_plugin_commands_run_command(&arg13, &arg14, &arg15, &ok, &err);
-  if (ret.is_err) {
-    ret.val.err = err;
-  }
-  if (!ret.is_err) {
-    ret.val.ok = ok;
-  }
-  uint8_t *ptr = (uint8_t *) &RET_AREA;
-  if ((ret).is_err) {
-    const plugin_string_t *payload33 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload33).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload33).ptr;
-  } else {
-    const exports_pinion_plugin_commands_list_action_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
-  }
-  return ptr;
 }
 

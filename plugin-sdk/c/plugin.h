@@ -1627,6 +1627,127 @@ typedef struct {
   } val;
 } exports_pinion_plugin_commands_result_list_action_string_t;
 
+typedef pinion_plugin_types_command_definition_t exports_pinion_plugin_offers_command_definition_t;
+
+typedef pinion_plugin_types_tool_definition_t exports_pinion_plugin_offers_tool_definition_t;
+
+typedef struct {
+  exports_pinion_plugin_offers_tool_definition_t *ptr;
+  size_t len;
+} exports_pinion_plugin_offers_list_tool_definition_t;
+
+typedef struct {
+  exports_pinion_plugin_offers_command_definition_t *ptr;
+  size_t len;
+} exports_pinion_plugin_offers_list_command_definition_t;
+
+typedef struct exports_pinion_plugin_offers_offer_t {
+  // At most 1,024 tools.
+  exports_pinion_plugin_offers_list_tool_definition_t   tools;
+  // At most 1,024 commands.
+  exports_pinion_plugin_offers_list_command_definition_t   commands;
+  // Sentences for the system prompt; at most 8 KiB.
+  plugin_option_string_t   instructions;
+} exports_pinion_plugin_offers_offer_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    exports_pinion_plugin_offers_offer_t ok;
+    plugin_string_t err;
+  } val;
+} exports_pinion_plugin_offers_result_offer_string_t;
+
+typedef pinion_plugin_types_json_t exports_pinion_plugin_lifecycle_json_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    plugin_string_t err;
+  } val;
+} exports_pinion_plugin_lifecycle_result_void_string_t;
+
+typedef pinion_plugin_types_json_t exports_pinion_plugin_before_tool_call_json_t;
+
+typedef pinion_plugin_types_call_context_t exports_pinion_plugin_before_tool_call_call_context_t;
+
+typedef pinion_plugin_types_tool_call_t exports_pinion_plugin_before_tool_call_tool_call_t;
+
+typedef struct exports_pinion_plugin_before_tool_call_verdict_t {
+  uint8_t tag;
+  union {
+    plugin_string_t     deny;
+    plugin_string_t     ask;
+    exports_pinion_plugin_before_tool_call_json_t     rewrite;
+  } val;
+} exports_pinion_plugin_before_tool_call_verdict_t;
+
+#define EXPORTS_PINION_PLUGIN_BEFORE_TOOL_CALL_VERDICT_PROCEED 0
+// The call does not run; the text goes to the model.
+#define EXPORTS_PINION_PLUGIN_BEFORE_TOOL_CALL_VERDICT_DENY 1
+// The user decides, even when the call needs no approval otherwise; the text says why.
+#define EXPORTS_PINION_PLUGIN_BEFORE_TOOL_CALL_VERDICT_ASK 2
+// The call runs with this input, which is validated again before anything else sees it.
+#define EXPORTS_PINION_PLUGIN_BEFORE_TOOL_CALL_VERDICT_REWRITE 3
+
+typedef pinion_plugin_types_call_context_t exports_pinion_plugin_after_tool_call_call_context_t;
+
+typedef pinion_plugin_types_tool_call_t exports_pinion_plugin_after_tool_call_tool_call_t;
+
+typedef pinion_plugin_types_tool_output_t exports_pinion_plugin_after_tool_call_tool_output_t;
+
+typedef pinion_plugin_types_tool_error_t exports_pinion_plugin_after_tool_call_tool_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    exports_pinion_plugin_after_tool_call_tool_output_t ok;
+    exports_pinion_plugin_after_tool_call_tool_error_t err;
+  } val;
+} exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_t;
+
+typedef struct {
+  bool is_some;
+  exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_t val;
+} exports_pinion_plugin_after_tool_call_option_result_tool_output_tool_error_t;
+
+typedef pinion_plugin_types_call_context_t exports_pinion_plugin_before_prompt_call_context_t;
+
+typedef struct exports_pinion_plugin_before_prompt_prompt_verdict_t {
+  uint8_t tag;
+  union {
+    plugin_string_t     warn;
+    plugin_string_t     reject;
+    plugin_string_t     add_context;
+  } val;
+} exports_pinion_plugin_before_prompt_prompt_verdict_t;
+
+#define EXPORTS_PINION_PLUGIN_BEFORE_PROMPT_PROMPT_VERDICT_PROCEED 0
+// The user sees the text, and the prompt is sent.
+#define EXPORTS_PINION_PLUGIN_BEFORE_PROMPT_PROMPT_VERDICT_WARN 1
+// The prompt is not sent; the user sees the text.
+#define EXPORTS_PINION_PLUGIN_BEFORE_PROMPT_PROMPT_VERDICT_REJECT 2
+// The text, at most 16 KiB, is sent with the prompt, marked as that of the plugin.
+#define EXPORTS_PINION_PLUGIN_BEFORE_PROMPT_PROMPT_VERDICT_ADD_CONTEXT 3
+
+typedef pinion_plugin_types_call_context_t exports_pinion_plugin_before_compaction_call_context_t;
+
+typedef struct exports_pinion_plugin_before_compaction_compaction_t {
+  // Messages that the summary replaces.
+  uint32_t   messages;
+  // Estimated tokens before the compaction.
+  uint32_t   tokens;
+  // Instructions for the summary that the user gave.
+  plugin_option_string_t   instructions;
+} exports_pinion_plugin_before_compaction_compaction_t;
+
+typedef pinion_plugin_types_json_t exports_pinion_plugin_session_events_json_t;
+
+typedef struct {
+  exports_pinion_plugin_session_events_json_t *ptr;
+  size_t len;
+} exports_pinion_plugin_session_events_list_json_t;
+
 // Imported Functions from `pinion:plugin/agents@0.1.0`
 // Returns the sub-agents that the user has configured. Empty without the grant. Answers while the plugin is loaded, too,
 // so that a tool can describe them.
@@ -1831,6 +1952,32 @@ bool exports_pinion_plugin_tools_call_tool(exports_pinion_plugin_tools_call_cont
 bool exports_pinion_plugin_commands_list_commands(exports_pinion_plugin_commands_list_command_definition_t *ret, plugin_string_t *err);
 void exports_pinion_plugin_commands_complete_argument(plugin_string_t *name, plugin_string_t *typed, exports_pinion_plugin_commands_list_completion_t *ret);
 bool exports_pinion_plugin_commands_run_command(exports_pinion_plugin_commands_call_context_t *context, plugin_string_t *name, plugin_string_t *input, exports_pinion_plugin_commands_list_action_t *ret, plugin_string_t *err);
+
+// Exported Functions from `pinion:plugin/offers@0.1.0`
+bool exports_pinion_plugin_offers_list(exports_pinion_plugin_offers_offer_t *ret, plugin_string_t *err);
+
+// Exported Functions from `pinion:plugin/lifecycle@0.1.0`
+bool exports_pinion_plugin_lifecycle_init(exports_pinion_plugin_lifecycle_json_t *config, plugin_string_t *err);
+bool exports_pinion_plugin_lifecycle_self_test(plugin_string_t *err);
+
+// Exported Functions from `pinion:plugin/state@0.1.0`
+void exports_pinion_plugin_state_save_state(plugin_list_u8_t *ret);
+bool exports_pinion_plugin_state_restore_state(plugin_list_u8_t *saved, plugin_string_t *from_version, plugin_string_t *err);
+
+// Exported Functions from `pinion:plugin/before-tool-call@0.1.0`
+void exports_pinion_plugin_before_tool_call_check(exports_pinion_plugin_before_tool_call_call_context_t *context, exports_pinion_plugin_before_tool_call_tool_call_t *call, exports_pinion_plugin_before_tool_call_verdict_t *ret);
+
+// Exported Functions from `pinion:plugin/after-tool-call@0.1.0`
+bool exports_pinion_plugin_after_tool_call_revise(exports_pinion_plugin_after_tool_call_call_context_t *context, exports_pinion_plugin_after_tool_call_tool_call_t *call, exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_t *outcome, exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_t *ret);
+
+// Exported Functions from `pinion:plugin/before-prompt@0.1.0`
+void exports_pinion_plugin_before_prompt_check(exports_pinion_plugin_before_prompt_call_context_t *context, plugin_string_t *prompt, exports_pinion_plugin_before_prompt_prompt_verdict_t *ret);
+
+// Exported Functions from `pinion:plugin/before-compaction@0.1.0`
+bool exports_pinion_plugin_before_compaction_instructions(exports_pinion_plugin_before_compaction_call_context_t *context, exports_pinion_plugin_before_compaction_compaction_t *compaction, plugin_string_t *ret);
+
+// Exported Functions from `pinion:plugin/session-events@0.1.0`
+void exports_pinion_plugin_session_events_on_events(exports_pinion_plugin_session_events_list_json_t *events);
 
 // Helper Functions
 
@@ -2203,6 +2350,54 @@ void exports_pinion_plugin_commands_list_completion_free(exports_pinion_plugin_c
 void exports_pinion_plugin_commands_list_action_free(exports_pinion_plugin_commands_list_action_t *ptr);
 
 void exports_pinion_plugin_commands_result_list_action_string_free(exports_pinion_plugin_commands_result_list_action_string_t *ptr);
+
+void exports_pinion_plugin_offers_command_definition_free(exports_pinion_plugin_offers_command_definition_t *ptr);
+
+void exports_pinion_plugin_offers_tool_definition_free(exports_pinion_plugin_offers_tool_definition_t *ptr);
+
+void exports_pinion_plugin_offers_list_tool_definition_free(exports_pinion_plugin_offers_list_tool_definition_t *ptr);
+
+void exports_pinion_plugin_offers_list_command_definition_free(exports_pinion_plugin_offers_list_command_definition_t *ptr);
+
+void exports_pinion_plugin_offers_offer_free(exports_pinion_plugin_offers_offer_t *ptr);
+
+void exports_pinion_plugin_offers_result_offer_string_free(exports_pinion_plugin_offers_result_offer_string_t *ptr);
+
+void exports_pinion_plugin_lifecycle_json_free(exports_pinion_plugin_lifecycle_json_t *ptr);
+
+void exports_pinion_plugin_lifecycle_result_void_string_free(exports_pinion_plugin_lifecycle_result_void_string_t *ptr);
+
+void exports_pinion_plugin_before_tool_call_json_free(exports_pinion_plugin_before_tool_call_json_t *ptr);
+
+void exports_pinion_plugin_before_tool_call_call_context_free(exports_pinion_plugin_before_tool_call_call_context_t *ptr);
+
+void exports_pinion_plugin_before_tool_call_tool_call_free(exports_pinion_plugin_before_tool_call_tool_call_t *ptr);
+
+void exports_pinion_plugin_before_tool_call_verdict_free(exports_pinion_plugin_before_tool_call_verdict_t *ptr);
+
+void exports_pinion_plugin_after_tool_call_call_context_free(exports_pinion_plugin_after_tool_call_call_context_t *ptr);
+
+void exports_pinion_plugin_after_tool_call_tool_call_free(exports_pinion_plugin_after_tool_call_tool_call_t *ptr);
+
+void exports_pinion_plugin_after_tool_call_tool_output_free(exports_pinion_plugin_after_tool_call_tool_output_t *ptr);
+
+void exports_pinion_plugin_after_tool_call_tool_error_free(exports_pinion_plugin_after_tool_call_tool_error_t *ptr);
+
+void exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_free(exports_pinion_plugin_after_tool_call_result_tool_output_tool_error_t *ptr);
+
+void exports_pinion_plugin_after_tool_call_option_result_tool_output_tool_error_free(exports_pinion_plugin_after_tool_call_option_result_tool_output_tool_error_t *ptr);
+
+void exports_pinion_plugin_before_prompt_call_context_free(exports_pinion_plugin_before_prompt_call_context_t *ptr);
+
+void exports_pinion_plugin_before_prompt_prompt_verdict_free(exports_pinion_plugin_before_prompt_prompt_verdict_t *ptr);
+
+void exports_pinion_plugin_before_compaction_call_context_free(exports_pinion_plugin_before_compaction_call_context_t *ptr);
+
+void exports_pinion_plugin_before_compaction_compaction_free(exports_pinion_plugin_before_compaction_compaction_t *ptr);
+
+void exports_pinion_plugin_session_events_json_free(exports_pinion_plugin_session_events_json_t *ptr);
+
+void exports_pinion_plugin_session_events_list_json_free(exports_pinion_plugin_session_events_list_json_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void plugin_string_set(plugin_string_t *ret, const char*s);

@@ -77,46 +77,105 @@ fn generate(export: Option<&str>) -> String {
     String::from_utf8(contents.to_vec()).unwrap()
 }
 
-/// The world of the bindings for C and Go, whose linkers drop what a plugin does not use.
-const WORLD: &str = "package plugin:project;
-world plugin {
-  include pinion:plugin/imports@0.1.0;
-  export pinion:plugin/tools@0.1.0;
-  export pinion:plugin/commands@0.1.0;
-}
-";
-
 #[test]
 fn c_bindings_match_the_contract() {
     // `pinion plugin build` embeds the world, so no object file with it is needed.
     let options = wit_bindgen_c::Opts { no_object_file: true, ..Default::default() };
-    for (name, text) in generate_for(options.build()) {
+    for (name, text) in generate_for(options.build(), true, EXPORTS) {
         // The reference to that object file.
-        let text = text.split("// Ensure that the *_component_type.o").next().unwrap();
-        assert_current(&format!("plugin-sdk/c/{name}"), text);
+        let mut text = text.split("// Ensure that the *_component_type.o").next().unwrap().to_owned();
+        if name == "plugin.c" {
+            split_adapters(&mut text);
+        }
+        assert_current(&format!("plugin-sdk/c/{name}"), &text);
     }
 }
 
+/// Moves the functions that the host calls to a file for each exported interface, because a linker keeps all of them: a plugin
+/// compiles those that its world exports.
+fn split_adapters(text: &mut String) {
+    let area = taken(text, "__attribute__((__aligned__(sizeof(void*))))\nstatic uint8_t RET_AREA", ";\n").concat();
+    for export in EXPORTS {
+        taken(text, &format!("// Exported Functions from `pinion:plugin/{export}@0.1.0`"), "\n\n");
+        let start = |attributes: &str, name: &str| {
+            format!("__attribute__(({attributes}__export_name__(\"{name}pinion:plugin/{export}@0.1.0#")
+        };
+        let functions =
+            [taken(text, &start("", ""), "\n}\n"), taken(text, &start("__weak__, ", "cabi_post_"), "\n}\n")];
+        let functions = functions.concat().join("\n");
+        let header = text.lines().next().unwrap();
+        let adapter = format!("{header}\n#include \"plugin.h\"\n#include <stdlib.h>\n\n{area}\n{functions}");
+        assert_current(&format!("plugin-sdk/c/adapters/{export}.h"), &adapter);
+    }
+    assert!(!text.contains("RET_AREA") && !text.contains("exports_pinion_plugin_tools_call_tool("));
+}
+
+/// Takes all parts that begin and end with these out of a text, with the empty line after each.
+fn taken(text: &mut String, start: &str, end: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    while let Some(from) = text.find(start) {
+        let to = from + text[from..].find(end).unwrap() + end.len();
+        parts.push(text[from..to].to_owned());
+        let rest = text[to..].strip_prefix('\n').unwrap_or(&text[to..]).to_owned();
+        text.truncate(from);
+        text.push_str(&rest);
+    }
+    parts
+}
+
+/// The exports of each plugin in Go; a plugin imports a package for any other.
+const ALWAYS: &[&str] = &["tools", "commands"];
+
 #[test]
 fn go_bindings_match_the_contract() {
-    let options = wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() };
-    for (name, text) in generate_for(options.build()) {
+    for (name, text) in generate_for(go(), true, ALWAYS) {
         let place = match name.as_str() {
             "go.mod" => continue,
             "wit_exports.go" => "wit_exports/wit_exports.go",
             name => name,
         };
-        // In a directory of the author's module instead of in a module of its own, so that nothing is downloaded: the
-        // packages below `contract/wit` are those of `go.bytecodealliance.org/pkg`.
-        let text = ["tools", "commands"].iter().fold(text, |text, export| {
+        let text = ALWAYS.iter().fold(text, |text, export| {
             let (own, ours) = (format!("export_pinion_plugin_{export}"), format!("project/pinion/exports/{export}"));
             text.replace(&format!("\"wit_component/{own}\""), &format!("{own} \"{ours}\""))
         });
-        let text = text.replace("\"wit_component/", "\"project/pinion/contract/");
-        let text = text.replace("\"go.bytecodealliance.org/pkg/", "\"project/pinion/contract/");
-        let text = copying(&text.replace("package main", "package wit_exports"));
+        let text = copying(&in_project(&text).replace("package main", "package wit_exports"));
         assert_current(&format!("plugin-sdk/go/pinion/contract/{place}"), &text);
     }
+}
+
+/// What the host calls is in the package that the author fills: `exports/before_tool_call` calls its own `exportedCheck`.
+#[test]
+fn go_exports_match_the_contract() {
+    for export in EXPORTS.iter().filter(|export| !ALWAYS.contains(export)) {
+        let module = module(Some(export));
+        let own = format!("export_pinion_plugin_{module}");
+        for (name, text) in generate_for(go(), false, &[export]) {
+            let text = in_project(&text.replace(&format!("\"wit_component/{own}\"\n"), ""));
+            if name == "wit_exports.go" {
+                let text = text.replace("package main", &format!("package {module}"));
+                let text = text
+                    .replace(&format!("{own}."), "exported")
+                    .split("// Unused, but present")
+                    .next()
+                    .unwrap()
+                    .to_owned();
+                assert_current(&format!("plugin-sdk/go/pinion/exports/{module}/{name}"), &copying(&text));
+            } else if name.starts_with(&format!("pinion_plugin_{module}/")) {
+                assert_current(&format!("plugin-sdk/go/pinion/contract/{name}"), &copying(&text));
+            }
+        }
+    }
+}
+
+fn go() -> Box<dyn WorldGenerator> {
+    wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }.build()
+}
+
+/// Places packages in a directory of the author's module instead of in a module of its own, so that nothing is downloaded: the
+/// packages below `contract/wit` are those of `go.bytecodealliance.org/pkg`.
+fn in_project(text: &str) -> String {
+    let text = text.replace("\"wit_component/", "\"project/pinion/contract/");
+    text.replace("\"go.bytecodealliance.org/pkg/", "\"project/pinion/contract/")
 }
 
 /// Makes bindings for Go copy what the host passes in, which `wit/runtime/runtime.go` overwrites once it was read.
@@ -138,10 +197,17 @@ fn copying(text: &str) -> String {
     exports.collect::<Vec<_>>().join(start)
 }
 
-fn generate_for(mut generator: Box<dyn WorldGenerator>) -> Vec<(String, String)> {
+/// Generates bindings of a world with these exports, and of all imports of the contract, which linkers drop when a plugin does
+/// not use them.
+fn generate_for(mut generator: Box<dyn WorldGenerator>, imports: bool, exports: &[&str]) -> Vec<(String, String)> {
     let mut resolve = Resolve::default();
     resolve.push_path(root().join("wit")).unwrap();
-    let package = resolve.push_str("world.wit", WORLD).unwrap();
+    let mut world = "package plugin:project;\nworld plugin {\n".to_owned();
+    if imports {
+        world.push_str("include pinion:plugin/imports@0.1.0;\n");
+    }
+    exports.iter().for_each(|export| world.push_str(&format!("export pinion:plugin/{export}@0.1.0;\n")));
+    let package = resolve.push_str("world.wit", &(world + "}\n")).unwrap();
     let world = resolve.select_world(&[package], Some("plugin")).unwrap();
     let mut files = Files::default();
     generator.generate(&mut resolve, world, &mut files).unwrap();
