@@ -1,5 +1,5 @@
-// Package pinion registers the tools and commands of a plugin. The packages below contract are the whole contract,
-// generated from its WIT.
+// Package pinion registers the tools and commands of a plugin. The packages below exports add hooks and the other exports, and
+// those below contract are the whole contract, generated from its WIT.
 package pinion
 
 import (
@@ -66,10 +66,18 @@ type Output struct {
 	Details any
 	// Markdown shows the text as Markdown to people.
 	Markdown bool
+	// Images come after the text.
+	Images []Image
 }
 
-// Action is an action that the host performs for a command.
+// Image is an image for the model: its media type and the encoded file.
+type Image = types.Image
+
+// Action is an action that the host performs for a command. The package contract/pinion_plugin_commands makes all of them.
 type Action = commands.Action
+
+// Completion replaces the argument of a command that has been typed.
+type Completion struct{ Value, Description string }
 
 // Print shows Markdown to the user.
 func Print(text string) []Action { return []Action{commands.MakeActionPrint(text)} }
@@ -80,7 +88,9 @@ func Submit(text string) []Action { return []Action{commands.MakeActionSubmit(te
 // Call is one call of a tool or command.
 type Call struct {
 	ID, Session, Workspace string
-	denied                 error
+	// Extra is a JSON object with further facts, or empty.
+	Extra  string
+	denied error
 }
 
 // Progress shows a short line to the user.
@@ -118,24 +128,34 @@ func fromWorkspace(err pinion_plugin_workspace.WorkspaceError) error {
 	}
 }
 
-func callOf(context types.CallContext, effects types.Effects) *Call {
+// CallOf returns the call of a context, in the workspace if the effects reach files. The packages below exports use it.
+func CallOf(context types.CallContext, effects types.Effects) *Call {
 	if effects&(Reads|Writes) != 0 {
 		// Relative paths start at the workspace. Without a grant, there is none to enter.
 		_ = os.Chdir(context.Workspace)
 	}
-	return &Call{ID: context.CallId, Session: context.SessionId, Workspace: context.Workspace}
+	return &Call{ID: context.CallId, Session: context.SessionId, Workspace: context.Workspace, Extra: context.Extra.SomeOr("")}
 }
 
-// Tool registers a tool. Its input is a struct; tags `json`, `description` and `enum` describe the members. Members with
+// ToolOption changes the definition of a tool.
+type ToolOption func(*types.ToolDefinition)
+
+// Sequential lets calls of a tool run alone: after all calls before them, before all calls after them.
+func Sequential(definition *types.ToolDefinition) { definition.Execution = types.ExecutionSequential }
+
+// Tool registers a tool, in place of one with its name. Its input is a struct; tags `json`, `description` and `enum` describe the members. Members with
 // `json:"…,omitempty"` may be left out. The output is a string or an Output.
-func Tool[In any, Out string | Output](name, description string, effects types.Effects, run func(*Call, In) (Out, error)) {
+func Tool[In any, Out string | Output](name, description string, effects types.Effects, run func(*Call, In) (Out, error), options ...ToolOption) {
 	schema, _ := json.Marshal(schemaOf(reflect.TypeFor[In]()))
 	definition := types.ToolDefinition{
 		Name: name, Label: strings.ReplaceAll(name, "_", " "), Description: description, InputSchema: string(schema),
 		Effects: effects, Execution: types.ExecutionParallel, Extra: none(),
 	}
-	registry.Tools = append(registry.Tools, registry.Tool{Definition: definition, Run: func(context types.CallContext, text string) (types.ToolOutput, *types.ToolError) {
-		call := callOf(context, effects)
+	for _, option := range options {
+		option(&definition)
+	}
+	registry.AddTool(registry.Tool{Definition: definition, Run: func(context types.CallContext, text string) (types.ToolOutput, *types.ToolError) {
+		call := CallOf(context, effects)
 		var input In
 		if err := json.Unmarshal([]byte(text), &input); err != nil {
 			return types.ToolOutput{}, toolError(&Error{Kind: InvalidInput, Message: err.Error()})
@@ -151,16 +171,43 @@ func Tool[In any, Out string | Output](name, description string, effects types.E
 	}})
 }
 
-// Command registers a slash command. It gets the text after its name.
-func Command(name, description, hint string, run func(*Call, string) ([]Action, error)) {
+// CommandOption changes a command.
+type CommandOption func(*registry.Command)
+
+// Completing sets the function that completes the argument of a command; it must return within 100 ms.
+func Completing(complete func(typed string) []Completion) CommandOption {
+	return func(command *registry.Command) {
+		command.Complete = func(typed string) []commands.Completion {
+			var completions []commands.Completion
+			for _, one := range complete(typed) {
+				completion := commands.Completion{Value: one.Value, Description: none()}
+				if one.Description != "" {
+					completion.Description = witTypes.Some(one.Description)
+				}
+				completions = append(completions, completion)
+			}
+			return completions
+		}
+	}
+}
+
+// Command registers a slash command, in place of one with its name. It gets the text after its name.
+func Command(name, description, hint string, run func(*Call, string) ([]Action, error), options ...CommandOption) {
 	definition := types.CommandDefinition{Name: name, Description: description, ArgumentHint: none(), Extra: none()}
 	if hint != "" {
 		definition.ArgumentHint = witTypes.Some(hint)
 	}
-	registry.Commands = append(registry.Commands, registry.Command{Definition: definition, Run: func(context types.CallContext, input string) ([]Action, error) {
-		return run(callOf(context, Reads), input)
-	}})
+	command := registry.Command{Definition: definition, Run: func(context types.CallContext, input string) ([]Action, error) {
+		return run(CallOf(context, Reads), input)
+	}}
+	for _, option := range options {
+		option(&command)
+	}
+	registry.AddCommand(command)
 }
+
+// Remove removes the tool and the command with a name, for plugins whose tools and commands change.
+func Remove(name string) { registry.Remove(name) }
 
 func none() witTypes.Option[string] { return witTypes.None[string]() }
 
@@ -172,6 +219,9 @@ func toolOutput(value any) types.ToolOutput {
 	result := types.ToolOutput{
 		Content: []types.Content{types.MakeContentText(output.Text)},
 		Details: none(), Display: types.MakeDisplayPlain(), Extra: none(),
+	}
+	for _, image := range output.Images {
+		result.Content = append(result.Content, types.MakeContentImage(image))
 	}
 	if output.Markdown {
 		result.Display = types.MakeDisplayMarkdown()

@@ -17,20 +17,24 @@ func ListCommands() witTypes.Result[[]types.CommandDefinition, string] {
 	return witTypes.Ok[[]types.CommandDefinition, string](definitions)
 }
 
-// CompleteArgument returns no completions.
-func CompleteArgument(name string, typed string) []wit.Completion { return nil }
+// CompleteArgument returns the completions of one of them.
+func CompleteArgument(name string, typed string) []wit.Completion {
+	command, isThere := registry.FindCommand(name)
+	if !isThere || command.Complete == nil {
+		return nil
+	}
+	return command.Complete(typed)
+}
 
 // RunCommand runs one of them.
 func RunCommand(context types.CallContext, name string, input string) witTypes.Result[[]wit.Action, string] {
-	for _, command := range registry.Commands {
-		if command.Definition.Name != name {
-			continue
-		}
-		actions, err := command.Run(context, input)
-		if err != nil {
-			return witTypes.Err[[]wit.Action, string](err.Error())
-		}
-		return witTypes.Ok[[]wit.Action, string](actions)
+	command, isThere := registry.FindCommand(name)
+	if !isThere {
+		return witTypes.Err[[]wit.Action, string]("no command " + name)
 	}
-	return witTypes.Err[[]wit.Action, string]("no command " + name)
+	actions, err := command.Run(context, input)
+	if err != nil {
+		return witTypes.Err[[]wit.Action, string](err.Error())
+	}
+	return witTypes.Ok[[]wit.Action, string](actions)
 }

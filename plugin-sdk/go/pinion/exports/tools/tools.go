@@ -18,15 +18,13 @@ func ListTools() witTypes.Result[[]types.ToolDefinition, string] {
 
 // CallTool runs one of them.
 func CallTool(context types.CallContext, name string, input string) witTypes.Result[types.ToolOutput, types.ToolError] {
-	for _, tool := range registry.Tools {
-		if tool.Definition.Name != name {
-			continue
-		}
-		output, err := tool.Run(context, input)
-		if err != nil {
-			return witTypes.Err[types.ToolOutput, types.ToolError](*err)
-		}
-		return witTypes.Ok[types.ToolOutput, types.ToolError](output)
+	tool, isThere := registry.FindTool(name)
+	if !isThere {
+		return witTypes.Err[types.ToolOutput, types.ToolError](types.ToolError{Kind: types.ErrorKindFailed, Message: "no tool " + name})
 	}
-	return witTypes.Err[types.ToolOutput, types.ToolError](types.ToolError{Kind: types.ErrorKindFailed, Message: "no tool " + name})
+	output, err := tool.Run(context, input)
+	if err != nil {
+		return witTypes.Err[types.ToolOutput, types.ToolError](*err)
+	}
+	return witTypes.Ok[types.ToolOutput, types.ToolError](output)
 }
