@@ -93,7 +93,7 @@ fn snippets_about_hooks_run() {
 }
 
 /// Hooks restrict the calls of a run, and add to its prompts.
-fn hooks_run(pinion: &Pinion, name: &str, plugin: &Path) {
+pub(super) fn hooks_run(pinion: &Pinion, name: &str, plugin: &Path) {
     pinion.config(&format!("[plugins.{name}.grants]\nhooks = true\n"));
     let bash = |command: &str| json!({ "tool": "bash", "arguments": { "command": command } });
     let calls = json!([bash("echo ran > production"), bash("echo db.internal.example")]);
@@ -109,10 +109,14 @@ fn hooks_run(pinion: &Pinion, name: &str, plugin: &Path) {
 /// Returns a snippet of the guide in another language than Rust.
 pub(super) fn snippet(file: &str) -> String {
     let code = fs::read_to_string(root().join("tests/fixtures/guide").join(file)).unwrap();
-    let language = if file.ends_with(".js") { "js" } else { "python" };
+    let language = match file.split_once('.').unwrap().1 {
+        "py" => "python",
+        suffix => suffix,
+    };
     assert!(blocks(language).contains(&code), "the guide has another text than `tests/fixtures/guide/{file}`");
+    let most = if ["js", "python"].contains(&language) { 25 } else { 40 };
     let lines = code.lines().filter(|line| !line.trim().is_empty()).count();
-    assert!(lines <= 25, "{file}: {lines} lines");
+    assert!(lines <= most, "{file}: {lines} lines");
     code
 }
 

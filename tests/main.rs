@@ -3,6 +3,7 @@
 
 mod agents;
 mod architecture;
+mod author_exports;
 mod author_faults;
 mod authors;
 mod browser_login;

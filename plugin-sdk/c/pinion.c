@@ -71,9 +71,9 @@ static char *formatted(pinion_call *call, const char *format, va_list arguments)
   return made;
 }
 
-#define FORMATTED(to, call)              \
-  va_list arguments;                     \
-  va_start(arguments, format);           \
+#define FORMATTED(to, call)                  \
+  va_list arguments;                         \
+  va_start(arguments, format);               \
   (to) = formatted(call, format, arguments); \
   va_end(arguments)
 
@@ -182,18 +182,29 @@ __attribute__((weak)) const pinion_tool pinion_tools[1] = {{0}};
 __attribute__((weak)) const pinion_command pinion_commands[1] = {{0}};
 __attribute__((weak)) bool pinion_offers(pinion_call *offer) { return offer != NULL; }
 
-#define SAY(function, line)                            \
-  pinion_call call = {0};                              \
-  plugin_string_t line;                                \
-  char *text;                                          \
-  FORMATTED(text, &call);                              \
-  plugin_string_set(&line, text);                      \
-  function;                                            \
-  pinion_end(&call)
+static void say(void (*to)(plugin_string_t *), const char *format, va_list arguments) {
+  pinion_call call = {0};
+  plugin_string_t line;
+  plugin_string_set(&line, formatted(&call, format, arguments));
+  to(&line);
+  pinion_end(&call);
+}
 
-void pinion_log(const char *format, ...) { SAY(pinion_plugin_log_log(PINION_PLUGIN_LOG_LEVEL_INFO, &line), line); }
+static void info(plugin_string_t *line) { pinion_plugin_log_log(PINION_PLUGIN_LOG_LEVEL_INFO, line); }
 
-void pinion_progress(const char *format, ...) { SAY(pinion_plugin_progress_report(&line), line); }
+void pinion_log(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say(info, format, arguments);
+  va_end(arguments);
+}
+
+void pinion_progress(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say(pinion_plugin_progress_report, format, arguments);
+  va_end(arguments);
+}
 
 bool pinion_cancelled(void) { return pinion_plugin_cancellation_cancelled(); }
 

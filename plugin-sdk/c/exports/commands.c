@@ -54,6 +54,7 @@ bool exports_pinion_plugin_commands_run_command(exports_pinion_plugin_commands_c
   pinion_enter(&call, context, true);
   bool is_done = command ? command->run(&call) : pinion_fail(&call, PINION_FAILED, "no such command");
   if (is_done) {
+    if (call.message && !call.count) pinion_act(&call, PINION_PRINT, call.message);
     *ret = (exports_pinion_plugin_commands_list_action_t){calloc(call.count + 1, sizeof *ret->ptr), 0};
     for (pinion_item *item = call.items; item; item = item->next) act(&ret->ptr[ret->len++], item);
   } else {

@@ -18,23 +18,23 @@ const EXPORT: &str = "{export}";
 /// # Errors
 /// A tool is missing, or a step fails.
 pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
+    let exports = || link::contract_exports(&directory.join(&build.wit), build.world.as_deref());
+    let steps: Vec<Vec<String>> = build.steps.iter().map(|step| with_exports(step, exports)).collect::<Result<_>>()?;
     let find = |step: &Vec<String>| -> Result<Vec<OsString>> {
         let Some((tool, arguments)) = step.split_first() else {
             return Err(Failure::usage("a step in pinion-plugin.toml has no command"));
         };
         let mut words = toolchain::find(tool, directory)?;
-        words.extend(with_exports(arguments, || {
-            link::contract_exports(&directory.join(&build.wit), build.world.as_deref())
-        })?);
+        words.extend(arguments.iter().map(OsString::from));
         Ok(words)
     };
-    let commands: Vec<Vec<OsString>> = build.steps.iter().map(find).collect::<Result<_>>()?;
+    let commands: Vec<Vec<OsString>> = steps.iter().map(find).collect::<Result<_>>()?;
     let output = directory.join(&build.output);
     if let Some(parent) = output.parent() {
         std::fs::create_dir_all(parent)
             .map_err(|error| Failure::failed(format!("could not create `{}`", parent.display())).because(error))?;
     }
-    for (words, step) in commands.iter().zip(&build.steps) {
+    for (words, step) in commands.iter().zip(&steps) {
         note(&text!("$ {}", step.join(" ")));
         one(directory, build, words, step.first().map_or("", String::as_str)).await?;
     }
@@ -45,16 +45,16 @@ pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
     }
 }
 
-/// Returns words, and one for each exported interface in place of those with `{export}`.
-fn with_exports(words: &[String], exports: impl Fn() -> Result<Vec<String>>) -> Result<Vec<OsString>> {
-    let mut all = Vec::new();
-    for word in words {
+/// Returns a step with a word for each exported interface in place of those with `{export}`.
+fn with_exports(step: &[String], exports: impl Fn() -> Result<Vec<String>>) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    for word in step {
         match word.contains(EXPORT) {
-            true => all.extend(exports()?.iter().map(|export| word.replace(EXPORT, export).into())),
-            false => all.push(word.into()),
+            true => words.extend(exports()?.iter().map(|export| word.replace(EXPORT, export))),
+            false => words.push(word.clone()),
         }
     }
-    Ok(all)
+    Ok(words)
 }
 
 /// Runs one step. Dropping the future kills it.

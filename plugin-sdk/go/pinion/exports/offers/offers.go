@@ -4,7 +4,6 @@ package offers
 
 import (
 	wit "project/pinion/contract/pinion_plugin_offers"
-	types "project/pinion/contract/pinion_plugin_types"
 	witTypes "project/pinion/contract/wit/types"
 	"project/pinion/registry"
 )
