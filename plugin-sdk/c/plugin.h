@@ -21,7 +21,8 @@ typedef plugin_string_t pinion_plugin_types_json_t;
 // 
 // The host enforces the declaration: a call gets no more authority than its tool declares, even if the plugin was
 // granted more. Without `writes`, a tool sees its directories read-only; without `executes`, it cannot use `process`;
-// without `delegates`, it cannot use `agents`. A declaration never widens authority: only grants do.
+// without `network`, it cannot use `http`; without `delegates`, it can use neither `agents` nor `model`. A declaration
+// never widens authority: only grants do.
 typedef uint8_t pinion_plugin_types_effects_t;
 
 // Reads files in the granted directories.
@@ -34,7 +35,7 @@ typedef uint8_t pinion_plugin_types_effects_t;
 #define PINION_PLUGIN_TYPES_EFFECTS_NETWORK (1 << 3)
 // May destroy data irrecoverably. Affects the order and the wording of the question to the user.
 #define PINION_PLUGIN_TYPES_EFFECTS_DESTRUCTIVE (1 << 4)
-// Starts sub-agents, which get no more authority than the other flags declare.
+// Starts sub-agents, which get no more authority than the other flags declare, or asks a model.
 #define PINION_PLUGIN_TYPES_EFFECTS_DELEGATES (1 << 5)
 
 // Whether calls of a tool may run concurrently with others of the same assistant message.
@@ -99,7 +100,7 @@ typedef struct {
 
 // The circumstances of a call.
 typedef struct pinion_plugin_types_call_context_t {
-  // The id of the tool call or command invocation, unique in the session.
+  // The id of the tool call, unique in the session, also in hooks before and after it. `/` and the name of a command.
   plugin_string_t   call_id;
   plugin_string_t   session_id;
   // Absolute path of the workspace root. Granted directories are preopened at their absolute paths, and nowhere else:
@@ -146,9 +147,10 @@ typedef struct pinion_plugin_types_tool_error_t {
   plugin_string_t   message;
   // Whether the same call may succeed later.
   bool   retryable;
-  // The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message.
+  // The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message. With
+  // parts, the host keeps no other kind than `cancelled`.
   pinion_plugin_types_list_content_t   content;
-  // JSON for the log and the UI, as in `tool-output`.
+  // JSON for the log and the UI, as in `tool-output`; dropped without `content`.
   pinion_plugin_types_option_json_t   details;
   // Presentation of `content`.
   pinion_plugin_types_display_t   display;
@@ -165,13 +167,13 @@ typedef struct {
 typedef struct pinion_plugin_types_tool_definition_t {
   // 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique among all loaded plugins.
   plugin_string_t   name;
-  // For people; at most 80 bytes.
+  // For people; at most 80 characters.
   plugin_string_t   label;
   // For the model; at most 8 KiB.
   plugin_string_t   description;
   // JSON Schema (2020-12) of the arguments; an object schema of at most 64 KiB.
   pinion_plugin_types_json_t   input_schema;
-  // Sentences for the system prompt while the tool is offered; at most 16.
+  // Sentences for the system prompt while the tool is offered; at most 16, and 2 KiB together.
   plugin_list_string_t   guidelines;
   pinion_plugin_types_effects_t   effects;
   pinion_plugin_types_execution_t   execution;
@@ -1053,7 +1055,7 @@ typedef struct pinion_plugin_session_session_error_t {
   } val;
 } pinion_plugin_session_session_error_t;
 
-// `session` was not granted, or does not allow this.
+// `session` was not granted or does not allow this, or the call belongs to no conversation.
 #define PINION_PLUGIN_SESSION_SESSION_ERROR_DENIED 0
 // There is no such entry, or the data is invalid; the text says which.
 #define PINION_PLUGIN_SESSION_SESSION_ERROR_INVALID 1
@@ -1184,9 +1186,9 @@ typedef struct pinion_plugin_ui_ui_error_t {
   } val;
 } pinion_plugin_ui_ui_error_t;
 
-// `ui` was not granted, or the call may not ask.
+// `ui` was not granted, the call may not use it, or there is no tool call to draw.
 #define PINION_PLUGIN_UI_UI_ERROR_DENIED 0
-// Nobody can be asked, because no user is present.
+// Nobody can be asked, because no user is present, or because a hook asks.
 #define PINION_PLUGIN_UI_UI_ERROR_HEADLESS 1
 // The user closed the dialog without an answer.
 #define PINION_PLUGIN_UI_UI_ERROR_DISMISSED 2
@@ -1815,8 +1817,8 @@ extern bool pinion_plugin_mcp_read_resource(plugin_string_t *server, plugin_stri
 // `context` of the request, which has the values of other arguments, may be one of `argument`. Of a server that does not
 // complete arguments, it is an error.
 // 
-// While the user types, in `commands.complete-argument`, this and `servers` are the only functions that work, and only a
-// server that is connected is asked.
+// While the user types, in `commands.complete-argument`, this and `servers` are the only functions here that work, and only
+// a server that is connected is asked.
 extern bool pinion_plugin_mcp_complete(plugin_string_t *server, pinion_plugin_mcp_json_t *reference, pinion_plugin_mcp_json_t *argument, pinion_plugin_mcp_json_t *ret, pinion_plugin_mcp_mcp_error_t *err);
 // Writes a text that is too long for a result to a new file, and returns its absolute path, for the model to read. The file
 // has at most 64 MiB, which count as bytes written by the call, and is removed when others need its room.

@@ -400,14 +400,14 @@ declare module 'pinion:plugin/commands@0.1.0' {
   export function listCommands(): Array<CommandDefinition>;
   /**
    * Called while the user types; must return within 100 ms. `typed` is the text after the command's name. The call may
-   * read granted files, and ask MCP servers that are connected by `mcp.complete`, and do nothing else. At most 1,000
-   * completions.
+   * read granted files, stored values and the catalog, and ask MCP servers that are connected by `mcp.complete`, and change
+   * nothing. At most 1,000 completions.
    */
   export function completeArgument(name: string, typed: string): Array<Completion>;
   /**
-   * Called when the user enters the command, with all capabilities that the plugin was granted except `agents`. The host
-   * performs the actions, at most 100, in order. `input` is the text after the command's name. An error is shown to the
-   * user.
+   * Called when the user enters the command, with all capabilities that the plugin was granted except `agents`, `invoke` and
+   * `model`. The host performs the actions, at most 100, in order. `input` is the text after the command's name. An error is
+   * shown to the user.
    */
   export function runCommand(context: CallContext, name: string, input: string): Array<Action>;
   export type CallContext = import('pinion:plugin/types@0.1.0').CallContext;
@@ -679,8 +679,8 @@ declare module 'pinion:plugin/mcp@0.1.0' {
    * `context` of the request, which has the values of other arguments, may be one of `argument`. Of a server that does not
    * complete arguments, it is an error.
    *
-   * While the user types, in `commands.complete-argument`, this and `servers` are the only functions that work, and only a
-   * server that is connected is asked.
+   * While the user types, in `commands.complete-argument`, this and `servers` are the only functions here that work, and only
+   * a server that is connected is asked.
    */
   export function complete(server: string, reference: Json, argument: Json): Json;
   /**
@@ -957,9 +957,9 @@ declare module 'pinion:plugin/offers-host@0.1.0' {
 }
 declare module 'pinion:plugin/offers@0.1.0' {
   /**
-   * Called with the plugin's grants and within 10 s: once after the plugin is loaded, after `offers-host.changed`, and, if the
-   * plugin has the grant `mcp`, when the list of servers has changed. A plugin of lifetime `session` is asked on its running
-   * instance, any other on a fresh one.
+   * Called with the plugin's grants, as far as they need no conversation, and within 10 s: once after the plugin is loaded,
+   * after `offers-host.changed`, and, if the plugin has the grant `mcp`, when the list of servers has changed. A plugin of
+   * lifetime `session` is asked on its running instance, any other on a fresh one.
    *
    * The host validates the list like those of a load and replaces the previous one as a whole; an invalid one, or an error,
    * leaves it in place and is reported to the user. The model sees the new list with its next request. A tool or command
@@ -1257,7 +1257,7 @@ declare module 'pinion:plugin/session-events@0.1.0' {
   /**
    * Called with one or more events, oldest first, in the form of `--output-format stream-json`: the starts and ends of runs,
    * turns, messages and tool calls; not their deltas. Events are delivered in batches, and never delay the agent: when the
-   * plugin falls behind by more than 1,000 events, the oldest are dropped, which is logged.
+   * plugin falls behind by more than 1,000 events or 32 MiB, the oldest are dropped, which is logged.
    */
   export function onEvents(events: Array<Json>): void;
   export type Json = import('pinion:plugin/types@0.1.0').Json;
@@ -1294,7 +1294,7 @@ declare module 'pinion:plugin/session@0.1.0' {
   }
   export type SessionError = SessionErrorDenied | SessionErrorInvalid | SessionErrorIo;
   /**
-   * `session` was not granted, or does not allow this.
+   * `session` was not granted or does not allow this, or the call belongs to no conversation.
    */
   export interface SessionErrorDenied {
     tag: 'denied',
@@ -1407,7 +1407,8 @@ declare module 'pinion:plugin/storage@0.1.0' {
 declare module 'pinion:plugin/tools@0.1.0' {
   /**
    * Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
-   * or its previous generation stays loaded. At most 128 tools.
+   * or its previous generation stays loaded. At most 128 tools. All texts and schemas of tools and commands together have at
+   * most 128 KiB.
    */
   export function listTools(): Array<ToolDefinition>;
   /**
@@ -1433,7 +1434,8 @@ declare module 'pinion:plugin/types@0.1.0' {
    *
    * The host enforces the declaration: a call gets no more authority than its tool declares, even if the plugin was
    * granted more. Without `writes`, a tool sees its directories read-only; without `executes`, it cannot use `process`;
-   * without `delegates`, it cannot use `agents`. A declaration never widens authority: only grants do.
+   * without `network`, it cannot use `http`; without `delegates`, it can use neither `agents` nor `model`. A declaration
+   * never widens authority: only grants do.
    */
   export interface Effects {
     /**
@@ -1457,7 +1459,7 @@ declare module 'pinion:plugin/types@0.1.0' {
      */
     destructive?: boolean,
     /**
-     * Starts sub-agents, which get no more authority than the other flags declare.
+     * Starts sub-agents, which get no more authority than the other flags declare, or asks a model.
      */
     delegates?: boolean,
   }
@@ -1541,7 +1543,7 @@ declare module 'pinion:plugin/types@0.1.0' {
    */
   export interface CallContext {
     /**
-     * The id of the tool call or command invocation, unique in the session.
+     * The id of the tool call, unique in the session, also in hooks before and after it. `/` and the name of a command.
      */
     callId: string,
     sessionId: string,
@@ -1608,11 +1610,12 @@ declare module 'pinion:plugin/types@0.1.0' {
      */
     retryable: boolean,
     /**
-     * The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message.
+     * The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message. With
+     * parts, the host keeps no other kind than `cancelled`.
      */
     content: Array<Content>,
     /**
-     * JSON for the log and the UI, as in `tool-output`.
+     * JSON for the log and the UI, as in `tool-output`; dropped without `content`.
      */
     details?: Json,
     /**
@@ -1633,7 +1636,7 @@ declare module 'pinion:plugin/types@0.1.0' {
      */
     name: string,
     /**
-     * For people; at most 80 bytes.
+     * For people; at most 80 characters.
      */
     label: string,
     /**
@@ -1645,7 +1648,7 @@ declare module 'pinion:plugin/types@0.1.0' {
      */
     inputSchema: Json,
     /**
-     * Sentences for the system prompt while the tool is offered; at most 16.
+     * Sentences for the system prompt while the tool is offered; at most 16, and 2 KiB together.
      */
     guidelines: Array<string>,
     effects: Effects,
@@ -1748,14 +1751,14 @@ declare module 'pinion:plugin/ui@0.1.0' {
   export type Severity = 'info' | 'warning' | 'error';
   export type UiError = UiErrorDenied | UiErrorHeadless | UiErrorDismissed | UiErrorCancelled | UiErrorInvalid;
   /**
-   * `ui` was not granted, or the call may not ask.
+   * `ui` was not granted, the call may not use it, or there is no tool call to draw.
    */
   export interface UiErrorDenied {
     tag: 'denied',
     val: string,
   }
   /**
-   * Nobody can be asked, because no user is present.
+   * Nobody can be asked, because no user is present, or because a hook asks.
    */
   export interface UiErrorHeadless {
     tag: 'headless',

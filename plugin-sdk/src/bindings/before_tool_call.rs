@@ -19,6 +19,9 @@ pub mod exports {
       /// call that proceeds needs the same approval as without it. They run with the grants of their plugin, on a fresh
       /// instance or on that of the session, for at most 5 s. When several plugins have the same hook, they run in the order in
       /// which the plugins were loaded, each with the changes of those before it, until one denies.
+      ///
+      /// A hook belongs to no conversation, whatever was granted: `session`, `invoke`, `model` and `agents` are denied, and `ui`
+      /// answers `headless` and shows nothing. Files, `storage`, `process`, `http`, `mcp` and `catalog` work as in slash commands.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod before_tool_call {
         #[used]

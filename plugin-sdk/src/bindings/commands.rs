@@ -576,13 +576,13 @@ pub mod exports {
               #[allow(async_fn_in_trait)]
               fn list_commands() -> Result<_rt::Vec::<CommandDefinition>,_rt::String>;
               /// Called while the user types; must return within 100 ms. `typed` is the text after the command's name. The call may
-              /// read granted files, and ask MCP servers that are connected by `mcp.complete`, and do nothing else. At most 1,000
-              /// completions.
+              /// read granted files, stored values and the catalog, and ask MCP servers that are connected by `mcp.complete`, and change
+              /// nothing. At most 1,000 completions.
               #[allow(async_fn_in_trait)]
               fn complete_argument(name: _rt::String,typed: _rt::String,) -> _rt::Vec::<Completion>;
-              /// Called when the user enters the command, with all capabilities that the plugin was granted except `agents`. The host
-              /// performs the actions, at most 100, in order. `input` is the text after the command's name. An error is shown to the
-              /// user.
+              /// Called when the user enters the command, with all capabilities that the plugin was granted except `agents`, `invoke` and
+              /// `model`. The host performs the actions, at most 100, in order. `input` is the text after the command's name. An error is
+              /// shown to the user.
               #[allow(async_fn_in_trait)]
               fn run_command(context: CallContext,name: _rt::String,input: _rt::String,) -> Result<_rt::Vec::<Action>,_rt::String>;
             }

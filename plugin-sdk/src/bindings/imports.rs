@@ -29,7 +29,8 @@ pub mod pinion {
         ///
         /// The host enforces the declaration: a call gets no more authority than its tool declares, even if the plugin was
         /// granted more. Without `writes`, a tool sees its directories read-only; without `executes`, it cannot use `process`;
-        /// without `delegates`, it cannot use `agents`. A declaration never widens authority: only grants do.
+        /// without `network`, it cannot use `http`; without `delegates`, it can use neither `agents` nor `model`. A declaration
+        /// never widens authority: only grants do.
         #[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Clone, Copy)]
         pub struct Effects: u8 {
           /// Reads files in the granted directories.
@@ -42,7 +43,7 @@ pub mod pinion {
           const NETWORK = 1 << 3;
           /// May destroy data irrecoverably. Affects the order and the wording of the question to the user.
           const DESTRUCTIVE = 1 << 4;
-          /// Starts sub-agents, which get no more authority than the other flags declare.
+          /// Starts sub-agents, which get no more authority than the other flags declare, or asks a model.
           const DELEGATES = 1 << 5;
         }
       }
@@ -157,7 +158,7 @@ pub mod pinion {
       /// The circumstances of a call.
       #[derive(Clone)]
       pub struct CallContext {
-        /// The id of the tool call or command invocation, unique in the session.
+        /// The id of the tool call, unique in the session, also in hooks before and after it. `/` and the name of a command.
         pub call_id: _rt::String,
         pub session_id: _rt::String,
         /// Absolute path of the workspace root. Granted directories are preopened at their absolute paths, and nowhere else:
@@ -251,9 +252,10 @@ pub mod pinion {
         pub message: _rt::String,
         /// Whether the same call may succeed later.
         pub retryable: bool,
-        /// The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message.
+        /// The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message. With
+        /// parts, the host keeps no other kind than `cancelled`.
         pub content: _rt::Vec::<Content>,
-        /// JSON for the log and the UI, as in `tool-output`.
+        /// JSON for the log and the UI, as in `tool-output`; dropped without `content`.
         pub details: Option<Json>,
         /// Presentation of `content`.
         pub display: Display,
@@ -276,13 +278,13 @@ pub mod pinion {
       pub struct ToolDefinition {
         /// 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique among all loaded plugins.
         pub name: _rt::String,
-        /// For people; at most 80 bytes.
+        /// For people; at most 80 characters.
         pub label: _rt::String,
         /// For the model; at most 8 KiB.
         pub description: _rt::String,
         /// JSON Schema (2020-12) of the arguments; an object schema of at most 64 KiB.
         pub input_schema: Json,
-        /// Sentences for the system prompt while the tool is offered; at most 16.
+        /// Sentences for the system prompt while the tool is offered; at most 16, and 2 KiB together.
         pub guidelines: _rt::Vec::<_rt::String>,
         pub effects: Effects,
         pub execution: Execution,
@@ -333,8 +335,8 @@ pub mod pinion {
 
     /// Sub-agents: agents that work on a part of the task in conversations of their own.
     ///
-    /// Needs the grant `agents` and a tool that declares the effect `delegates`. Works only during a tool call of a plugin
-    /// with lifetime `call`.
+    /// Needs the grant `agents` and a tool that declares the effect `delegates`. Works only during a tool call, and not in plugins
+    /// of lifetime `session`.
     ///
     /// A sub-agent has fewer tools than the agent: only those that the grant names, and none that can do more than the calling
     /// tool declares as its effects. Its calls need the same approval as the agent's, its usage counts as the agent's, and it
@@ -1200,7 +1202,8 @@ pub mod pinion {
 
     }
 
-    /// Programs outside the sandbox. Needs the grant `process` and, in tools, the effect `executes`.
+    /// Programs of the machine, which the operating system's sandbox confines as the user configured it. Needs the grant `process`
+    /// and, in tools, the effect `executes`.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod process {
       #[used]
@@ -5361,8 +5364,8 @@ pub mod pinion {
       /// `context` of the request, which has the values of other arguments, may be one of `argument`. Of a server that does not
       /// complete arguments, it is an error.
       ///
-      /// While the user types, in `commands.complete-argument`, this and `servers` are the only functions that work, and only a
-      /// server that is connected is asked.
+      /// While the user types, in `commands.complete-argument`, this and `servers` are the only functions here that work, and only
+      /// a server that is connected is asked.
       #[allow(async_fn_in_trait)]
       pub fn complete(server: &str,reference: &str,argument: &str,) -> Result<Json,McpError>{
         unsafe {
@@ -6621,7 +6624,8 @@ pub mod pinion {
 
       }
 
-      /// The conversation that the call belongs to. Needs the grant `session`: `"read"`, or `"write"` to add entries as well.
+      /// The conversation that the call belongs to. Needs the grant `session`: `"read"`, or `"write"` to add entries as well. Works
+      /// in calls of tools and in slash commands; hooks belong to no conversation.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod session {
         #[used]
@@ -6645,7 +6649,7 @@ pub mod pinion {
         }
         #[derive(Clone)]
         pub enum SessionError {
-          /// `session` was not granted, or does not allow this.
+          /// `session` was not granted or does not allow this, or the call belongs to no conversation.
           Denied(_rt::String),
           /// There is no such entry, or the data is invalid; the text says which.
           Invalid(_rt::String),
@@ -7098,7 +7102,8 @@ pub mod pinion {
       /// Values that the host keeps for the plugin. Needs the grant `storage`.
       ///
       /// They belong to the plugin in one file: its next version finds them, and a plugin of the same name from another file does
-      /// not. Functions work in calls of tools and commands; while an argument is completed, values can be read.
+      /// not. Functions work in calls of tools, commands and hooks, and in `offers.list`; while an argument is completed, values can
+      /// be read. `session-events.on-events` and `offers.list` belong to no session, so that its scope is denied there.
       ///
       /// Keys are 1 to 256 bytes, compared byte by byte, and values at most 1 MiB. The values of a scope take at most 16 MiB by
       /// default: each counts its bytes, those of its key, and 256 more.
@@ -7780,9 +7785,9 @@ pub mod pinion {
 
         #[derive(Clone)]
         pub enum UiError {
-          /// `ui` was not granted, or the call may not ask.
+          /// `ui` was not granted, the call may not use it, or there is no tool call to draw.
           Denied(_rt::String),
-          /// Nobody can be asked, because no user is present.
+          /// Nobody can be asked, because no user is present, or because a hook asks.
           Headless,
           /// The user closed the dialog without an answer.
           Dismissed,

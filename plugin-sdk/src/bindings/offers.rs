@@ -312,9 +312,9 @@ pub mod exports {
               }
             } }
             pub trait Guest {
-              /// Called with the plugin's grants and within 10 s: once after the plugin is loaded, after `offers-host.changed`, and, if the
-              /// plugin has the grant `mcp`, when the list of servers has changed. A plugin of lifetime `session` is asked on its running
-              /// instance, any other on a fresh one.
+              /// Called with the plugin's grants, as far as they need no conversation, and within 10 s: once after the plugin is loaded,
+              /// after `offers-host.changed`, and, if the plugin has the grant `mcp`, when the list of servers has changed. A plugin of
+              /// lifetime `session` is asked on its running instance, any other on a fresh one.
               ///
               /// The host validates the list like those of a load and replaces the previous one as a whole; an invalid one, or an error,
               /// leaves it in place and is reported to the user. The model sees the new list with its next request. A tool or command

@@ -50,7 +50,7 @@ pub mod exports {
       pub trait Guest {
         /// Called with one or more events, oldest first, in the form of `--output-format stream-json`: the starts and ends of runs,
         /// turns, messages and tool calls; not their deltas. Events are delivered in batches, and never delay the agent: when the
-        /// plugin falls behind by more than 1,000 events, the oldest are dropped, which is logged.
+        /// plugin falls behind by more than 1,000 events or 32 MiB, the oldest are dropped, which is logged.
         #[allow(async_fn_in_trait)]
         fn on_events(events: _rt::Vec::<Json>,) -> ();
       }

@@ -625,7 +625,8 @@ pub mod exports {
           } }
           pub trait Guest {
             /// Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
-            /// or its previous generation stays loaded. At most 128 tools.
+            /// or its previous generation stays loaded. At most 128 tools. All texts and schemas of tools and commands together have at
+            /// most 128 KiB.
             #[allow(async_fn_in_trait)]
             fn list_tools() -> Result<_rt::Vec::<ToolDefinition>,_rt::String>;
             /// Called for one tool call, by default on a fresh instance, with input that matches `input-schema`.

@@ -23,7 +23,7 @@ Data string
 }
 
 const (
-// `session` was not granted, or does not allow this.
+// `session` was not granted or does not allow this, or the call belongs to no conversation.
 SessionErrorDenied uint8 = 0
 // There is no such entry, or the data is invalid; the text says which.
 SessionErrorInvalid uint8 = 1

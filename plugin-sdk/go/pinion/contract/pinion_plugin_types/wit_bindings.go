@@ -24,7 +24,7 @@ EffectsExecutes uint8 = 1 << 2
 EffectsNetwork uint8 = 1 << 3
 // May destroy data irrecoverably. Affects the order and the wording of the question to the user.
 EffectsDestructive uint8 = 1 << 4
-// Starts sub-agents, which get no more authority than the other flags declare.
+// Starts sub-agents, which get no more authority than the other flags declare, or asks a model.
 EffectsDelegates uint8 = 1 << 5
 )
 
@@ -32,7 +32,8 @@ EffectsDelegates uint8 = 1 << 5
 // 
 // The host enforces the declaration: a call gets no more authority than its tool declares, even if the plugin was
 // granted more. Without `writes`, a tool sees its directories read-only; without `executes`, it cannot use `process`;
-// without `delegates`, it cannot use `agents`. A declaration never widens authority: only grants do.
+// without `network`, it cannot use `http`; without `delegates`, it can use neither `agents` nor `model`. A declaration
+// never widens authority: only grants do.
 type Effects = uint8
 
 const (
@@ -155,7 +156,7 @@ func MakeDisplayOther(value string) Display {
 
 // The circumstances of a call.
 type CallContext struct {
-        // The id of the tool call or command invocation, unique in the session.
+        // The id of the tool call, unique in the session, also in hooks before and after it. `/` and the name of a command.
 CallId string
 SessionId string
 // Absolute path of the workspace root. Granted directories are preopened at their absolute paths, and nowhere else:
@@ -198,9 +199,10 @@ type ToolError struct {
 Message string
 // Whether the same call may succeed later.
 Retryable bool
-// The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message.
+// The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message. With
+// parts, the host keeps no other kind than `cancelled`.
 Content []Content
-// JSON for the log and the UI, as in `tool-output`.
+// JSON for the log and the UI, as in `tool-output`; dropped without `content`.
 Details witTypes.Option[string]
 // Presentation of `content`.
 Display Display
@@ -212,13 +214,13 @@ Extra witTypes.Option[string]
 type ToolDefinition struct {
         // 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique among all loaded plugins.
 Name string
-// For people; at most 80 bytes.
+// For people; at most 80 characters.
 Label string
 // For the model; at most 8 KiB.
 Description string
 // JSON Schema (2020-12) of the arguments; an object schema of at most 64 KiB.
 InputSchema string
-// Sentences for the system prompt while the tool is offered; at most 16.
+// Sentences for the system prompt while the tool is offered; at most 16, and 2 KiB together.
 Guidelines []string
 Effects Effects
 Execution Execution

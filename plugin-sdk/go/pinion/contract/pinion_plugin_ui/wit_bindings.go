@@ -23,9 +23,9 @@ SeverityError uint8 = 2
 type Severity = uint8
 
 const (
-// `ui` was not granted, or the call may not ask.
+// `ui` was not granted, the call may not use it, or there is no tool call to draw.
 UiErrorDenied uint8 = 0
-// Nobody can be asked, because no user is present.
+// Nobody can be asked, because no user is present, or because a hook asks.
 UiErrorHeadless uint8 = 1
 // The user closed the dialog without an answer.
 UiErrorDismissed uint8 = 2
