@@ -1851,7 +1851,7 @@ extern bool pinion_plugin_session_entries(plugin_string_t *maybe_after, uint32_t
 extern bool pinion_plugin_session_append(pinion_plugin_session_json_t *data, plugin_string_t *ret, pinion_plugin_session_session_error_t *err);
 // Returns the title that was set last, or else the first line of the first prompt.
 extern bool pinion_plugin_session_title(plugin_option_string_t *ret, pinion_plugin_session_session_error_t *err);
-// Sets the title of the session: one line of at most 200 bytes.
+// Sets the title of the session: one line of at most 200 bytes. A call may set 20.
 extern bool pinion_plugin_session_set_title(plugin_string_t *title, pinion_plugin_session_session_error_t *err);
 
 // Imported Functions from `pinion:plugin/settings@0.1.0`

@@ -1278,7 +1278,7 @@ declare module 'pinion:plugin/session@0.1.0' {
    */
   export function title(): string | undefined;
   /**
-   * Sets the title of the session: one line of at most 200 bytes.
+   * Sets the title of the session: one line of at most 200 bytes. A call may set 20.
    */
   export function setTitle(title: string): void;
   export type Json = import('pinion:plugin/types@0.1.0').Json;

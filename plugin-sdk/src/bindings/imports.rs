@@ -6975,7 +6975,7 @@ pub mod pinion {
           }
         }
         #[allow(unused_unsafe, clippy::all)]
-        /// Sets the title of the session: one line of at most 200 bytes.
+        /// Sets the title of the session: one line of at most 200 bytes. A call may set 20.
         #[allow(async_fn_in_trait)]
         pub fn set_title(title: &str,) -> Result<(),SessionError>{
           unsafe {
