@@ -8,6 +8,7 @@ use crate::dialog::approval::QUIET;
 use crate::fuzzy::filter;
 use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
+use crate::shorten::without_middle;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui_core::style::Style;
@@ -459,14 +460,11 @@ pub(crate) fn list(choices: &[&Choice], selected: usize, columns: usize, height:
 
 /// Draws a label. A name that is too long, such as that of a model, lacks its middle, because others may begin like it.
 fn label(text: &str, columns: usize, style: Style) -> Piece {
-    let row = Row::of([Piece::line(text, MAX_NAME, style)]);
-    let width = row.width();
-    if width <= columns || columns < 8 || text.contains(char::is_whitespace) {
+    if columns < 8 || text.contains(char::is_whitespace) {
         return Piece::line(text, columns, style);
     }
-    let behind = (columns - 1) / 2;
-    let (before, end) = (row.text_in(&(0..columns - 1 - behind)), row.text_in(&(width - behind..width)));
-    Piece::line(&format!("{before}…{end}"), columns, style)
+    let whole = Piece::line(text, MAX_NAME, style);
+    Piece::line(&without_middle(whole.text(), columns, 0), columns, style)
 }
 
 #[cfg(test)]
@@ -482,6 +480,7 @@ mod tests {
         let shown: Vec<String> = rows.iter().map(Row::plain).collect();
         assert_eq!(shown, ["❯ openrouter/anthropi…aude-fable-5-large", "  openrouter/anthropi…aude-fable-5-small"]);
         assert!(rows.iter().all(|row| row.width() <= 40));
+        assert_eq!(label("目录/文件/名字/长长长的名字.rs", 20, Theme::plain().text).text(), "目录/文件/…的名字.rs");
     }
 
     #[test]
