@@ -1,0 +1,1 @@
+../../../../plugin-sdk/c/pinion-call.h
