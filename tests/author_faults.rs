@@ -22,6 +22,11 @@ struct Plugin {
 impl Plugin {
     /// Creates, changes and builds a project; none if there is no toolchain.
     fn build(language: &str, source: &str, changes: &[Change]) -> Option<Self> {
+        Self::importing(&[], language, source, changes)
+    }
+
+    /// The same, of a project whose world imports these interfaces as well.
+    fn importing(interfaces: &[&str], language: &str, source: &str, changes: &[Change]) -> Option<Self> {
         if !is_there(language) {
             return None;
         }
@@ -34,6 +39,15 @@ impl Plugin {
             code = code.replace(from, to);
         }
         pinion.write(&source, code);
+        let world = "word-count/wit/world.wit";
+        let mut text = fs::read_to_string(pinion.workspace().join(world)).unwrap();
+        for interface in interfaces {
+            text = text.replace(
+                "  export pinion:plugin/tools",
+                &format!("  import {interface};\n  export pinion:plugin/tools"),
+            );
+        }
+        pinion.write(world, text);
         let built = run(&pinion, ["plugin", "build", "word-count", "--json"]);
         let report: Value = serde_json::from_str(&built.stdout).unwrap_or_else(|_| panic!("{built:?}"));
         let file = report["file"].as_str().unwrap_or_else(|| panic!("{built:?}")).to_owned();
@@ -180,7 +194,7 @@ func count("#;
     let import =
         ("\t\"project/pinion\"\n", "\t\"project/pinion\"\n\tinvoke \"project/pinion/contract/pinion_plugin_invoke\"\n");
     let changes = [import, ("func count(", helper), ("\ttext, err", "\tcheck(in.Path)\n\ttext, err")];
-    let Some(plugin) = Plugin::build("go", "plugin.go", &changes) else { return };
+    let Some(plugin) = Plugin::importing(&["pinion:plugin/invoke@0.1.0"], "go", "plugin.go", &changes) else { return };
     plugin.assert_trap_names("no luck", &["main.check", "main.count"]);
     plugin.assert_memory_limit_is_named();
     let pack = ["plugin", "pack", &plugin.file, "--name", "facts", "--ask", "invoke", "--out", "facts.wasm"];

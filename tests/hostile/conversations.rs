@@ -139,7 +139,7 @@ async fn titles_of_a_call_are_bounded() {
     assert_eq!(told.result().matches("this call has set 20 titles, the maximum").count(), 5, "{}", told.result());
     let kept = std::fs::read_to_string(session.path()).unwrap();
     assert_eq!(kept.matches("\"type\":\"titled\"").count(), 20);
-    assert_eq!(kept.matches("title 19").count(), 1);
+    assert!(kept.contains("\"title\":\"title 19\"") && !kept.contains("\"title\":\"title 20\""));
 }
 
 #[tokio::test]
