@@ -74,7 +74,7 @@ fn plan_is_made_and_executed_in_the_conversation() {
 fn invalid_edit_of_a_plan_is_continued() {
     let pinion = Pinion::default();
     // The first edit breaks the plan, and the second one finds that text.
-    let editor = "#!/bin/sh\nif grep -q broken \"$1\"; then echo '## Mended' > \"$1\"; else echo broken > \"$1\"; fi\n";
+    let editor = "#!/bin/sh\nif grep -q broken \"$1\"; then echo '## Fixed' > \"$1\"; else echo broken > \"$1\"; fi\n";
     let editor = pinion.write("../editor", editor);
     std::fs::set_permissions(&editor, Permissions::from_mode(0o755)).unwrap();
     let script = pinion.script(&[say("finished"), plan()]);
@@ -87,8 +87,8 @@ fn invalid_edit_of_a_plan_is_continued() {
     terminal.keys("\x1b[B\r");
     terminal.wait_for_then("the plan has no steps", "4 of 4");
     terminal.keys("\r");
-    terminal.wait_for_then("Mended", "4 of 4");
-    assert_eq!(std::fs::read_to_string(pinion.workspace().join(".pinion/plans/fix-it.md")).unwrap(), "## Mended\n");
+    terminal.wait_for_then("Fixed", "4 of 4");
+    assert_eq!(std::fs::read_to_string(pinion.workspace().join(".pinion/plans/fix-it.md")).unwrap(), "## Fixed\n");
     terminal.keys("\x1b");
     terminal.wait_for("executes the plan");
     assert_eq!(terminal.exit().0, Some(0));

@@ -87,7 +87,7 @@ pub(crate) struct Row {
     pub(crate) lead: usize,
     /// The blanks between the text of the row above and this one, which continues it; `None` for a line of its own.
     pub(crate) continues: Option<usize>,
-    /// What copying takes from a row with borders.
+    /// The text that copying takes from a row with borders.
     pub(crate) copied: Option<Copied>,
 }
 
