@@ -39,15 +39,13 @@ impl Plugin {
             code = code.replace(from, to);
         }
         pinion.write(&source, code);
-        let world = "word-count/wit/world.wit";
-        let mut text = fs::read_to_string(pinion.workspace().join(world)).unwrap();
+        // A project in Rust has no world of its own.
         for interface in interfaces {
-            text = text.replace(
-                "  export pinion:plugin/tools",
-                &format!("  import {interface};\n  export pinion:plugin/tools"),
-            );
+            let world = "word-count/wit/world.wit";
+            let text = fs::read_to_string(pinion.workspace().join(world)).unwrap();
+            let export = "  export pinion:plugin/tools";
+            pinion.write(world, text.replace(export, &format!("  import {interface};\n{export}")));
         }
-        pinion.write(world, text);
         let built = run(&pinion, ["plugin", "build", "word-count", "--json"]);
         let report: Value = serde_json::from_str(&built.stdout).unwrap_or_else(|_| panic!("{built:?}"));
         let file = report["file"].as_str().unwrap_or_else(|| panic!("{built:?}")).to_owned();
