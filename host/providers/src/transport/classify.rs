@@ -46,6 +46,21 @@ const OVERFLOW: &[&str] = &[
     "prompt is longer than the context length",        // Ollama
     "too many total text bytes",                       // Bedrock
     "range of input length should be",                 // DashScope
+    "the model's context length is only",              // vLLM
+    "longer than the maximum model length",            // vLLM
+    "is longer than the model's context length",       // SGLang
+    "exceeds the maximum allowed length",              // SGLang
+    "`inputs` tokens + `max_new_tokens` must be <=",   // TGI, Together
+    "`inputs` must have less than # tokens",           // TGI
+    "prompt exceeds max length",                       // Zhipu
+    "exceed max message tokens",                       // Volcengine
+    "loaded with context length of only #",            // LM Studio
+    "contextwindowexceeded",                           // LiteLLM's type
+    "exceeded this model context window limit",        // Cloudflare
+    "exceed context window of #",                      // llama-cpp-python
+    "greater than max_seq_len",                        // TabbyAPI
+    "should not exceed max_num_tokens",                // TensorRT-LLM
+    "string_above_max_length",                         // OpenAI's code for a single text
 ];
 
 /// A response that is not a reply.

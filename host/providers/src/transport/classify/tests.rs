@@ -46,6 +46,22 @@ const OVERFLOWS: &[&str] = &[
     "the prompt is longer than the context length currently available to the model; shorten the prompt",
     "too many total text bytes: 26000000 > 25000000",
     "Range of input length should be [1, 30720]",
+    "You passed 40961 input tokens and requested 100 output tokens. However, the model's context length is only 40960 \
+     tokens, resulting in a maximum input length of 40860 tokens. Please reduce the length of the input prompt.",
+    "The decoder prompt (length 40961) is longer than the maximum model length of 40960.",
+    "The input (217391 tokens) is longer than the model's context length (131072 tokens).",
+    "Input length (9000 tokens) exceeds the maximum allowed length (8186 tokens). Use a shorter input.",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens",
+    "Input validation error: `inputs` must have less than 1024 tokens. Given: 1500",
+    "Prompt exceeds max length",
+    "Total tokens of image and text exceed max message tokens",
+    "However, the model is loaded with context length of only 4096 tokens, which is not enough",
+    "litellm.ContextWindowExceededError: the prompt does not fit",
+    "The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8000).",
+    "Requested tokens (5000) exceed context window of 2048",
+    "Context length 5000 is greater than max_seq_len 4096",
+    "The sum of prompt length (9000), query length (0) should not exceed max_num_tokens (8192)",
+    "string_above_max_length: expected a string with maximum length 10485760",
 ];
 
 #[test]
@@ -70,6 +86,12 @@ fn every_overflow_phrase_is_needed_for_its_message() {
         let matching: Vec<&&str> = OVERFLOW.iter().filter(|phrase| text.contains(**phrase)).collect();
         assert_eq!(matching, [phrase], "{message}");
     }
+}
+
+#[test]
+fn readme_counts_the_known_wordings() {
+    let count = format!("; {} known wordings", OVERFLOW.len());
+    assert!(include_str!("../../../README.md").contains(&count), "the README does not say `{count}`");
 }
 
 #[test]
