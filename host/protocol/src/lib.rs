@@ -38,6 +38,7 @@ pub mod model;
 pub mod order;
 pub mod outcome;
 pub mod output;
+pub mod pattern;
 pub mod provider;
 pub mod retry;
 pub mod schema;

@@ -4,5 +4,7 @@
 
 pub mod clean;
 pub mod names;
+#[path = "../../../host/protocol/src/pattern.rs"]
+pub mod pattern;
 pub mod schema;
 pub mod search;

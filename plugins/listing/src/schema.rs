@@ -6,11 +6,14 @@
 //! again. A keyword whose weakening would admit less, such as `not`, goes as a whole.
 
 mod measure;
+mod named;
 mod root;
 
 use self::measure::{Measure, Place};
+use self::named::{FORMATS, name_pattern};
 use self::root::{flatten, inline, rename};
 use crate::clean;
+use crate::pattern::PortablePattern;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json::Map;
 use std::collections::BTreeMap;
@@ -32,6 +35,8 @@ const MAX_PATTERNS: usize = 32;
 const MAX_PATTERN: usize = 512;
 /// Values of an `enum`.
 const MAX_ENUM: usize = 500;
+/// Limit on lengths and numbers of items. Servers expand one into as many rules of a grammar, and refuse too many.
+const MAX_LENGTH: u64 = 1_000;
 /// Bytes of a description inside a schema.
 const MAX_DESCRIPTION: usize = 1_000;
 /// Bytes of the name of a property that every vendor accepts.
@@ -232,13 +237,19 @@ impl Fit<'_> {
                 None => self.is_lossy = true,
             },
             "format" => {
-                if value.as_str().is_some_and(|format| format.len() <= 64 && clean::is_clean_line(format)) {
+                if value.as_str().is_some_and(|format| FORMATS.contains(&format)) {
                     keep(fitted, value.clone());
                 }
             }
             "pattern" => match value.as_str() {
-                Some(pattern) if self.takes_pattern(pattern) => keep(fitted, value.clone()),
-                _ => self.is_lossy = true,
+                Some(pattern) => match self.portable(pattern) {
+                    Some(pattern) => {
+                        self.is_lossy |= !pattern.is_exact;
+                        keep(fitted, json!(pattern.text));
+                    }
+                    None => self.is_lossy = true,
+                },
+                None => self.is_lossy = true,
             },
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => match value.is_number() {
                 true if keyword != "multipleOf" || value.as_f64().is_some_and(|step| step > 0.0) => {
@@ -247,7 +258,7 @@ impl Fit<'_> {
                 _ => self.is_lossy = true,
             },
             "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" | "minContains"
-            | "maxContains" => match value.is_u64() {
+            | "maxContains" => match value.as_u64().is_some_and(|length| length <= MAX_LENGTH) {
                 true => keep(fitted, value.clone()),
                 false => self.is_lossy = true,
             },
@@ -326,6 +337,7 @@ impl Fit<'_> {
 
     /// Removes keywords that depend on others which were left out: alone, they would mean nothing or something else.
     fn settle(&mut self, fields: &Map<String, Value>, fitted: &mut Map<String, Value>, depth: usize) {
+        name_pattern(fields, fitted);
         if !fitted.contains_key("if") {
             fitted.remove("then");
             fitted.remove("else");
@@ -363,9 +375,11 @@ impl Fit<'_> {
         }
     }
 
-    fn takes_pattern(&mut self, pattern: &str) -> bool {
+    /// Returns a pattern in the form that all servers compile.
+    fn portable(&mut self, pattern: &str) -> Option<PortablePattern> {
         self.patterns += 1;
-        self.patterns <= MAX_PATTERNS && pattern.len() <= MAX_PATTERN && clean::is_clean_line(pattern)
+        let is_bounded = self.patterns <= MAX_PATTERNS && pattern.len() <= MAX_PATTERN && clean::is_clean_line(pattern);
+        PortablePattern::of(pattern).filter(|portable| is_bounded && clean::is_clean_line(&portable.text))
     }
 
     /// Returns whether a reference leads to a definition of the root.
@@ -391,8 +405,13 @@ impl Fit<'_> {
     fn map(&mut self, schemas: &Map<String, Value>, depth: usize, is_by_pattern: bool) -> Option<Map<String, Value>> {
         let mut fitted = Map::new();
         for (name, schema) in schemas {
-            if clean::is_clean_line(name) && (!is_by_pattern || self.takes_pattern(name)) {
-                fitted.insert(name.clone(), self.schema(schema, depth + 1)?);
+            let name = match is_by_pattern {
+                // A pattern that admits more would apply its schema to more.
+                true => self.portable(name).filter(|pattern| pattern.is_exact).map(|pattern| pattern.text),
+                false => Some(name.clone()).filter(|name| clean::is_clean_line(name)),
+            };
+            if let Some(name) = name {
+                fitted.insert(name, self.schema(schema, depth + 1)?);
             }
         }
         Some(fitted)

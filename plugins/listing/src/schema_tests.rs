@@ -73,6 +73,53 @@ fn weakened_rules_admit_more_and_never_less() {
 }
 
 #[test]
+fn only_patterns_that_every_server_compiles_are_kept() {
+    let text = |pattern: &str| json!({ "type": "string", "description": "A name.", "pattern": pattern });
+    let fitted = fitted(&json!({ "properties": {
+        "kept": text("^[a-z]+$"),
+        "rewritten": text("^\\d{2,}$"),
+        "ahead": text("^(?=x).*$"),
+        "open": text("^https?://"),
+        "broken": text("^[a-"),
+        "bare": { "type": "string", "pattern": "^[\\w-.]+$" },
+    } }));
+    let properties = &fitted.schema["properties"];
+    assert_eq!(properties["kept"], text("^[a-z]+$"));
+    assert_eq!(properties["rewritten"], text("^[0-9]{2,}$"));
+    let named = |pattern: &str| {
+        let description = format!("A name. (must match the regular expression {pattern})");
+        json!({ "type": "string", "description": description })
+    };
+    for (name, pattern) in [("ahead", "^(?=x).*$"), ("open", "^https?://"), ("broken", "^[a-")] {
+        assert_eq!(properties[name], named(pattern));
+    }
+    assert_eq!(properties["bare"]["description"], "must match the regular expression ^[\\w-.]+$");
+    assert_eq!(fitted.note.as_deref(), Some("Arguments: the server checks further rules."));
+}
+
+#[test]
+fn patterns_of_names_apply_to_no_more_names() {
+    let schema = schema_of(json!({ "properties": { "o": {
+        "type": "object",
+        "patternProperties": { "^\\d$": { "type": "string" }, "^\\S$": { "type": "null" }, "x": { "type": "null" } },
+        "additionalProperties": false,
+    } } }));
+    assert_eq!(schema["properties"]["o"], json!({ "type": "object" }));
+    let exact = json!({ "type": "object", "patternProperties": { "^[0-9]$": {} }, "additionalProperties": false });
+    assert_eq!(schema_of(json!({ "properties": { "o": exact } }))["properties"]["o"], exact);
+}
+
+#[test]
+fn large_limits_and_rare_formats_are_left_out() {
+    let schema = schema_of(json!({ "properties": {
+        "a": { "type": "string", "maxLength": 100_000, "minLength": 1, "format": "password" },
+        "b": { "type": "string", "maxLength": 1_000, "format": "date-time" },
+    } }));
+    assert_eq!(schema["properties"]["a"], json!({ "type": "string", "minLength": 1 }));
+    assert_eq!(schema["properties"]["b"], json!({ "type": "string", "maxLength": 1_000, "format": "date-time" }));
+}
+
+#[test]
 fn strange_names_inside_are_not_forbidden() {
     let inner = json!({ "type": "object", "properties": { "é": {}, "ok": {} }, "additionalProperties": false });
     let schema = schema_of(json!({ "properties": { "inner": inner } }));
@@ -119,6 +166,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
         "\\PC{0,12}".prop_map(|text| json!({ "description": text, "enum": [text], "type": "string" })),
         prop_oneof![Just("#"), Just("#/$defs/a"), Just("#/$defs/b"), Just("http://x/y")]
             .prop_map(|to| json!({ "$ref": to })),
+        "\\^[a-z\\[\\]\\\\(){}|?+*^.d-]{0,8}\\$".prop_map(|pattern| json!({ "type": "string", "pattern": pattern })),
         Just(json!({ "type": ["string", "null"], "pattern": "^a", "minimum": 1, "required": ["a", "é"] })),
     ];
     let keyword = prop_oneof![
