@@ -5,7 +5,7 @@ use pinion_protocol::{AssistantMessage, Message, Request, ToolCall, ToolResultMe
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 /// Replaces an image for a model that accepts none.
 pub(crate) const NO_IMAGE: &str = "[image left out: this model takes no images]";
@@ -63,13 +63,6 @@ pub(crate) fn alternate<B>(messages: impl IntoIterator<Item = (&'static str, Vec
         }
     }
     turns
-}
-
-/// Inserts an opening turn of the user when the assistant would speak first.
-pub(crate) fn open_with_user<B>(turns: &mut Vec<Turn<B>>, opening: impl FnOnce() -> B) {
-    if turns.first().is_some_and(|turn| turn.role == "assistant") {
-        turns.insert(0, Turn { role: "user", content: vec![opening()] });
-    }
 }
 
 /// Moves tool results to the front of each user turn, preserving the order otherwise.
@@ -147,29 +140,37 @@ impl IdRule {
     }
 }
 
-/// The tool call IDs of one request.
-pub(crate) struct CallIds<'a> {
+/// The tool call IDs of one request. All IDs of a conversation differ, because several vendors reject a repeated one.
+pub(crate) struct CallIds {
     rule: IdRule,
-    /// The model's own IDs that the rule would replace.
-    own: BTreeSet<&'a str>,
+    used: HashSet<String>,
 }
 
-impl<'a> CallIds<'a> {
-    pub(crate) fn of(request: &'a Request, model: &Model, provider: &str, rule: IdRule) -> Self {
-        let replies = request.messages.iter().filter_map(|message| match &**message {
-            Message::Assistant(reply) => Some(reply),
-            _ => None,
-        });
-        let unusual = |id: &&str| !rule.fits(id) && rule.fits_own(id);
-        let ids = |reply: &'a AssistantMessage| reply.tool_calls().map(|call| &*call.id).filter(unusual);
-        // The author of a reply matters only if an ID is unusual.
-        let own = replies.flat_map(|reply| ids(reply).filter(|_| is_own(reply, provider, model)));
-        Self { rule, own: own.collect() }
+impl CallIds {
+    pub(crate) fn new(rule: IdRule) -> Self {
+        Self { rule, used: HashSet::new() }
     }
 
-    /// Converts an ID to one that the vendor accepts.
-    pub(crate) fn get<'b>(&self, id: &'b str) -> Cow<'b, str> {
-        if self.own.contains(id) { Cow::Borrowed(id) } else { call_id(id, self.rule) }
+    /// Returns the ID of the conversation's next call: its own, or one that the vendor accepts and that was not used
+    /// before. `is_own` means that the model of the request chose the ID.
+    pub(crate) fn next(&mut self, id: &str, is_own: bool) -> String {
+        let base = match is_own && self.rule.fits_own(id) {
+            true => Cow::Borrowed(id),
+            false => call_id(id, self.rule),
+        };
+        let mut unique = base.clone().into_owned();
+        for number in 2_u64.. {
+            if self.used.insert(unique.clone()) {
+                break;
+            }
+            let numbered = format!("{base}_{number}");
+            unique = match self.rule.fits(&numbered) || (is_own && self.rule.fits_own(&numbered)) {
+                true => numbered,
+                // Hashed, as numbered IDs of calls that were cut to the same length may be equal.
+                false => call_id(&format!("{id} {number}"), self.rule).into_owned(),
+            };
+        }
+        unique
     }
 }
 
@@ -178,28 +179,28 @@ fn call_id(id: &str, rule: IdRule) -> Cow<'_, str> {
     if rule.fits(id) {
         return Cow::Borrowed(id);
     }
-    let letters = base36(fnv1a(id.as_bytes()));
+    let hash = fnv1a(id.as_bytes());
     Cow::Owned(match rule {
-        IdRule::Any | IdRule::AtMost(_) | IdRule::OwnOrAtMost(_) => format!("call_{letters}"),
-        IdRule::NineLetters => letters.chars().take(9).collect(),
+        IdRule::Any | IdRule::AtMost(_) | IdRule::OwnOrAtMost(_) => format!("call_{}", short_hash(hash, 13)),
+        IdRule::NineLetters => short_hash(hash, 9),
     })
 }
 
 /// A hash that is stable across releases and machines, unlike the standard library's: a changed ID would invalidate the
 /// prompt cache of a session.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Encodes a number as thirteen characters of `0-9 a-z`, the least significant first.
-fn base36(mut number: u64) -> String {
+/// Encodes the lowest digits of a number as `0-9 a-z`, the least significant first; 13 of them encode all of it.
+pub(crate) fn short_hash(mut number: u64, digits: usize) -> String {
     let digit = |n: u64| char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(n % 36) as usize]);
     let next = |_| {
         let c = digit(number);
         number /= 36;
         c
     };
-    (0..13).map(next).collect()
+    (0..digits).map(next).collect()
 }
 
 #[cfg(test)]
@@ -217,6 +218,24 @@ mod tests {
         assert!(nine.len() == 9 && nine.bytes().all(|b| b.is_ascii_alphanumeric()));
         assert_ne!(nine, call_id("toolu_02-A", IdRule::NineLetters));
         assert_ne!(call_id("", IdRule::AtMost(40)), "");
+    }
+
+    #[test]
+    fn repeated_ids_become_unique_under_every_rule() {
+        for rule in [IdRule::Any, IdRule::AtMost(40), IdRule::OwnOrAtMost(40), IdRule::NineLetters] {
+            let mut ids = CallIds::new(rule);
+            let given = ["c0", "c0", "c0_2", "", "", "abc123XYZ", "abc123XYZ"];
+            let made: Vec<String> = given.iter().map(|id| ids.next(id, true)).collect();
+            let distinct: HashSet<&String> = made.iter().collect();
+            assert_eq!(distinct.len(), given.len(), "{made:?}");
+            assert!(made.iter().all(|id| rule.fits(id)), "{made:?}");
+            let mut again = CallIds::new(rule);
+            assert!(given.iter().zip(&made).all(|(id, made)| again.next(id, true) == *made));
+        }
+        let mut long = CallIds::new(IdRule::AtMost(40));
+        let id = "x".repeat(40);
+        assert_eq!(long.next(&id, false), id);
+        assert!(IdRule::AtMost(40).fits(&long.next(&id, false)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The wire formats. Each serializes requests and decodes replies.
 
+mod acceptable;
 pub mod anthropic;
 pub mod bedrock;
 mod cache_control;
@@ -10,6 +11,7 @@ pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod proxy;
+mod schemas;
 mod stop_reason;
 
 pub(crate) use conversation::IdRule;

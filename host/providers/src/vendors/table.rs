@@ -178,6 +178,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             cache_key: true,
             ids: IdRule::NineLetters,
             images_in_results: true,
+            replies_after_results: true,
             thinking_back: ThinkingBack::Chunk,
             ..Quirks::PLAIN
         })),

@@ -1,9 +1,9 @@
 //! The request body.
 
+use crate::formats::acceptable::acceptable;
 use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
 use crate::formats::conversation::{
-    CallIds, IdRule, NO_FAILURE_TEXT, NO_IMAGE, OPENING, Turn, alternate, arguments, has_text, is_own, is_web_image,
-    open_with_user, results_first,
+    IdRule, NO_FAILURE_TEXT, NO_IMAGE, Turn, alternate, arguments, has_text, is_own, is_web_image, results_first,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
@@ -45,6 +45,7 @@ const MIN_BUDGET: u64 = 1_024;
 /// # Errors
 /// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
+    let request = &acceptable(request, model, provider, quirks.ids);
     let options = &request.options;
     let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
     let plan = ThinkingSettings::of(request, model, max_tokens);
@@ -179,11 +180,10 @@ fn turns<'a>(
     quirks: &Quirks,
     sends_back: bool,
 ) -> Vec<Turn<Block<'a>>> {
-    let ids = CallIds::of(request, model, provider, quirks.ids);
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
-            Message::ToolResult(result) => ("user", vec![result_block(result, model, &ids)]),
+            Message::ToolResult(result) => ("user", vec![result_block(result, model)]),
             Message::Assistant(reply) => {
                 // A reply that was cut off may lack a signature that its server requires.
                 let is_complete = matches!(reply.stop_reason, StopReason::Stop | StopReason::ToolUse);
@@ -192,13 +192,12 @@ fn turns<'a>(
                     true if quirks.unsigned_thinking && is_complete => ThinkingBack::All,
                     true => ThinkingBack::Signed,
                 };
-                ("assistant", reply_blocks(reply, thinking, &ids))
+                ("assistant", reply_blocks(reply, thinking))
             }
             Message::Extension(_) => return None,
         })
     });
     let mut turns = alternate(messages);
-    open_with_user(&mut turns, || Block::text(OPENING, false));
     results_first(&mut turns, |block| matches!(block, Block::ToolResult { .. }));
     turns
 }
@@ -212,7 +211,7 @@ fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
 }
 
 /// A failed result may contain only text, and must not be empty.
-fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<'a>) -> Block<'a> {
+fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     let parts = result.content.iter().filter_map(|part| match (part, result.is_error) {
         (Content::Image(_), true) => Some(Block::text(NO_IMAGE, false)),
         _ => user_block(part, model),
@@ -221,7 +220,7 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<
     if content.is_empty() && result.is_error {
         content.push(Block::text(NO_FAILURE_TEXT, false));
     }
-    Block::ToolResult { tool_use_id: ids.get(&result.call_id), content, is_error: result.is_error, cache_control: None }
+    Block::ToolResult { tool_use_id: &result.call_id, content, is_error: result.is_error, cache_control: None }
 }
 
 /// The thinking that is sent back to the model.
@@ -233,15 +232,15 @@ enum ThinkingBack {
 }
 
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks<'a>(reply: &'a AssistantMessage, thinking: ThinkingBack, ids: &CallIds<'a>) -> Vec<Block<'a>> {
-    let blocks = reply.content.iter().filter_map(|part| reply_block(part, thinking, ids));
+fn reply_blocks<'a>(reply: &'a AssistantMessage, thinking: ThinkingBack) -> Vec<Block<'a>> {
+    let blocks = reply.content.iter().filter_map(|part| reply_block(part, thinking));
     let blocks: Vec<Block<'a>> = blocks.collect();
     let has_content =
         blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block<'a>(part: &'a Content, back: ThinkingBack, ids: &CallIds<'a>) -> Option<Block<'a>> {
+fn reply_block<'a>(part: &'a Content, back: ThinkingBack) -> Option<Block<'a>> {
     match part {
         Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
         Content::Thinking(thinking) => {
@@ -254,12 +253,9 @@ fn reply_block<'a>(part: &'a Content, back: ThinkingBack, ids: &CallIds<'a>) -> 
                 _ => Some(Block::Thinking { thinking: text, signature: signature.as_deref().unwrap_or_default() }),
             }
         }
-        Content::ToolCall(call) => Some(Block::ToolUse {
-            id: ids.get(&call.id),
-            name: &call.name,
-            input: arguments(call),
-            cache_control: None,
-        }),
+        Content::ToolCall(call) => {
+            Some(Block::ToolUse { id: &call.id, name: &call.name, input: arguments(call), cache_control: None })
+        }
         Content::Image(_) => None,
     }
 }
@@ -319,14 +315,14 @@ enum Block<'a> {
         data: &'a str,
     },
     ToolUse {
-        id: Cow<'a, str>,
+        id: &'a str,
         name: &'a str,
         input: Cow<'a, Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
     ToolResult {
-        tool_use_id: Cow<'a, str>,
+        tool_use_id: &'a str,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         content: Vec<Block<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -1,9 +1,10 @@
 //! The request body.
 
+use crate::formats::acceptable::acceptable;
 use crate::formats::anthropic::{INTERLEAVED, Thinks, thinking_fields};
 use crate::formats::conversation::{
-    CallIds, IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, OPENING, Turn, alternate, arguments, has_text, is_own,
-    is_web_image, open_with_user, results_first,
+    IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, has_text, is_own, is_web_image,
+    results_first,
 };
 use crate::models::{Caching, Model, ThinkingStyle};
 use pinion_protocol::{
@@ -22,6 +23,7 @@ const IDS: IdRule = IdRule::AtMost(64);
 /// # Errors
 /// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let request = &acceptable(request, model, provider, IDS);
     let options = &request.options;
     // The vendor does not document its switch for bound thinking here.
     let model = &Model { bound_thinking: false, ..model.clone() };
@@ -130,17 +132,15 @@ fn tool_config<'a>(
 
 /// Converts the conversation to turns that alternate, starting with the user, with results first.
 fn turns<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Turn<Block<'a>>> {
-    let ids = CallIds::of(request, model, provider, IDS);
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
-            Message::ToolResult(result) => ("user", vec![result_block(result, model, &ids)]),
-            Message::Assistant(reply) => ("assistant", reply_blocks(reply, is_own(reply, provider, model), &ids)),
+            Message::ToolResult(result) => ("user", vec![result_block(result, model)]),
+            Message::Assistant(reply) => ("assistant", reply_blocks(reply, is_own(reply, provider, model))),
             Message::Extension(_) => return None,
         })
     });
     let mut turns = alternate(messages);
-    open_with_user(&mut turns, || Block::text(OPENING));
     results_first(&mut turns, |block| block.tool_result.is_some());
     turns
 }
@@ -153,7 +153,7 @@ fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
     }
 }
 
-fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<'a>) -> Block<'a> {
+fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     let mut content: Vec<Block<'a>> = result.content.iter().filter_map(|part| user_block(part, model)).collect();
     if content.is_empty() {
         content.push(Block::text(if result.is_error { NO_FAILURE_TEXT } else { NO_OUTPUT }));
@@ -161,7 +161,7 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<
     // Models of other vendors reject a status.
     let takes_status = matches!(model.caching, Caching::Breakpoints);
     let tool_result = ToolResult {
-        tool_use_id: ids.get(&result.call_id),
+        tool_use_id: &result.call_id,
         content,
         status: (result.is_error && takes_status).then_some("error"),
     };
@@ -169,18 +169,18 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<
 }
 
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks<'a>(reply: &'a AssistantMessage, is_own: bool, ids: &CallIds<'a>) -> Vec<Block<'a>> {
-    let blocks: Vec<Block<'a>> = reply.content.iter().filter_map(|part| reply_block(part, is_own, ids)).collect();
+fn reply_blocks<'a>(reply: &'a AssistantMessage, is_own: bool) -> Vec<Block<'a>> {
+    let blocks: Vec<Block<'a>> = reply.content.iter().filter_map(|part| reply_block(part, is_own)).collect();
     let has_content = blocks.iter().any(|block| block.reasoning_content.is_none());
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block<'a>(part: &'a Content, is_own: bool, ids: &CallIds<'a>) -> Option<Block<'a>> {
+fn reply_block<'a>(part: &'a Content, is_own: bool) -> Option<Block<'a>> {
     match part {
         Content::Text { text } => has_text(text).then(|| Block::text(text)),
         Content::Thinking(thinking) => reasoning_block(thinking).filter(|_| is_own),
         Content::ToolCall(call) => {
-            let tool_use = ToolUse { tool_use_id: ids.get(&call.id), name: &call.name, input: arguments(call) };
+            let tool_use = ToolUse { tool_use_id: &call.id, name: &call.name, input: arguments(call) };
             Some(Block { tool_use: Some(tool_use), ..Block::default() })
         }
         Content::Image(_) => None,
@@ -279,7 +279,7 @@ struct ImageSource {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolUse<'a> {
-    tool_use_id: Cow<'a, str>,
+    tool_use_id: &'a str,
     name: &'a str,
     input: Cow<'a, Value>,
 }
@@ -287,7 +287,7 @@ struct ToolUse<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolResult<'a> {
-    tool_use_id: Cow<'a, str>,
+    tool_use_id: &'a str,
     content: Vec<Block<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,

@@ -1,9 +1,10 @@
 //! The request body.
 
 use super::ON_TEXT;
+use crate::formats::acceptable::acceptable;
 use crate::formats::conversation::{
-    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments,
-    has_text, is_own, is_web_image, steps,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, has_text,
+    is_own, is_web_image, steps,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
@@ -23,6 +24,7 @@ const UNSIGNED: &str = "skip_thought_signature_validator";
 /// # Errors
 /// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let request = &acceptable(request, model, provider, IDS);
     let options = &request.options;
     let declarations: Vec<Declaration<'_>> = request.tools.iter().map(|tool| Declaration::of(tool)).collect();
     let tools = (!declarations.is_empty()).then_some(Tools { function_declarations: declarations });
@@ -87,17 +89,16 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
 fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
     let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    let ids = CallIds::of(request, model, provider, IDS);
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
                 turns.push(("user", user.content.iter().filter_map(|part| user_part(part, model)).collect()));
             }
             ConversationStep::Reply(reply) => {
-                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model, &ids)))
+                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model)))
             }
             ConversationStep::Result(result) => {
-                turns.push(("user", vec![result_part(result, model, &ids, &mut pending_images)]))
+                turns.push(("user", vec![result_part(result, model, &mut pending_images)]))
             }
             ConversationStep::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
         }
@@ -121,7 +122,7 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
 }
 
 /// Converts a reply's parts in order, each with the signature that came with it.
-fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model, ids: &CallIds<'a>) -> Vec<Part<'a>> {
+fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> Vec<Part<'a>> {
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(reply.content.len());
     let mut is_first_call = true;
     for part in &reply.content {
@@ -144,7 +145,7 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model, ids
                 let own = call.signature.as_deref().filter(|_| is_own);
                 let stand_in = (is_first_call && model.signed_calls).then_some(UNSIGNED);
                 is_first_call = false;
-                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call, ids) });
+                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call) });
             }
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
@@ -155,12 +156,7 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model, ids
 }
 
 /// Converts a result. Models that sign their calls accept images in results; for others, the images follow.
-fn result_part<'a>(
-    result: &'a ToolResultMessage,
-    model: &Model,
-    ids: &CallIds<'a>,
-    pending_images: &mut Vec<Part<'a>>,
-) -> Part<'a> {
+fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images: &mut Vec<Part<'a>>) -> Part<'a> {
     let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));
     let images: Vec<Part<'a>> = images.filter_map(|part| user_part(part, model)).collect();
@@ -179,7 +175,7 @@ fn result_part<'a>(
         false => Outcome { output: Some(output), error: None },
     };
     let function_response = FunctionResponse {
-        id: ids.get(&result.call_id),
+        id: &result.call_id,
         name: &result.tool_name,
         response,
         parts: here.into_iter().filter_map(|part| part.inline_data).map(|inline_data| Inline { inline_data }).collect(),
@@ -240,8 +236,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn call(call: &'a ToolCall, ids: &CallIds<'a>) -> Self {
-        let function_call = FunctionCall { id: ids.get(&call.id), name: &call.name, args: arguments(call) };
+    fn call(call: &'a ToolCall) -> Self {
+        let function_call = FunctionCall { id: &call.id, name: &call.name, args: arguments(call) };
         Self { function_call: Some(function_call), ..Self::default() }
     }
 }
@@ -255,14 +251,14 @@ struct Blob<'a> {
 
 #[derive(Serialize)]
 struct FunctionCall<'a> {
-    id: Cow<'a, str>,
+    id: &'a str,
     name: &'a str,
     args: Cow<'a, Value>,
 }
 
 #[derive(Serialize)]
 struct FunctionResponse<'a> {
-    id: Cow<'a, str>,
+    id: &'a str,
     name: &'a str,
     response: Outcome,
     #[serde(skip_serializing_if = "Vec::is_empty")]

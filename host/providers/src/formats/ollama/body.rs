@@ -1,8 +1,9 @@
 //! The request body.
 
+use crate::formats::acceptable::acceptable;
 use crate::formats::conversation::{
-    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text, is_own,
-    is_web_image, steps,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text,
+    is_own, is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
 use crate::models::{Effort, Model, ThinkingStyle};
@@ -16,6 +17,7 @@ use std::borrow::Cow;
 /// # Errors
 /// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let request = &acceptable(request, model, provider, IdRule::Any);
     let options = &request.options;
     serde_json::to_vec(&Body {
         model: &request.model,

@@ -2,10 +2,11 @@
 
 use super::quirks::{Quirks, ThinkingBack, ThinkingParam};
 use super::reasoning::{Detail, Field, as_it_came, content_part, opaque, thought};
+use crate::formats::acceptable::acceptable;
 use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
 use crate::formats::conversation::{
-    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server,
-    has_text, is_own, is_web_image, steps,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text, is_own,
+    is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
 use crate::models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
@@ -16,6 +17,9 @@ use pinion_protocol::{
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+
+/// Stands between results and a message of the user, for vendors that require a reply there.
+const RESULTS_SEEN: &str = "[results received]";
 
 /// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
@@ -32,6 +36,7 @@ pub fn request_body(
             format!("`{}` takes tools only over the Responses API, which `{provider}` does not speak", model.id);
         return Err(ProviderError::Api { status: None, message });
     }
+    let request = &acceptable(request, model, provider, quirks.ids);
     let options = &request.options;
     let mut extra: Vec<(&'static str, Value)> = thinking(request, model, quirks);
     if let Some(max) = options.max_output_tokens {
@@ -113,7 +118,6 @@ fn messages<'a>(
     quirks: &Quirks,
     marks: Marks,
 ) -> Vec<WireMessage<'a>> {
-    let ids = CallIds::of(request, model, provider, quirks.ids);
     let thinks = request.options.thinking != ThinkingLevel::Off;
     let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
     if has_text(&request.system) {
@@ -129,15 +133,17 @@ fn messages<'a>(
     let mut pending_images: Vec<Part<'a>> = Vec::new();
     for step in steps(request) {
         match step {
-            ConversationStep::User(user) => out.extend(user_message(&user.content, model)),
+            ConversationStep::User(user) => {
+                if let Some(content) = user_content(&user.content, model) {
+                    push_user(&mut out, content, quirks);
+                }
+            }
             ConversationStep::Reply(reply) => {
                 let back = Back { place: quirks.thinking_back, thinks, is_own: is_own(reply, provider, model) };
-                out.extend(reply_message(reply, back, &ids));
+                out.extend(reply_message(reply, back));
             }
-            ConversationStep::Result(result) => {
-                out.push(result_message(result, model, quirks, &ids, &mut pending_images))
-            }
-            ConversationStep::ResultsEnd => flush(&mut pending_images, &mut out),
+            ConversationStep::Result(result) => out.push(result_message(result, model, quirks, &mut pending_images)),
+            ConversationStep::ResultsEnd => flush(&mut pending_images, &mut out, quirks),
         }
     }
     if let Some(content) = out.last_mut().and_then(WireMessage::content).filter(|_| marks.messages) {
@@ -146,17 +152,30 @@ fn messages<'a>(
     out
 }
 
-fn flush<'a>(pending_images: &mut Vec<Part<'a>>, out: &mut Vec<WireMessage<'a>>) {
+fn flush<'a>(pending_images: &mut Vec<Part<'a>>, out: &mut Vec<WireMessage<'a>>, quirks: &Quirks) {
     if !pending_images.is_empty() {
         let mut parts = vec![Part::text(IMAGES_FOLLOW)];
         parts.append(pending_images);
-        out.push(WireMessage::User { content: WireContent::Many(parts) });
+        push_user(out, WireContent::Many(parts), quirks);
     }
 }
 
-fn user_message<'a>(content: &'a [Content], model: &Model) -> Option<WireMessage<'a>> {
+/// Adds a message of the user, or extends the one before it where roles must alternate.
+fn push_user<'a>(out: &mut Vec<WireMessage<'a>>, content: WireContent<'a>, quirks: &Quirks) {
+    match out.last_mut() {
+        Some(WireMessage::User { content: before }) if quirks.merges_users => return before.extend(content),
+        Some(WireMessage::Tool { .. }) if quirks.replies_after_results => {
+            let content = Some(ReplyContent::Text(RESULTS_SEEN.to_owned()));
+            out.push(WireMessage::Assistant { content, tool_calls: Vec::new(), extra: Extra(Vec::new()) });
+        }
+        _ => {}
+    }
+    out.push(WireMessage::User { content });
+}
+
+fn user_content<'a>(content: &'a [Content], model: &Model) -> Option<WireContent<'a>> {
     let parts: Vec<Part<'a>> = content.iter().filter_map(|part| user_part(part, model)).collect();
-    (!parts.is_empty()).then(|| WireMessage::User { content: WireContent::of(parts) })
+    (!parts.is_empty()).then(|| WireContent::of(parts))
 }
 
 fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
@@ -171,7 +190,6 @@ fn result_message<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
-    ids: &CallIds<'a>,
     pending_images: &mut Vec<Part<'a>>,
 ) -> WireMessage<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
@@ -181,7 +199,7 @@ fn result_message<'a>(
         here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
-    WireMessage::Tool { tool_call_id: ids.get(&result.call_id), content: WireContent::joined(here) }
+    WireMessage::Tool { tool_call_id: &result.call_id, content: WireContent::joined(here) }
 }
 
 /// Facts that decide whether, and in which form, the thinking of a reply is returned to the vendor.
@@ -195,12 +213,12 @@ struct Back {
 }
 
 /// Converts a reply; `None` when nothing in it is acceptable to the vendor.
-fn reply_message<'a>(reply: &'a AssistantMessage, back: Back, ids: &CallIds<'a>) -> Option<WireMessage<'a>> {
+fn reply_message<'a>(reply: &'a AssistantMessage, back: Back) -> Option<WireMessage<'a>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     // What a server adds to its own calls and messages, it may expect back.
     let has_others = back.is_own && matches!(back.place, ThinkingBack::Field(_) | ThinkingBack::AsItCame(_));
     let calls = reply.tool_calls().map(|call| Call {
-        id: ids.get(&call.id),
+        id: &call.id,
         r#type: "function",
         function: CalledFunction { name: &call.name, arguments: arguments(call).to_string() },
         others: fields_of_server(call.signature.as_deref().filter(|_| has_others)),
@@ -312,7 +330,7 @@ enum WireMessage<'a> {
         extra: Extra,
     },
     Tool {
-        tool_call_id: Cow<'a, str>,
+        tool_call_id: &'a str,
         content: WireContent<'a>,
     },
 }
@@ -360,6 +378,21 @@ impl<'a> WireContent<'a> {
             && let Some(Part::Text { cache_control, .. } | Part::ImageUrl { cache_control, .. }) = parts.last_mut()
         {
             *cache_control = Some(EPHEMERAL);
+        }
+    }
+
+    /// Appends another message's content, as a string where both are.
+    fn extend(&mut self, more: Self) {
+        *self = match (std::mem::replace(self, Self::Many(Vec::new())), more) {
+            (Self::One(before), Self::One(more)) => Self::One(Cow::Owned(format!("{before}\n\n{more}"))),
+            (before, more) => Self::Many(before.into_parts().into_iter().chain(more.into_parts()).collect()),
+        };
+    }
+
+    fn into_parts(self) -> Vec<Part<'a>> {
+        match self {
+            Self::One(text) => vec![Part::Text { text, cache_control: None }],
+            Self::Many(parts) => parts,
         }
     }
 
@@ -418,7 +451,7 @@ impl<'a> Part<'a> {
 
 #[derive(Serialize)]
 struct Call<'a> {
-    id: Cow<'a, str>,
+    id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
     #[serde(flatten)]

@@ -25,6 +25,10 @@ pub struct Quirks {
     pub(crate) ids: IdRule,
     /// Accepts images in tool results. Otherwise they follow in a user message.
     pub images_in_results: bool,
+    /// May require that the roles of messages alternate, as the templates of Gemma's and Mistral's models do.
+    pub merges_users: bool,
+    /// Requires a reply between the results of calls and a message of the user.
+    pub replies_after_results: bool,
 }
 
 /// The parameter with which a vendor requests thinking.
@@ -64,6 +68,8 @@ impl Quirks {
         breakpoints: false,
         ids: IdRule::AtMost(40),
         images_in_results: false,
+        merges_users: false,
+        replies_after_results: false,
     };
 
     /// The subset that every compatible server understands.
@@ -72,12 +78,12 @@ impl Quirks {
 
     /// The differences at a server that the vendor does not run. Models behind it may choose any call IDs, and expect
     /// them back with their thinking: Kimi rejects calls without it.
-    pub(crate) const fn elsewhere(self) -> Self {
+    pub const fn elsewhere(self) -> Self {
         let ids = if matches!(self.ids, IdRule::NineLetters) { self.ids } else { IdRule::Any };
         let thinking_back = match self.thinking_back {
             ThinkingBack::No => ThinkingBack::AsItCame("reasoning_content"),
             place => place,
         };
-        Self { store: false, cache_key: false, ids, thinking_back, ..self }
+        Self { store: false, cache_key: false, ids, thinking_back, merges_users: true, ..self }
     }
 }

@@ -1,8 +1,9 @@
 //! The request body.
 
 use super::stored::{self, is_self_contained, item_of, phase_of};
+use crate::formats::acceptable::acceptable;
 use crate::formats::conversation::{
-    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
     is_web_image, steps,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
@@ -58,6 +59,7 @@ impl Quirks {
 /// # Errors
 /// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
+    let request = &acceptable(request, model, provider, quirks.ids);
     let options = &request.options;
     let caching = Cache::of(options.cache, model, quirks);
     let mut input = input(request, model, provider, quirks);
@@ -148,7 +150,6 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    let ids = CallIds::of(request, model, provider, quirks.ids);
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
@@ -157,10 +158,8 @@ fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirk
                     items.push(Item::Message { role: "user", content, phase: None });
                 }
             }
-            ConversationStep::Reply(reply) => reply_items(reply, is_own(reply, provider, model), &ids, &mut items),
-            ConversationStep::Result(result) => {
-                items.push(result_item(result, model, quirks, &ids, &mut pending_images))
-            }
+            ConversationStep::Reply(reply) => reply_items(reply, is_own(reply, provider, model), &mut items),
+            ConversationStep::Result(result) => items.push(result_item(result, model, quirks, &mut pending_images)),
             ConversationStep::ResultsEnd => flush(&mut pending_images, &mut items),
         }
     }
@@ -185,7 +184,7 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
 
 /// Converts a reply's parts in order. Thinking and phases return only to the model that produced them, and thinking only
 /// before the items that followed it.
-fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, ids: &CallIds<'a>, items: &mut Vec<Item<'a>>) {
+fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, items: &mut Vec<Item<'a>>) {
     let before = items.len();
     for part in &reply.content {
         match part {
@@ -197,7 +196,7 @@ fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, ids: &CallIds<'a>,
                 None => items.extend(item_of(thinking).filter(is_self_contained).map(Item::Reasoning)),
             },
             Content::ToolCall(call) => items.push(Item::FunctionCall {
-                call_id: ids.get(&call.id),
+                call_id: &call.id,
                 name: &call.name,
                 arguments: arguments(call).to_string(),
             }),
@@ -224,7 +223,6 @@ fn result_item<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
-    ids: &CallIds<'a>,
     pending_images: &mut Vec<Part<'a>>,
 ) -> Item<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
@@ -234,7 +232,7 @@ fn result_item<'a>(
         here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
-    Item::FunctionCallOutput { call_id: ids.get(&result.call_id), output: Output::of(here) }
+    Item::FunctionCallOutput { call_id: &result.call_id, output: Output::of(here) }
 }
 
 /// Sets a breakpoint at the end of the second-to-last message that supports one.
@@ -300,12 +298,12 @@ enum Item<'a> {
         phase: Option<String>,
     },
     FunctionCall {
-        call_id: Cow<'a, str>,
+        call_id: &'a str,
         name: &'a str,
         arguments: String,
     },
     FunctionCallOutput {
-        call_id: Cow<'a, str>,
+        call_id: &'a str,
         output: Output<'a>,
     },
     /// As it came, with its type.

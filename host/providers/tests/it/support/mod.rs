@@ -2,6 +2,7 @@
 
 pub(crate) mod formats;
 pub(crate) mod requests;
+pub(crate) mod rules;
 pub(crate) mod server;
 pub(crate) mod tls;
 pub(crate) mod vendors;
