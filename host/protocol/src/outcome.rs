@@ -162,7 +162,7 @@ impl RunErrorKind {
 impl From<&ProviderError> for RunErrorKind {
     fn from(error: &ProviderError) -> Self {
         match error {
-            ProviderError::Api { .. } => Self::Rejected,
+            ProviderError::Api { .. } | ProviderError::ImageRefused { .. } => Self::Rejected,
             ProviderError::Auth { .. } => Self::Authentication,
             ProviderError::RateLimited { .. } => Self::RateLimited,
             ProviderError::Overloaded { .. } => Self::Overloaded,

@@ -244,6 +244,13 @@ pub enum ProviderError {
         /// Error text of the vendor.
         message: String,
     },
+    /// The server refused the request because of an image. The provider leaves it out of later requests, so that a retry
+    /// differs.
+    #[error("{message}")]
+    ImageRefused {
+        /// Error text of the vendor, and the consequence.
+        message: String,
+    },
     /// The reply does not follow the protocol.
     #[error("malformed reply: {message}")]
     Malformed {
@@ -268,9 +275,15 @@ fn wait(delay: Option<Duration>) -> String {
 }
 
 impl ProviderError {
-    /// Returns whether the same request may succeed on a retry.
+    /// Returns whether the request may succeed on a retry.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. } | Self::Network { .. })
+        match self {
+            Self::RateLimited { .. } | Self::Overloaded { .. } | Self::Network { .. } | Self::ImageRefused { .. } => {
+                true
+            }
+            Self::Api { .. } | Self::Auth { .. } | Self::Unreachable { .. } | Self::ContextOverflow { .. } => false,
+            Self::Malformed { .. } | Self::Cancelled => false,
+        }
     }
 
     /// Returns the time to wait before a retry, if the vendor gave one.

@@ -12,6 +12,9 @@ pub trait RetryPolicy: Send + Sync {
     fn max_attempts(&self) -> u32;
 }
 
+/// Retries after a refused image, however few the policy allows: first without the new images, then without any.
+const IMAGE_ATTEMPTS: u32 = 2;
+
 /// Exponential backoff with jitter, for rate limits, overload and network errors only.
 ///
 /// The defaults ride out an outage of about five minutes: ten retries after 1, 2, 4, … and at most 60 seconds. A vendor
@@ -49,6 +52,10 @@ impl Default for Backoff {
 
 impl RetryPolicy for Backoff {
     fn delay(&self, error: &ProviderError, attempt: u32) -> Option<Duration> {
+        if matches!(error, ProviderError::ImageRefused { .. }) {
+            // Another request, without the image, which waits for nothing.
+            return (attempt <= self.max_attempts.max(IMAGE_ATTEMPTS)).then_some(Duration::ZERO);
+        }
         if !error.is_retryable() || attempt > self.max_attempts {
             return None;
         }
@@ -115,6 +122,16 @@ mod tests {
             ProviderError::Cancelled,
         ] {
             assert_eq!(policy.delay(&error, 1), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn refused_image_is_retried_at_once_even_without_other_retries() {
+        let refused = ProviderError::ImageRefused { message: String::new() };
+        for max_attempts in [0, 10] {
+            let policy = Backoff { max_attempts, ..Backoff::default() };
+            assert_eq!(policy.delay(&refused, 1), Some(Duration::ZERO));
+            assert_eq!(policy.delay(&refused, 11), None);
         }
     }
 

@@ -15,6 +15,7 @@ pub enum ErrorKind {
     Overloaded,
     Network,
     ContextOverflow,
+    ImageRefused,
     Malformed,
     Cancelled,
 }
@@ -28,6 +29,7 @@ impl ErrorKind {
             ProviderError::Overloaded { .. } => Self::Overloaded,
             ProviderError::Network { .. } | ProviderError::Unreachable { .. } => Self::Network,
             ProviderError::ContextOverflow { .. } => Self::ContextOverflow,
+            ProviderError::ImageRefused { .. } => Self::ImageRefused,
             ProviderError::Malformed { .. } => Self::Malformed,
             ProviderError::Cancelled => Self::Cancelled,
         }
@@ -43,6 +45,7 @@ impl ErrorKind {
             Self::Overloaded => ProviderError::Overloaded { message, retry_after },
             Self::Network => ProviderError::Network { message },
             Self::ContextOverflow => ProviderError::ContextOverflow { message },
+            Self::ImageRefused => ProviderError::ImageRefused { message },
             Self::Malformed => ProviderError::Malformed { message },
             Self::Cancelled => ProviderError::Cancelled,
         }
@@ -59,6 +62,7 @@ pub(crate) fn message_of(error: &ProviderError) -> &str {
         | ProviderError::Network { message }
         | ProviderError::Unreachable { message }
         | ProviderError::ContextOverflow { message }
+        | ProviderError::ImageRefused { message }
         | ProviderError::Malformed { message } => message,
         ProviderError::Cancelled => "cancelled",
     }

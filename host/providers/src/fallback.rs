@@ -139,6 +139,8 @@ impl Members {
         let member = &mut health[at];
         let is_permanent = match error {
             ProviderError::Cancelled | ProviderError::ContextOverflow { .. } => return false,
+            // The same member takes the request without the image.
+            ProviderError::ImageRefused { .. } => return false,
             ProviderError::RateLimited { .. } | ProviderError::Overloaded { .. } | ProviderError::Network { .. } => {
                 member.failures += 1;
                 member.failures >= self.max_failures

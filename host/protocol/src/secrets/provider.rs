@@ -206,6 +206,7 @@ impl Secrets {
             | ProviderError::Network { message }
             | ProviderError::Unreachable { message }
             | ProviderError::ContextOverflow { message }
+            | ProviderError::ImageRefused { message }
             | ProviderError::Malformed { message } => *message = self.clean_answer(message).into_owned(),
             ProviderError::Cancelled => {}
         }

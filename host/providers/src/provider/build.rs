@@ -76,7 +76,14 @@ pub fn build_info(
         playback: context.playback,
         secrets: secrets.clone(),
     };
-    let provider = HttpProvider { name: info.name, format, endpoint, models, caller: Arc::new(caller) };
+    let provider = HttpProvider {
+        name: info.name,
+        format,
+        endpoint,
+        models,
+        caller: Arc::new(caller),
+        refused_images: Arc::default(),
+    };
     Ok(Arc::new(RedactedProvider::new(Arc::new(provider), secrets)))
 }
 

@@ -1,8 +1,9 @@
 //! A provider over HTTP: a wire format, an endpoint, and a key.
 
 use super::caller::{Caller, Draft};
+use super::refused_images::RefusedImages;
 use crate::formats::Format;
-use crate::models::ModelTable;
+use crate::models::{Model, ModelTable};
 use crate::transport::exchange;
 use crate::vendors::Endpoint;
 use futures_util::stream::{self, StreamExt};
@@ -19,6 +20,7 @@ pub(crate) struct HttpProvider {
     pub(crate) endpoint: Endpoint,
     pub(crate) models: Arc<ModelTable>,
     pub(crate) caller: Arc<Caller>,
+    pub(super) refused_images: Arc<RefusedImages>,
 }
 
 impl Provider for HttpProvider {
@@ -28,8 +30,13 @@ impl Provider for HttpProvider {
 
     fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
         let seed = format!("call_{:012x}", fastrand::u64(..1 << 48));
-        match self.draft(&request, seed).and_then(|draft| self.caller.clone().begin(draft)) {
-            Ok((id_seed, call)) => exchange(call.open(), self.format.decoder(id_seed), token),
+        let request = self.refused_images.without_refused(request);
+        let model = self.models.find(self.name, &request.model);
+        match self.draft(&request, &model, seed).and_then(|draft| self.caller.clone().begin(draft)) {
+            Ok((id_seed, call)) => {
+                let reply = exchange(call.open(), self.format.decoder(id_seed), token);
+                self.refused_images.watch(&request, &model, reply)
+            }
             Err(error) => stream::iter([Err(error)]).boxed(),
         }
     }
@@ -37,13 +44,12 @@ impl Provider for HttpProvider {
 
 impl HttpProvider {
     /// Builds the part of a request that does not depend on the key.
-    fn draft(&self, request: &Request, id_seed: String) -> Result<Draft, ProviderError> {
-        let model = self.models.find(self.name, &request.model);
-        let body = self.format.body(request, &model, self.name)?;
+    fn draft(&self, request: &Request, model: &Model, id_seed: String) -> Result<Draft, ProviderError> {
+        let body = self.format.body(request, model, self.name)?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, self.format.accept());
-        for (name, value) in self.format.headers(request, &model) {
+        for (name, value) in self.format.headers(request, model) {
             headers.insert(name.clone(), plain_value(&name, &value)?);
         }
         Ok(Draft {

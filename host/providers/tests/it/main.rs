@@ -18,6 +18,7 @@ mod login;
 mod network;
 mod ollama_models;
 mod recording;
+mod refused_images;
 mod replay;
 mod secrets;
 mod support;
