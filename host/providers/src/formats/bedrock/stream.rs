@@ -2,7 +2,9 @@
 
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::decode::json::{self, parse};
-use crate::decode::{self, MAX_SIGNATURE, Parts, began_again, broke_off, settled, too_large_signature};
+use crate::decode::{
+    self, MAX_PARTS, MAX_SIGNATURE, Parts, began_again, broke_off, settled, too_large_signature, too_many_parts,
+};
 use crate::formats::stop_reason::{Announced, announce, blocked, failed, unlisted};
 use crate::transport::classify_object;
 use base64::Engine as _;
@@ -28,6 +30,8 @@ impl Decoder {
             reply: Reply {
                 parts: Parts::new(id_seed.into()),
                 redacted: BTreeMap::new(),
+                calls: BTreeMap::new(),
+                of_server: Vec::new(),
                 has_started: false,
                 stop: None,
             },
@@ -62,8 +66,23 @@ struct Reply {
     parts: Parts<u64>,
     /// Redacted thinking of open blocks, whose pieces are encoded one by one.
     redacted: BTreeMap<u64, Vec<u8>>,
+    /// The IDs of the open calls.
+    calls: BTreeMap<u64, String>,
+    /// Calls marked as the server's own, in order. Those without a result in the reply are calls of the final tool of a
+    /// structured answer, and ours.
+    of_server: Vec<ServerCall>,
     has_started: bool,
     stop: Announced,
+}
+
+/// A call that the server may have run itself.
+#[derive(Debug)]
+struct ServerCall {
+    at: u64,
+    id: String,
+    name: String,
+    arguments: String,
+    is_open: bool,
 }
 
 impl Reply {
@@ -98,15 +117,27 @@ impl Reply {
     }
 
     fn block_start(&mut self, at: u64, start: Start<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        match start.tool_use {
-            // The vendor runs its own tools itself.
-            Some(tool) if !tool.kind.is_empty() => Ok(()),
-            Some(tool) if !self.parts.is_open(&at) => {
-                let kind = PartKind::ToolCall { id: tool.tool_use_id.into_owned(), name: tool.name.into_owned() };
-                self.parts.begin(at, kind, events)
-            }
-            _ => Ok(()),
+        if let Some(result) = start.tool_result {
+            self.of_server.retain(|call| call.id != *result.tool_use_id);
         }
+        let Some(tool) = start.tool_use else { return Ok(()) };
+        let (id, name) = (tool.tool_use_id.into_owned(), tool.name.into_owned());
+        if !matches!(&*tool.kind, "" | "tool_use") {
+            if self.of_server.len() == MAX_PARTS {
+                return Err(too_many_parts());
+            }
+            self.parts.end_part(&at, events);
+            self.of_server.push(ServerCall { at, id, name, arguments: String::new(), is_open: true });
+            return Ok(());
+        }
+        if self.parts.is_open(&at) && self.calls.get(&at).is_some_and(|known| id.is_empty() || *known == id) {
+            return Ok(());
+        }
+        // A block may lack its end.
+        self.parts.end_part(&at, events);
+        self.parts.begin(at, PartKind::ToolCall { id: id.clone(), name }, events)?;
+        self.calls.insert(at, id);
+        Ok(())
     }
 
     /// Adds a delta. Only tool calls announce their start, so other parts begin with their first delta.
@@ -116,7 +147,13 @@ impl Reply {
             self.parts.add(&at, &delta.text, events);
         }
         if let Some(tool) = delta.tool_use {
-            self.parts.add(&at, &tool.input, events);
+            match self.of_server.iter_mut().rfind(|call| call.at == at && call.is_open) {
+                Some(call) if call.arguments.len() + tool.input.len() > MAX_SIGNATURE => {
+                    return Err(too_large_signature());
+                }
+                Some(call) => call.arguments.push_str(&tool.input),
+                None => self.parts.add(&at, &tool.input, events),
+            }
         }
         let Some(reasoning) = delta.reasoning_content else { return Ok(()) };
         if !reasoning.redacted_content.is_empty() {
@@ -139,6 +176,8 @@ impl Reply {
         if let Some(bytes) = self.redacted.remove(&at) {
             self.parts.sign(&at, &STANDARD.encode(bytes))?;
         }
+        self.of_server.iter_mut().filter(|call| call.at == at).for_each(|call| call.is_open = false);
+        self.calls.remove(&at);
         self.parts.end_part(&at, events);
         Ok(())
     }
@@ -146,6 +185,12 @@ impl Reply {
     fn end(&mut self, reason: StopReason, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         while let Some(at) = self.redacted.keys().next().copied() {
             self.block_stop(at, events)?;
+        }
+        for call in std::mem::take(&mut self.of_server).into_iter().filter(|_| reason == StopReason::ToolUse) {
+            self.parts.end_part(&call.at, events);
+            self.parts.begin(call.at, PartKind::ToolCall { id: call.id, name: call.name }, events)?;
+            self.parts.add(&call.at, &call.arguments, events);
+            self.parts.end_part(&call.at, events);
         }
         self.parts.end(reason, events);
         Ok(())
@@ -214,6 +259,16 @@ struct Event<'a> {
 struct Start<'a> {
     #[serde(borrow, deserialize_with = "json::object")]
     tool_use: Option<ToolStart<'a>>,
+    #[serde(borrow, deserialize_with = "json::object")]
+    tool_result: Option<ResultStart<'a>>,
+}
+
+/// The start of the result of a tool that the server ran.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ResultStart<'a> {
+    #[serde(borrow, deserialize_with = "json::text")]
+    tool_use_id: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]

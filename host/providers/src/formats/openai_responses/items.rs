@@ -170,6 +170,11 @@ impl Items {
         list.iter().map(|(index, text)| rest_of(texts, &mut matched, *index, text)).collect()
     }
 
+    /// Returns whether the name is known as a reasoning item's, and no message's.
+    pub(super) fn is_reasoning(&self, name: Name<'_>) -> bool {
+        self.find(Kind::Reasoning, name).is_some() && self.find(Kind::Message, name).is_none()
+    }
+
     /// Returns the index of the item's last text.
     pub(super) fn last_index(&self, key: usize) -> Option<u64> {
         self.0[key].texts.iter().map(|text| text.index).max()

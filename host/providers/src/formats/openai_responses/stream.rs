@@ -2,7 +2,7 @@
 
 use super::items::{Items, Kind, Name, Rest};
 use super::stored::{self, Item};
-use super::wire::{Event, OutputItem, Response};
+use super::wire::{Event, OutputItem, Response, TextPart};
 use crate::decode::json::parse;
 use crate::decode::{MAX_PARTS, MAX_SIGNATURE, Parts, ReplyState, began_again, too_large_signature, too_many_parts};
 use crate::formats::stop_reason::{blocked, unlisted};
@@ -77,7 +77,8 @@ impl ReplyState for Reply {
                 return Err(failure(event.error.as_ref(), &event.code, &event.message));
             }
             "response.created" | "response.in_progress" | "response.queued" => {
-                self.begin(&event.response.unwrap_or_default(), events)?;
+                let is_first = event.kind == "response.created";
+                self.begin(&event.response.unwrap_or_default(), is_first, events)?;
             }
             "response.output_item.added" => self.item_added(event.output_index, event.item, events)?,
             "response.output_text.delta" | "response.refusal.delta" => {
@@ -87,7 +88,14 @@ impl ReplyState for Reply {
             "response.output_text.done" => self.text_done(name, part, &event.text, events)?,
             "response.refusal.done" => self.text_done(name, part, &event.refusal, events)?,
             "response.content_part.done" => {
-                self.text_done(name, part, &event.part.unwrap_or_default().into_text(), events)?;
+                let content = event.part.unwrap_or_default();
+                // Servers other than OpenAI end the texts of reasoning items in the same way.
+                let is_thought = content.is_thought() || (content.kind.is_empty() && self.items.is_reasoning(name));
+                let text = content.into_text();
+                match is_thought {
+                    true => self.thought_done(name, RAW + part, &text, events)?,
+                    false => self.text_done(name, part, &text, events)?,
+                }
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_summary.delta" => {
                 let item = self.items.get_or_begin(Kind::Reasoning, name)?;
@@ -135,9 +143,16 @@ fn is_end(kind: &str) -> bool {
 }
 
 impl Reply {
-    fn begin(&mut self, response: &Response<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    /// Handles the events that come before the items. GitHub Copilot's IDs differ from event to event, so only the first
+    /// event's ID tells whether another reply begins.
+    fn begin(
+        &mut self,
+        response: &Response<'_>,
+        is_first: bool,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         match &*response.id {
-            "" => {}
+            id if id.is_empty() || !is_first => {}
             id if self.id.is_empty() => id.clone_into(&mut self.id),
             id if self.id != id => return Err(began_again()),
             _ => {}
@@ -319,6 +334,12 @@ impl Reply {
             }
             Kind::Message => {
                 self.phase(key, &item);
+                let mut item = item;
+                let (thoughts, content) = std::mem::take(&mut item.content).into_iter().partition(TextPart::is_thought);
+                item.content = content;
+                for (index, thought) in (RAW..).zip(thoughts) {
+                    self.thought_done(Name::default(), index, &thought.into_text(), events)?;
+                }
                 for rest in self.items.rests(key, &texts(item)?) {
                     if let Rest::More(index, rest) = rest {
                         self.write(key, index, rest, events)?;

@@ -92,13 +92,17 @@ impl<'a> OutputItem<'a> {
 
     /// The size of its text in bytes.
     pub(super) fn size(&self) -> usize {
-        self.summary.iter().chain(&self.content).map(TextPart::size).sum::<usize>() + self.arguments.0.len()
+        let is_message = self.kind == "message";
+        let content = self.content.iter().filter(|part| !(is_message && part.is_thought()));
+        self.summary.iter().chain(content).map(TextPart::size).sum::<usize>() + self.arguments.0.len()
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TextPart<'a> {
+    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
+    pub(super) kind: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) text: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
@@ -108,6 +112,11 @@ pub(super) struct TextPart<'a> {
 impl<'a> TextPart<'a> {
     fn size(&self) -> usize {
         self.text.len() + self.refusal.len()
+    }
+
+    /// Returns whether it is thinking, which some servers put among the parts of an answer.
+    pub(super) fn is_thought(&self) -> bool {
+        matches!(&*self.kind, "reasoning_text" | "summary_text" | "reasoning" | "thinking")
     }
 
     /// The text, or that of a refusal.
