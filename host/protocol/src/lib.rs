@@ -49,6 +49,7 @@ pub mod services;
 pub mod step;
 pub mod store;
 pub mod text;
+pub mod thoughts;
 pub mod tokens;
 pub mod tool;
 pub mod usage;

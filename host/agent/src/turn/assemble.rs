@@ -4,6 +4,7 @@ use pinion_protocol::content::{Content, Thinking, ToolCall};
 use pinion_protocol::event::Delta;
 use pinion_protocol::message::StopReason;
 use pinion_protocol::provider::{PartKind, ProviderError, StreamEvent};
+use pinion_protocol::thoughts::without_thoughts;
 use pinion_protocol::usage::Usage;
 
 /// Maximum bytes of one reply. Models write a few hundred KB at most; the limit stops a runaway server.
@@ -112,7 +113,7 @@ impl Assembly {
             Some(StopReason::Length) => Calls::KeepCutOff,
             Some(StopReason::Error | StopReason::Aborted) | None => Calls::Drop,
         };
-        self.parts.into_iter().filter_map(|part| part.content(calls)).collect()
+        without_thoughts(self.parts.into_iter().filter_map(|part| part.content(calls)).collect())
     }
 }
 
@@ -229,6 +230,14 @@ mod tests {
             let content = assemble(events).content();
             prop_assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some(&complete[..cut]));
         }
+    }
+
+    #[test]
+    fn thinking_without_its_opening_tag_is_not_the_answer() {
+        let stop = StreamEvent::End { stop_reason: StopReason::Stop };
+        let events = vec![start(0, PartKind::Text), delta(0, "hm</th"), delta(0, "ink>\n\nhi"), end(0), stop];
+        let thinking = Thinking { text: "hm".to_owned(), ..Thinking::default() };
+        assert_eq!(assemble(events).content(), [Content::Thinking(thinking), Content::text("hi")]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod ndjson;
 mod parts;
 mod repair;
 mod sse;
+mod thoughts;
 mod writer;
 
 pub use decoder::Decoder;

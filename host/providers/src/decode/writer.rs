@@ -1,7 +1,8 @@
 //! Parts for formats whose text and thinking come without a number.
 
 use super::parts::Parts;
-use pinion_protocol::{PartKind, ProviderError, StreamEvent};
+use super::thoughts::Thoughts;
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent};
 
 /// Parts keyed by the order in which they begin, with at most one of them open for text or thinking.
 #[derive(Debug)]
@@ -11,6 +12,7 @@ pub(crate) struct Writer {
     current: Option<(u64, Writing)>,
     /// Thinking parts stay open to the end of the reply.
     holds_thinking: bool,
+    thoughts: Thoughts,
 }
 
 /// The kind of the part that is open for more text.
@@ -23,7 +25,13 @@ pub(crate) enum Writing {
 impl Writer {
     /// No parts. Tool calls without an ID receive one that begins with `id_seed`.
     pub(crate) fn new(id_seed: String) -> Self {
-        Self { parts: Parts::new(id_seed), next: 0, current: None, holds_thinking: false }
+        Self {
+            parts: Parts::new(id_seed),
+            next: 0,
+            current: None,
+            holds_thinking: false,
+            thoughts: Thoughts::default(),
+        }
     }
 
     /// The key of the open thinking part.
@@ -34,6 +42,32 @@ impl Writer {
     /// Keeps thinking parts open to the end of the reply, because their signature may still follow.
     pub(crate) fn hold_thinking(&mut self) {
         self.holds_thinking = true;
+    }
+
+    /// Appends text, of which a block of thinking at the beginning becomes a part of its own.
+    pub(crate) fn text(&mut self, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut thoughts = std::mem::take(&mut self.thoughts);
+        let pushed = thoughts.push(text, &mut |writing, text| self.write(writing, text, events));
+        self.thoughts = thoughts;
+        pushed
+    }
+
+    /// Appends the text that was held back because it could be the start of a block of thinking.
+    fn flush(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let mut thoughts = std::mem::take(&mut self.thoughts);
+        let flushed = thoughts.flush(&mut |writing, text| self.write(writing, text, events));
+        self.thoughts = thoughts;
+        flushed
+    }
+
+    /// Ends the reply.
+    pub(crate) fn end(&mut self, reason: StopReason, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.flush(events)?;
+        self.parts.end(reason, events);
+        Ok(())
     }
 
     /// Appends text or thinking. A change between the two ends the open part and begins another; empty text does neither.
@@ -53,7 +87,7 @@ impl Writer {
                     Writing::Text => PartKind::Text,
                     Writing::Thinking => PartKind::Thinking,
                 };
-                let key = self.begin(kind, events)?;
+                let key = self.begin_part(kind, events)?;
                 self.current = Some((key, writing));
                 key
             }
@@ -64,6 +98,11 @@ impl Writer {
 
     /// Ends the open part and begins one of `kind`, which the caller ends.
     pub(crate) fn begin(&mut self, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<u64, ProviderError> {
+        self.flush(events)?;
+        self.begin_part(kind, events)
+    }
+
+    fn begin_part(&mut self, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<u64, ProviderError> {
         self.end_writing(events);
         let key = self.next;
         self.next += 1;

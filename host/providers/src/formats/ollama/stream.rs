@@ -44,7 +44,7 @@ impl ReplyState for Reply {
         }
         let message = chunk.message.unwrap_or_default();
         writer.write(Writing::Thinking, &message.thinking, events)?;
-        writer.write(Writing::Text, &message.content, events)?;
+        writer.text(&message.content, events)?;
         for WireCall { id, function, mut others, .. } in message.tool_calls {
             // Tools of another kind are the server's own.
             let Some(function) = function else { continue };
@@ -60,7 +60,7 @@ impl ReplyState for Reply {
                 // `stop`, `load`, and future reasons.
                 reason => unlisted(reason)?,
             };
-            writer.parts.end(reason, events);
+            writer.end(reason, events)?;
         }
         Ok(())
     }

@@ -160,7 +160,7 @@ impl Reply {
         if !text.is_empty() {
             self.end_part()?;
         }
-        self.writer.write(Writing::Text, text, events)
+        self.writer.text(text, events)
     }
 
     /// Appends thinking that came in a field of its own, and stores the field's name with it.
@@ -208,8 +208,7 @@ impl Reply {
             };
             self.writer.parts.set_signature(&key, self.reasoning.to_signature()?)?;
         }
-        self.writer.parts.end(reason, events);
-        Ok(())
+        self.writer.end(reason, events)
     }
 }
 
