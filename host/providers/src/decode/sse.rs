@@ -140,6 +140,7 @@ impl SseParser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::{FutureExt, StreamExt};
     use proptest::prelude::*;
 
     fn events(packets: &[&[u8]]) -> Vec<String> {
@@ -200,6 +201,45 @@ mod tests {
         }
     }
 
+    /// Cuts a text at these places.
+    fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        at.extend([0, bytes.len()]);
+        at.sort_unstable();
+        at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+    }
+
+    /// Returns the events that `eventsource-stream` finds, without those that this parser leaves out.
+    fn events_elsewhere(packets: &[&[u8]]) -> Vec<String> {
+        let packets = packets.iter().map(|packet| Ok::<_, std::convert::Infallible>(packet.to_vec()));
+        let found = eventsource_stream::EventStream::new(futures_util::stream::iter(packets));
+        let data = found.filter_map(|event| std::future::ready(event.ok().map(|event| event.data)));
+        let all: Vec<String> = data.collect().now_or_never().unwrap_or_default();
+        all.into_iter().filter(|data| !data.trim_ascii().is_empty()).collect()
+    }
+
+    fn cases() -> ProptestConfig {
+        ProptestConfig::with_cases(if std::env::var_os("PINION_LONG").is_some() { 20_000 } else { 300 })
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// Well-formed: valid UTF-8 without a byte order mark, and complete events.
+        #[test]
+        fn well_formed_streams_have_the_events_that_another_parser_finds(
+            lines in prop::collection::vec(
+                "(data:[ :]{0,2}[a-zé😀{}\"]{0,6}|data|:[ x]{0,2}|event: [a-z]{0,3}|id:1|retry: 10|other: y|)(\n|\r\n)",
+                0..16,
+            ),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let bytes = format!("{}\n\n", lines.concat()).into_bytes();
+            let packets = cut(&bytes, &cuts);
+            prop_assert_eq!(events(&packets), events_elsewhere(&packets));
+        }
+    }
+
     proptest! {
         #[test]
         fn packet_boundaries_do_not_change_the_events(
@@ -208,11 +248,7 @@ mod tests {
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
             let bytes = format!("{text}{}", more.concat()).into_bytes();
-            let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
-            at.extend([0, bytes.len()]);
-            at.sort_unstable();
-            let packets: Vec<&[u8]> = at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-            prop_assert_eq!(events(&packets), events(&[&bytes]));
+            prop_assert_eq!(events(&cut(&bytes, &cuts)), events(&[&bytes]));
         }
     }
 }
