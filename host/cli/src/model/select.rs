@@ -106,7 +106,8 @@ impl Base {
             if info.is_scripted() {
                 return Err(Failure::usage("the provider `replay` needs a script").hint("name one with --replay FILE"));
             }
-            let default = info.default_model(self.base_url_of(info, self.base_url.clone()).as_deref());
+            let base_url = self.base_url_of(info, self.base_url.clone());
+            let default = info.named_default_model(base_url.as_deref());
             return Ok((info, default.ok_or(RegistryError::NeedsModel { provider: info.name })?));
         }
         let has_default = |info: &&'static ProviderInfo| {

@@ -44,6 +44,8 @@ pub struct ProviderInfo {
     pub(super) has_tenant_urls: bool,
     /// Model names may begin with another vendor's name, so that a slash in one does not name a provider.
     pub(super) routes: bool,
+    /// The name also stands for compatible servers, whose models are any.
+    pub(super) serves_any_model: bool,
     pub(crate) auth: Auth,
     /// The wire format; `None` for `replay`, which is built from a script.
     pub(super) format: Option<Format>,
@@ -76,6 +78,7 @@ impl ProviderInfo {
         regional_urls: &[],
         has_tenant_urls: false,
         routes: false,
+        serves_any_model: false,
         auth: Auth::Bearer,
         format: None,
         chat: None,
@@ -97,6 +100,12 @@ impl ProviderInfo {
     /// those of a server of the user's own.
     pub fn default_model(&self, base_url: Option<&str>) -> Option<&'static str> {
         self.default_model.filter(|_| !self.is_elsewhere(base_url))
+    }
+
+    /// Returns the model to use at `base_url`, or at the usual URL, when the user names the vendor and no model. A gateway
+    /// to the vendor offers the vendor's models.
+    pub fn named_default_model(&self, base_url: Option<&str>) -> Option<&'static str> {
+        if self.serves_any_model { self.default_model(base_url) } else { self.default_model }
     }
 
     /// Reads the base URL from the vendor's own variables. `variable` looks one up; empty values count as unset.

@@ -58,6 +58,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://api.openai.com/v1",
         // The newest that thinks and calls tools over this format.
         default_model: Some("gpt-5.2"),
+        serves_any_model: true,
         format: Some(Format::OpenAiChat(Quirks::OPENAI)),
         ..ProviderInfo::EMPTY
     },
@@ -278,6 +279,17 @@ mod tests {
     };
     use serde_json::{Value, json};
     use std::sync::Arc;
+
+    #[test]
+    fn vendor_named_at_a_gateway_has_its_default_model() {
+        let named = |name: &str, base: Option<&str>| {
+            PROVIDERS.iter().find(|info| info.name == name).and_then(|info| info.named_default_model(base))
+        };
+        let gateway = Some("https://gateway.example/anthropic");
+        assert_eq!(named("anthropic", gateway), named("anthropic", None));
+        assert!(named("anthropic", gateway).is_some() && named("gemini", gateway).is_some());
+        assert_eq!((named("openai-chat", gateway), named("azure", None)), (None, None));
+    }
 
     #[test]
     fn default_models_and_aliases_are_known() {
