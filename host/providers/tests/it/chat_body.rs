@@ -105,6 +105,13 @@ fn content_that_the_vendor_rejects_is_omitted() {
     assert_eq!(said["messages"], json!([{ "role": "user", "content": "a" }, { "role": "user", "content": "b" }]));
 }
 
+#[tokio::test]
+async fn compatible_server_gets_alternating_roles_and_plain_strings() {
+    let two = user(vec![Content::text("b"), Content::text("c")]);
+    let said = sent("openai-chat", request("gemma-4", vec![text("a"), two])).await;
+    assert_eq!(said["messages"], json!([{ "role": "user", "content": "a\n\nb\nc" }]));
+}
+
 #[test]
 fn call_without_text_has_null_content_and_object_arguments() {
     let partial = ToolCall::from_stream("c".repeat(60), "read".to_owned(), "{\"pa".to_owned());

@@ -134,7 +134,7 @@ fn messages<'a>(
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
-                if let Some(content) = user_content(&user.content, model) {
+                if let Some(content) = user_content(&user.content, model, quirks) {
                     push_user(&mut out, content, quirks);
                 }
             }
@@ -173,9 +173,11 @@ fn push_user<'a>(out: &mut Vec<WireMessage<'a>>, content: WireContent<'a>, quirk
     out.push(WireMessage::User { content });
 }
 
-fn user_content<'a>(content: &'a [Content], model: &Model) -> Option<WireContent<'a>> {
+/// Converts the content of a message of the user. A server of a text model may take only a string.
+fn user_content<'a>(content: &'a [Content], model: &Model, quirks: &Quirks) -> Option<WireContent<'a>> {
     let parts: Vec<Part<'a>> = content.iter().filter_map(|part| user_part(part, model)).collect();
-    (!parts.is_empty()).then(|| WireContent::of(parts))
+    let converted = if quirks.joins_texts { WireContent::joined } else { WireContent::of };
+    (!parts.is_empty()).then(|| converted(parts))
 }
 
 fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {

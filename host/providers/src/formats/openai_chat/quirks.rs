@@ -27,6 +27,8 @@ pub struct Quirks {
     pub images_in_results: bool,
     /// May require that the roles of messages alternate, as the templates of Gemma's and Mistral's models do.
     pub merges_users: bool,
+    /// May take the texts of a message only as one string.
+    pub joins_texts: bool,
     /// Requires a reply between the results of calls and a message of the user.
     pub replies_after_results: bool,
 }
@@ -69,6 +71,7 @@ impl Quirks {
         ids: IdRule::AtMost(40),
         images_in_results: false,
         merges_users: false,
+        joins_texts: false,
         replies_after_results: false,
     };
 
@@ -84,6 +87,6 @@ impl Quirks {
             ThinkingBack::No => ThinkingBack::AsItCame("reasoning_content"),
             place => place,
         };
-        Self { store: false, cache_key: false, ids, thinking_back, merges_users: true, ..self }
+        Self { store: false, cache_key: false, ids, thinking_back, merges_users: true, joins_texts: true, ..self }
     }
 }
