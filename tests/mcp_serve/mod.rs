@@ -151,7 +151,25 @@ fn tools_of_plugins_are_listed_and_called_over_stdio() {
     assert_eq!(result["_meta"]["dev.pinion/ledger"]["plugin"], "echo");
     assert!(text(&client.call("read", json!({ "path": "a.txt" }))).contains("content of a file"));
     let details = client.call("details", json!({ "message": "m" }));
-    assert_eq!(details["structuredContent"], json!({ "message": "m" }));
+    assert_eq!(details["_meta"]["dev.pinion/details"], json!({ "message": "m" }));
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn client_that_prefers_structured_content_gets_the_text() {
+    // Some clients give their model the structured content in place of the content.
+    let preferred = |result: &Value| match result.get("structuredContent") {
+        Some(structured) => structured.to_string(),
+        None => text(result).to_owned(),
+    };
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "content of a file");
+    let mut client = Client::initialized(&pinion, &["--approve", "all"], json!({}));
+    let read = client.call("read", json!({ "path": "a.txt" }));
+    assert!(preferred(&read).contains("content of a file"), "{read}");
+    assert_eq!(read["_meta"]["dev.pinion/details"]["path"], "a.txt");
+    let ran = client.call("bash", json!({ "command": "echo made" }));
+    assert!(preferred(&ran).contains("made"), "{ran}");
     assert_eq!(client.end(), Some(0));
 }
 

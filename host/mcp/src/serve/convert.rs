@@ -10,6 +10,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Member of `_meta` with the resources that a call used.
 const LEDGER: &str = "dev.pinion/ledger";
+/// Member of `_meta` with a result's details, which are for logs and UIs.
+const DETAILS: &str = "dev.pinion/details";
 /// Member of a result's details with content in the form of the protocol, for kinds that the contract with plugins does not
 /// have: `{"content": [...]}`. It follows the result's own content. An action of a slash command with this name has the same.
 pub const OWN_CONTENT: &str = "mcp";
@@ -107,18 +109,20 @@ pub(super) fn typed_before(
 }
 
 /// Converts the result of a call. The client's model reads errors, so that they are results.
+///
+/// Details never become structured content. No tool declares an output schema, and clients may give their model the structured
+/// content in place of the text, which the details do not repeat.
 pub(super) fn result(reply: OfferedReply) -> CallToolResult {
     let OfferedReply { output, ledger, .. } = reply;
     let own = output.details.as_ref().and_then(|details| details.get(OWN_CONTENT)).map(blocks).unwrap_or_default();
     let content = output.content.iter().filter_map(block).chain(own).collect();
     let mut result = if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    let is_structured = |details: &Value| details.is_object() && details.get(OWN_CONTENT).is_none();
-    result.structured_content = output.details.filter(is_structured);
-    if let Some(ledger) = ledger.and_then(|ledger| serde_json::to_value(ledger).ok()) {
-        let mut meta = MetaObject::default();
-        meta.0.insert(LEDGER.to_owned(), ledger);
-        result.meta = Some(meta);
-    }
+    let is_own = |details: &Value| details.is_object() && details.get(OWN_CONTENT).is_none();
+    let details = output.details.filter(is_own);
+    let ledger = ledger.and_then(|ledger| serde_json::to_value(ledger).ok());
+    let members = [(LEDGER, ledger), (DETAILS, details)];
+    let meta: JsonObject = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    result.meta = (!meta.is_empty()).then_some(MetaObject(meta));
     result
 }
 
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_results_and_details_are_structured() {
+    fn errors_are_results_and_details_are_metadata() {
         let denied = ToolOutput { is_error: true, ..ToolOutput::text("no") };
         let denied = result(OfferedReply { ledger: Some(Ledger::default()), ..reply(denied) });
         assert_eq!(denied.is_error, Some(true));
@@ -213,7 +217,8 @@ mod tests {
         let mut output = ToolOutput::text("x");
         output.details = Some(json!({ "a": 1 }));
         let done = result(reply(output));
-        assert_eq!((done.structured_content, done.is_error), (Some(json!({ "a": 1 })), Some(false)));
+        assert_eq!((done.structured_content, done.is_error), (None, Some(false)));
+        assert_eq!(done.meta.unwrap().0[DETAILS], json!({ "a": 1 }));
     }
 
     #[test]
