@@ -3,18 +3,20 @@
 use super::changes::Snapshot;
 use super::convert::{self, prompt, result, tool};
 use super::held::Step;
+use super::lines::TOO_LONG;
 use super::question::shows_forms;
 use super::request::Finished;
-use super::{Begin, LIST_TTL_MS, OfferedCall, PromptCall, Server, resources};
+use super::{Begin, LIST_TTL_MS, MAX_LINE, OfferedCall, PromptCall, Server, resources};
 use futures_util::future::BoxFuture;
 use pinion_protocol::{ServedTool, TaskSupport};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities, CompleteRequestParams,
-    CompleteResult, CompletionInfo, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, PromptMessage, ReadResourceRequestParams, ReadResourceResponse, Role,
-    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+    CompleteResult, CompletionInfo, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, Role, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use serde_json::{Value, json};
@@ -64,6 +66,17 @@ impl ServerHandler for Server {
         match self.offered.instructions() {
             Some(instructions) => info.with_instructions(instructions),
             None => info,
+        }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        match request.method.as_str() {
+            TOO_LONG => Err(ErrorData::invalid_request(format!("the message has more than {MAX_LINE} bytes"), None)),
+            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         }
     }
 

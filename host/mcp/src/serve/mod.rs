@@ -10,6 +10,7 @@ mod expiring;
 mod handler;
 mod held;
 mod http;
+mod lines;
 mod progress;
 mod question;
 mod request;
@@ -22,6 +23,7 @@ pub use http::{HttpError, HttpServer, HttpSettings};
 
 use crate::serve::changes::Snapshot;
 use crate::serve::held::{Continued, Held, Step};
+use crate::serve::lines::Lines;
 use crate::serve::progress::Reports;
 use crate::serve::question::shows_forms;
 use crate::serve::request::{Finished, Request};
@@ -196,6 +198,7 @@ impl Server {
         W: tokio::io::AsyncWrite + Send + Unpin + 'static,
     {
         let token = self.token.clone();
+        let reader = Lines::new(reader, MAX_LINE);
         let transport =
             rmcp::transport::async_rw::AsyncRwTransport::new_server(reader, writer).with_max_line_length(MAX_LINE);
         let running = match self.serve_with_ct(transport, token).await {
