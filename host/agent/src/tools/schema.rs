@@ -6,7 +6,9 @@
 
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use pinion_protocol::definition::ToolDefinition;
-use pinion_protocol::schema::{MAX_NESTING, Measure, Size, compilable, is_bearable, is_plain, measure};
+use pinion_protocol::schema::{
+    MAX_NESTING, Measure, Size, build_leniently, compilable, is_bearable, is_plain, measure, repaired, without_nulls,
+};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -55,12 +57,23 @@ struct Entry {
 
 impl Schemas {
     /// Validates arguments and returns them in the form that the tool gets. Models write `null` for omitted properties:
-    /// if the schema allows a property to be omitted but not to be null, the null is removed.
+    /// if the schema allows a property to be omitted but not to be null, the null is removed. Values in another form than the
+    /// schema's are repaired where their meaning is certain, see [`repaired`].
     ///
     /// # Errors
     /// Fails if the arguments do not match, or the schema is invalid or too complex; the text for the model names the
     /// problems and their positions.
     pub async fn check<'a>(&self, tool: &Arc<ToolDefinition>, arguments: &'a Value) -> Result<Cow<'a, Value>, String> {
+        let checked = self.validated(tool, arguments).await;
+        let written = checked.as_deref().unwrap_or(arguments);
+        let Some(meant) = repaired(&tool.input_schema, written, checked.is_ok()) else { return checked };
+        match self.validated(tool, &meant).await {
+            Ok(meant) => Ok(Cow::Owned(meant.into_owned())),
+            Err(_) => checked,
+        }
+    }
+
+    async fn validated<'a>(&self, tool: &Arc<ToolDefinition>, arguments: &'a Value) -> Result<Cow<'a, Value>, String> {
         let entry = self.entry(tool);
         let measure = entry.measure.clone().map_err(|problem| broken(&problem))?;
         let size = Size::of(arguments).ok_or_else(|| format!("they nest deeper than {MAX_NESTING} levels"))?;
@@ -138,7 +151,13 @@ fn broken(problem: &str) -> String {
     format!("the tool's own schema is broken: {problem}")
 }
 
+/// Compiles a schema. Keywords that are invalid, and regular expressions that are not of this engine, restrict nothing.
 fn compile(schema: &Value) -> Result<Validator, String> {
+    build_leniently(&compilable(schema), &build)
+}
+
+/// Returns a problem with the position of the keyword that has it.
+fn build(schema: &Value) -> Result<Validator, (String, String)> {
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(MAX_BACKTRACKING)
         .size_limit(MAX_PATTERN_SIZE)
@@ -146,7 +165,7 @@ fn compile(schema: &Value) -> Result<Validator, String> {
     let options = jsonschema::options().with_pattern_options(patterns);
     // The validator checks the schema, too, by the schema of its dialect, of which this one is compiled fastest.
     let options = if is_plain(schema) { options.with_draft(Draft::Draft7) } else { options };
-    options.build(&compilable(schema)).map_err(|error| clip(error.to_string()))
+    options.build(schema).map_err(|error| (error.instance_path().to_string(), clip(error.to_string())))
 }
 
 fn fits(validator: &Validator, arguments: &Value, max: usize) -> Result<(), String> {
@@ -165,18 +184,6 @@ fn fits(validator: &Validator, arguments: &Value, max: usize) -> Result<(), Stri
 fn problem(error: &ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
     clip(if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") })
-}
-
-/// Returns an object without its null properties; `None` if it has none.
-fn without_nulls(arguments: &Value) -> Option<Value> {
-    let fields = arguments.as_object().filter(|fields| fields.values().any(Value::is_null))?;
-    Some(
-        fields
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
-    )
 }
 
 fn clip(mut text: String) -> String {
@@ -243,6 +250,68 @@ mod tests {
         let schemas = Schemas::default();
         assert!(schemas.check(&numbers(), &json!({})).await.is_err());
         assert!(schemas.check(&tool(json!({ "type": "object" })), &json!({})).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn patterns_of_javascript_restrict_nothing_and_cost_no_tool() {
+        let patterns = [
+            "^[\\w-.]+$",
+            "^{a}$",
+            "\\0",
+            "a{1,100000}",
+            "^[a-",
+            "(?<=a)b{",
+            "[",
+            "\\p{Foo}",
+            "\\cA",
+            "\\u{1F600}",
+            "[^]",
+        ];
+        for pattern in patterns {
+            let schema = json!({
+                "type": "object", "required": ["x"],
+                "properties": { "x": { "type": "string", "pattern": pattern }, "y": { "pattern": "^a$" } },
+                "patternProperties": { pattern: { "type": "string" } }, "additionalProperties": false,
+            });
+            let (schemas, tool) = (Schemas::default(), tool(schema));
+            assert!(schemas.check(&tool, &json!({ "y": "a" })).await.unwrap_err().contains("required"), "{pattern}");
+            let good = schemas.check(&tool, &json!({ "x": "a" })).await.map(Cow::into_owned);
+            assert!(good.as_ref().err().is_none_or(|problem| !problem.contains("broken")), "{pattern}: {good:?}");
+            assert!(schemas.check(&tool, &json!({ "x": "a", "y": "b" })).await.is_err(), "{pattern}");
+        }
+    }
+
+    #[tokio::test]
+    async fn invalid_keywords_restrict_nothing_and_cost_no_tool() {
+        for odd in [
+            json!({ "required": true }),
+            json!({ "minimum": "1" }),
+            json!({ "format": 7 }),
+            json!({ "items": "string" }),
+            json!({ "enum": {} }),
+            json!({ "additionalProperties": "no" }),
+            json!({ "minLength": -1 }),
+            json!({ "exclusiveMinimum": true }),
+        ] {
+            let schema = json!({ "type": "object", "properties": { "x": odd, "n": { "type": "integer" } } });
+            let (schemas, tool) = (Schemas::default(), tool(schema));
+            assert!(schemas.check(&tool, &json!({ "x": "a", "n": 1 })).await.is_ok(), "{odd}");
+            assert!(schemas.check(&tool, &json!({ "n": "one" })).await.is_err(), "{odd}");
+        }
+    }
+
+    #[tokio::test]
+    async fn arguments_in_another_form_are_repaired_only_if_they_then_match() {
+        let schemas = Schemas::default();
+        for written in [json!({ "n": "3" }), json!({ "n": 3.0 }), json!("{\"n\": 3}"), json!("{\"n\": \"3\"}{}")] {
+            let checked = schemas.check(&numbers(), &written).await.unwrap();
+            assert_eq!(checked.to_string(), "{\"n\":3}", "{written}");
+        }
+        // The report is about the arguments as they were written.
+        let problem = schemas.check(&numbers(), &json!({ "n": "0" })).await.unwrap_err();
+        assert!(problem.contains("\"0\""), "{problem}");
+        let optional = tool(json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
+        assert_eq!(*schemas.check(&optional, &json!({ "n": null })).await.unwrap(), json!({}));
     }
 
     #[tokio::test]
@@ -321,8 +390,8 @@ mod tests {
         let arguments = json!({ "x": format!("{}!", "a".repeat(10_000)) });
         assert!(Schemas::default().check(&tool(schema), &arguments).await.is_err());
         let huge = json!({ "type": "object", "properties": { "x": { "pattern": "((a{100}){100}){100}" } } });
-        let problem = Schemas::default().check(&tool(huge), &json!({})).await.unwrap_err();
-        assert!(problem.contains("broken"), "{problem}");
+        // It is not compiled, and thus restricts nothing.
+        assert!(Schemas::default().check(&tool(huge), &json!({ "x": "b" })).await.is_ok());
     }
 
     #[tokio::test]

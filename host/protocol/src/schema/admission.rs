@@ -186,7 +186,7 @@ impl Applied<'_> {
     }
 }
 
-const IN_PLACE: [&str; 10] =
+pub(crate) const IN_PLACE: [&str; 10] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "$ref"];
 pub(crate) const OF_PROPERTIES: [&str; 5] =
     ["properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"];

@@ -1,11 +1,15 @@
-//! Bounds on tool schemas, and on the work of validating arguments against them.
+//! Bounds on tool schemas, and on the work of validating arguments against them; repairs of both.
 //!
 //! `pinion-agent` compiles the schemas and validates arguments, within these bounds.
 
 mod admission;
+mod arguments;
+mod lenient;
 mod plain;
 mod work;
 
 pub use admission::{Measure, SchemaError, check_schema, compilable, measure};
+pub use arguments::{followed_by_nothing_new, repaired, without_nulls};
+pub use lenient::build_leniently;
 pub use plain::is_plain;
 pub use work::{MAX_NESTING, Size, is_bearable};

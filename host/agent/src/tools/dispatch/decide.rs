@@ -10,6 +10,7 @@ use pinion_protocol::content::ToolCall;
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::hook::HookNote;
+use pinion_protocol::schema::followed_by_nothing_new;
 use pinion_protocol::tool::ToolError;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,11 +32,13 @@ impl Dispatch<'_> {
             suggestions: similar(&call.name, definitions),
         })?;
         let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
-        if let Some(partial) = &call.partial {
-            return Err(invalid(cut_off(partial)));
-        }
         let mut accepted = Cow::Borrowed(call);
-        if let Cow::Owned(arguments) = self.config.schemas.check(&tool, &call.arguments).await.map_err(invalid)? {
+        if let Some(partial) = &call.partial {
+            let arguments = followed_by_nothing_new(partial).ok_or_else(|| invalid(cut_off(partial)))?;
+            accepted = Cow::Owned(ToolCall { arguments, partial: None, ..call.clone() });
+        }
+        let checked = self.config.schemas.check(&tool, &accepted.arguments).await.map_err(invalid)?;
+        if let Cow::Owned(arguments) = checked {
             accepted.to_mut().arguments = arguments;
         }
         Ok(Ready { call: accepted, tool, notes: Vec::new() })
