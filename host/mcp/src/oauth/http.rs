@@ -18,6 +18,7 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 use url::{Host, Url};
 
+use super::answer::repaired;
 use crate::error::causes;
 use crate::http::Http;
 
@@ -142,7 +143,7 @@ impl OAuthHttp {
             }
             body.extend_from_slice(&packet);
         }
-        Ok(answer.body(body)?)
+        Ok(answer.body(repaired(body))?)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The flow is rmcp's. This module keeps its tokens, limits its requests, and talks to the user.
 
+mod answer;
 mod assertion;
 mod device;
 mod http;
