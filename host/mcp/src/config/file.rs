@@ -147,11 +147,11 @@ struct Entry {
     line: usize,
     kind: Option<(String, usize)>,
     command: Option<(String, usize)>,
-    args: (Vec<String>, usize),
-    env: (BTreeMap<String, Plain>, usize),
+    args: (Vec<Plain>, usize),
+    env: (BTreeMap<String, Option<Plain>>, usize),
     cwd: Option<(String, usize)>,
     url: Option<(String, usize)>,
-    headers: (BTreeMap<String, String>, usize),
+    headers: (BTreeMap<String, Option<Plain>>, usize),
     disabled: bool,
     enabled_tools: Option<Vec<String>>,
     disabled_tools: Vec<String>,
@@ -164,9 +164,9 @@ struct Entry {
     unknown: Vec<(String, usize)>,
 }
 
-/// A value of an environment variable.
+/// A value of an environment variable or header, or an argument.
 #[derive(serde::Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, a number or a switch")]
 enum Plain {
     Text(String),
     Number(serde_json::Number),
@@ -183,11 +183,19 @@ impl Plain {
     }
 }
 
+/// Returns the members that are not null, which is how some programs write an unset one.
+fn given(members: &BTreeMap<String, Option<Plain>>) -> impl Iterator<Item = (&String, &Plain)> {
+    members.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
+}
+
 impl Entry {
     fn read(value: Located<'_>) -> Result<Self, Mistake> {
         let mut entry = Self { line: value.line, ..Self::default() };
         for (name, value) in value.members()? {
             let line = value.line;
+            if value.is_null() {
+                continue;
+            }
             let named = |mistake: Mistake| Mistake::new(mistake.line, format!("`{name}`: {}", mistake.message));
             fn read<T: DeserializeOwned>(value: Located<'_>) -> Result<T, Mistake> {
                 value.read()
@@ -243,9 +251,9 @@ impl Entry {
                 if command.trim().is_empty() || command.contains('\0') {
                     return wrong(*line, "`command` is not the name of a program".to_owned());
                 }
-                let args = self.args.0.iter().map(|arg| filled(arg, self.args.1)).collect::<Result<_, _>>()?;
+                let args = self.args.0.iter().map(|arg| filled(&arg.text(), self.args.1)).collect::<Result<_, _>>()?;
                 let mut env = BTreeMap::new();
-                for (name, value) in &self.env.0 {
+                for (name, value) in given(&self.env.0) {
                     if name.is_empty() || name.contains(['=', '\0']) {
                         return wrong(self.env.1, "`env` has a name that no variable can have".to_owned());
                     }
@@ -265,8 +273,8 @@ impl Entry {
                 let text = filled(url, *line)?;
                 let url = address(&text).map_err(|message| (*line, Unexpanded { message, hint: None }))?;
                 let mut headers = BTreeMap::new();
-                for (name, value) in &self.headers.0 {
-                    let value = filled(value, self.headers.1)?;
+                for (name, value) in given(&self.headers.0) {
+                    let value = filled(&value.text(), self.headers.1)?;
                     let is_valid = http::HeaderName::from_bytes(name.as_bytes()).is_ok()
                         && http::HeaderValue::from_str(&value).is_ok();
                     if !is_valid {
@@ -293,6 +301,7 @@ impl Entry {
         }
         config.enabled = !self.disabled;
         config.tools = ToolFilter { enabled: self.enabled_tools, disabled: self.disabled_tools };
+        config.has_startup_limit = self.startup.is_some();
         config.startup_timeout = self.startup.unwrap_or(config.startup_timeout);
         config.call_timeout = self.call.unwrap_or(config.call_timeout);
         config.idle_timeout = self.idle.unwrap_or(config.idle_timeout);

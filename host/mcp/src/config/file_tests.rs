@@ -56,6 +56,26 @@ fn mistake_disables_one_server_and_names_its_line() {
 }
 
 #[test]
+fn null_is_a_member_that_is_not_set() {
+    let file = parse(
+        r#"{"mcpServers": {
+          "a": {"type": null, "command": "x", "args": ["--port", 8080, true], "env": null, "cwd": null, "url": null,
+                "disabled": null, "disabledTools": null, "startupTimeoutSeconds": null, "oauth": null},
+          "b": {"command": "x", "env": {"A": null, "B": 1}, "args": null},
+          "c": {"url": "https://h/mcp", "command": null, "headers": {"X-A": null, "X-B": 1}}
+        }}"#,
+    );
+    assert_eq!((file.problems, file.notices), (vec![], vec![]));
+    let [a, b, c] = &file.servers[..] else { panic!("three servers") };
+    let Transport::Stdio { args, env, .. } = &a.transport else { panic!("a program") };
+    assert_eq!((args.join(" "), env.len(), a.has_startup_limit), ("--port 8080 true".to_owned(), 0, false));
+    let Transport::Stdio { env, .. } = &b.transport else { panic!("a program") };
+    assert_eq!(env.keys().collect::<Vec<_>>(), ["B"]);
+    let Transport::Http { headers, .. } = &c.transport else { panic!("HTTP") };
+    assert_eq!((headers.len(), headers["X-B"].expose_secret()), (1, "1"));
+}
+
+#[test]
 fn unusable_entries_are_explained() {
     for (entry, text) in [
         (r#"{"command": "x", "url": "http://h"}"#, "both"),

@@ -66,6 +66,11 @@ impl<'a> Located<'a> {
         Ok(members)
     }
 
+    /// Returns whether the value is `null`, as some programs write a member that is not set.
+    pub(super) fn is_null(self) -> bool {
+        self.raw.trim() == "null"
+    }
+
     /// Reads the value as a type.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub struct ServerConfig {
     pub tools: ToolFilter,
     /// Limit on connecting and fetching the catalogue.
     pub startup_timeout: Duration,
+    /// True if the entry has a limit on connecting.
+    pub has_startup_limit: bool,
     /// Limit on one request.
     pub call_timeout: Duration,
     /// Time without requests after which the connection is closed; `None` keeps it.
@@ -64,6 +66,7 @@ impl ServerConfig {
             enabled: true,
             tools: ToolFilter::default(),
             startup_timeout: Self::STARTUP_TIMEOUT,
+            has_startup_limit: false,
             call_timeout: Self::CALL_TIMEOUT,
             idle_timeout: Some(Self::IDLE_TIMEOUT),
             source: ConfigSource::default(),
