@@ -1,18 +1,19 @@
 //! Catalogues on disk, so that tools are known before their server runs.
 //!
 //! One file per identity, of mode 0600, replaced atomically. A file that is damaged, of another version or of another
-//! server counts as none: the next connection writes a new one. A further file is replaced after each of them, so that one
+//! server counts as none: the next connection writes a new one. An entry that cannot be used costs no other. A further file is replaced after each of them, so that one
 //! look shows whether any has changed.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use pinion_protocol::text::one_line;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Catalogue, Collector, Kind};
-use crate::limits::MAX_CATALOGUE;
+use crate::limits::{MAX_CATALOGUE, MAX_QUOTED};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -32,8 +33,12 @@ struct Stored {
     has_resources: bool,
     #[serde(default)]
     is_deaf: bool,
-    tools: Vec<StoredEntry>,
-    prompts: Vec<StoredEntry>,
+    /// Each of the form of [`StoredEntry`].
+    tools: Vec<Box<RawValue>>,
+    prompts: Vec<Box<RawValue>>,
+    /// What the server's definitions had that could not be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,16 +107,18 @@ fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
     // The file is checked like the server was: someone may have changed it.
     let mut collector =
         Collector::new(&stored.protocol, &stored.software, stored.instructions.as_deref(), stored.has_resources);
+    stored.problems.iter().for_each(|problem| collector.note(one_line(problem, MAX_QUOTED)));
     for (kind, entries) in [(Kind::Tool, &stored.tools), (Kind::Prompt, &stored.prompts)] {
         for entry in entries {
-            collector.add_text(kind, &entry.name, entry.definition.get());
+            match serde_json::from_str::<StoredEntry>(entry.get()) {
+                Ok(entry) => drop(collector.add_text(kind, &entry.name, entry.definition.get())),
+                Err(_) => {
+                    collector.note(format!("dropped a {} of the cached catalogue `{}`", kind.name(), path.display()))
+                }
+            }
         }
     }
-    let catalogue = Catalogue { is_deaf: stored.is_deaf, ..collector.finish() };
-    match catalogue.problems.first() {
-        Some(problem) => Err(io::Error::other(problem.clone())),
-        None => Ok(catalogue),
-    }
+    Ok(Catalogue { is_deaf: stored.is_deaf, ..collector.finish() })
 }
 
 /// Opens no FIFO for ever and follows no symbolic link.
@@ -129,7 +136,7 @@ pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> 
     let entries = |entries: &[super::Entry]| {
         let entry = |entry: &super::Entry| {
             let definition = RawValue::from_string(entry.definition.to_string())?;
-            Ok(StoredEntry { name: entry.name.clone(), definition })
+            serde_json::value::to_raw_value(&StoredEntry { name: entry.name.clone(), definition })
         };
         entries.iter().map(entry).collect::<Result<Vec<_>, serde_json::Error>>()
     };
@@ -143,6 +150,7 @@ pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> 
         is_deaf: catalogue.is_deaf,
         tools: entries(&catalogue.tools)?,
         prompts: entries(&catalogue.prompts)?,
+        problems: catalogue.problems.clone(),
     };
     replace(directory, &path, &serde_json::to_vec(&stored)?)?;
     replace(directory, &directory.join(REVISION), &[])
@@ -198,14 +206,11 @@ mod tests {
         write(cache, IDENTITY, &catalogue()).unwrap();
         let file = path(cache, IDENTITY).unwrap();
         let intact = fs::read_to_string(&file).unwrap();
-        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
         let damaged = [
             String::new(),
             intact[..intact.len() / 2].to_owned(),
             intact.replace("\"version\":1", "\"version\":2"),
             intact.replace("\"identity\":\"0", "\"identity\":\"f"),
-            intact.replace("\"echo\"", "\"ec\\u001bho\""),
-            intact.replace("{\"type\":\"object\"}", &deep),
             intact.replace("Use it.", &"x".repeat(MAX_FILE as usize)),
             "[".repeat(100_000),
         ];
@@ -218,6 +223,36 @@ mod tests {
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
         assert_eq!(read(cache, IDENTITY), None);
+    }
+
+    #[test]
+    fn damaged_entry_of_the_cache_costs_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path();
+        write(cache, IDENTITY, &catalogue()).unwrap();
+        let file = path(cache, IDENTITY).unwrap();
+        let intact = fs::read_to_string(&file).unwrap();
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        for text in [
+            intact.replace("\"name\":\"echo\",\"definition\"", "\"name\":\"ec\\u001bho\",\"definition\""),
+            intact.replace("{\"type\":\"object\"}", &deep),
+            intact.replace("\"name\":\"echo\",\"definition\"", "\"name\":7,\"definition\""),
+            intact.replace("\"tools\":[", "\"tools\":[null,"),
+        ] {
+            assert_ne!(text, intact);
+            fs::write(&file, &text).unwrap();
+            let read = read(cache, IDENTITY).unwrap();
+            assert_eq!((read.prompts, read.problems.len()), (catalogue().prompts, 1), "{text}");
+        }
+    }
+
+    #[test]
+    fn problems_of_the_catalogue_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut odd = catalogue();
+        odd.problems = vec!["dropped tool `x`: y".to_owned()];
+        write(directory.path(), IDENTITY, &odd).unwrap();
+        assert_eq!(read(directory.path(), IDENTITY), Some(odd));
     }
 
     #[test]

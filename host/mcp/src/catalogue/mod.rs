@@ -2,17 +2,19 @@
 
 pub(crate) mod cache;
 pub(crate) mod contact;
+mod entry;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use pinion_protocol::text::{one_line, printable};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::limits::{MAX_CATALOGUE, MAX_DEFINITION, MAX_DEPTH, MAX_ENTRIES, MAX_INSTRUCTIONS, MAX_NAME};
 
 /// Maximum problems that are reported; the rest is counted.
-const MAX_PROBLEMS: usize = 8;
+const MAX_PROBLEMS: usize = 64;
 
 /// A tool or prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +57,18 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Prompt => "prompt",
+        }
+    }
+
+    /// Returns the member of a page that has the entries.
+    pub(crate) fn list(self) -> &'static str {
+        match self {
+            Self::Tool => "tools",
+            Self::Prompt => "prompts",
         }
     }
 }
@@ -83,6 +93,20 @@ impl Collector {
         }
     }
 
+    /// Adds an entry of any form. An entry that cannot be used is dropped and costs no other.
+    pub(crate) fn add_any(&mut self, kind: Kind, entry: &Value) -> bool {
+        match entry::read(kind, entry) {
+            Ok((name, definition, remark)) => {
+                remark.into_iter().for_each(|remark| self.note(remark));
+                self.add(kind, &name, &definition)
+            }
+            Err(problem) => {
+                self.note(problem);
+                true
+            }
+        }
+    }
+
     /// Adds an entry whose definition is valid JSON.
     pub(crate) fn add_text(&mut self, kind: Kind, name: &str, definition: &str) -> bool {
         match self.check(kind, name, definition) {
@@ -91,13 +115,13 @@ impl Collector {
                 self.names.insert((kind, name.to_owned()));
                 self.list(kind).push(Entry { name: name.to_owned(), definition: definition.into() });
             }
-            Err(problem) => self.drop_entry(format!("dropped {} `{}`: {problem}", kind.name(), one_line(name, 64))),
+            Err(problem) => self.note(format!("dropped {} `{}`: {problem}", kind.name(), one_line(name, 64))),
         }
         self.list(kind).len() < MAX_ENTRIES
     }
 
-    /// Notes that something was dropped.
-    pub(crate) fn drop_entry(&mut self, problem: String) {
+    /// Notes that something was dropped or replaced.
+    pub(crate) fn note(&mut self, problem: String) {
         self.dropped += 1;
         if self.catalogue.problems.len() < MAX_PROBLEMS {
             self.catalogue.problems.push(problem);
@@ -107,7 +131,7 @@ impl Collector {
     pub(crate) fn finish(mut self) -> Catalogue {
         let more = self.dropped - self.catalogue.problems.len();
         if more > 0 {
-            self.catalogue.problems.push(format!("dropped {more} more entries"));
+            self.catalogue.problems.push(format!("{more} more entries have problems"));
         }
         self.catalogue
     }
@@ -204,13 +228,13 @@ mod tests {
     fn number_of_tools_is_bounded() {
         let mut collector = collector();
         let mut wants_more = true;
-        for n in 0..MAX_ENTRIES + 10 {
+        for n in 0..MAX_ENTRIES + 100 {
             wants_more = collector.add(Kind::Tool, &format!("tool{n}"), &json!({"n": n}));
         }
         assert!(!wants_more);
         let catalogue = collector.finish();
         assert_eq!(catalogue.tools.len(), MAX_ENTRIES);
-        assert!(catalogue.problems.last().unwrap().contains("more entries"));
+        assert!(catalogue.problems.last().unwrap().starts_with("36 more entries"));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, ListPromptsRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, SubscriptionFilter,
+    ClientRequest, CustomResult, ListPromptsRequest, ListToolsRequest, PaginatedRequestParams, ServerResult,
+    SubscriptionFilter,
 };
+use serde_json::Value;
 
 use crate::catalogue::{Catalogue, Collector, Kind, head};
 use crate::connection::{Connection, Failure, announces_updates};
@@ -70,18 +72,45 @@ async fn collect(
                 }
                 page.next_cursor.filter(|_| has_room)
             }
+            ServerResult::CustomResult(CustomResult(page)) => any_page(kind, method, &page, &mut shorten, collector),
             _ => {
-                collector.drop_entry(format!("dropped a page of `{method}` that has the wrong form"));
+                collector.note(wrong_page(method));
                 None
             }
         };
-        match next {
+        // Some servers end a list with an empty cursor.
+        match next.filter(|next| !next.is_empty()) {
             Some(next) => cursor = Some(next),
             None => return Ok(lifetime.map(Duration::from_millis)),
         }
     }
-    collector.drop_entry(format!("dropped the pages of a list after {MAX_PAGES}"));
+    collector.note(format!("dropped the pages of a list after {MAX_PAGES}"));
     Ok(lifetime.map(Duration::from_millis))
+}
+
+/// Adds the entries of a page, of which at least one has a form that the protocol does not have. Returns the next page.
+fn any_page(
+    kind: Kind,
+    method: &str,
+    page: &Value,
+    shorten: &mut impl FnMut(Option<u64>),
+    collector: &mut Collector,
+) -> Option<String> {
+    shorten(page.get("ttlMs").and_then(Value::as_u64));
+    let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let Some(entries) = page.get(kind.list()).and_then(Value::as_array) else {
+        collector.note(wrong_page(method));
+        return next;
+    };
+    let mut has_room = true;
+    for entry in entries {
+        has_room = collector.add_any(kind, entry);
+    }
+    next.filter(|_| has_room)
+}
+
+fn wrong_page(method: &str) -> String {
+    format!("dropped a page of `{method}` that has the wrong form")
 }
 
 /// Returns the notices to ask for: of changed lists, and of changes of the resources that were read. None if there are none

@@ -52,6 +52,8 @@ pub struct ServerInfo {
     pub state: ServerState,
     /// Last failure, or entries that were dropped, as one line.
     pub problem: Option<String>,
+    /// Entries of the catalogue that were dropped or repaired, each with the reason.
+    pub dropped: Vec<String>,
     /// Instructions of the server for the model.
     pub instructions: Option<String>,
     /// Version of the protocol.

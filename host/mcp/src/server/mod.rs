@@ -59,6 +59,19 @@ struct Inner {
     is_shut_down: bool,
 }
 
+/// Entries that were dropped in the line about a server; the rest is counted.
+const MAX_SHOWN: usize = 8;
+
+/// Returns the entries that were dropped, as one line.
+fn summary(dropped: &[String]) -> Option<String> {
+    let more = dropped.len().saturating_sub(MAX_SHOWN);
+    let shown = dropped[..dropped.len() - more].join("; ");
+    match more {
+        0 => Some(shown).filter(|shown| !shown.is_empty()),
+        _ => Some(format!("{shown}; and {more} more")),
+    }
+}
+
 /// One configured server.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
@@ -174,7 +187,7 @@ impl Server {
         let catalogue = catalogue.as_deref();
         let inner = self.lock();
         let state = if inner.enabled { inner.state } else { ServerState::Disabled };
-        let dropped = || catalogue.filter(|c| !c.problems.is_empty()).map(|c| c.problems.join("; "));
+        let dropped = catalogue.map(|catalogue| catalogue.problems.clone()).unwrap_or_default();
         let tool = |tool: &crate::catalogue::Entry| ToolInfo {
             name: tool.name.clone(),
             definition: tool.definition.clone(),
@@ -188,7 +201,8 @@ impl Server {
             name: self.config.name.clone(),
             identity: self.identity.clone(),
             state,
-            problem: inner.problem.clone().or_else(dropped),
+            problem: inner.problem.clone().or_else(|| summary(&dropped)),
+            dropped,
             instructions: catalogue.and_then(|c| c.instructions.clone()),
             protocol: catalogue.map(|c| c.protocol.clone()),
             software: catalogue.map(|c| c.software.clone()),
