@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// Maximum bytes of one message from a server.
 pub const MAX_MESSAGE: usize = 16 << 20;
+/// Maximum values of one message, because each takes a multiple of its bytes once it is parsed.
+pub const MAX_VALUES: usize = 400_000;
+/// Maximum entries of a list in a result, such as parts of content, messages or the tools of a page; the rest is dropped.
+pub const MAX_LIST: usize = 2_048;
 /// Maximum tools or prompts of one server; the rest is dropped.
 pub const MAX_ENTRIES: usize = 1_024;
 /// Maximum bytes of all definitions of one server; the rest is dropped.

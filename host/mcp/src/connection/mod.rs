@@ -5,8 +5,12 @@ mod elicitation;
 mod event_stream;
 mod fault;
 mod handler;
+mod message;
 mod open;
 mod pipe;
+mod post;
+mod reply;
+mod scan;
 mod skills;
 mod sse;
 mod task;
@@ -18,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ServerPeerInfo, ServerResult};
+use rmcp::model::{ClientRequest, CustomResult, ServerPeerInfo, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -208,7 +212,12 @@ impl Connection {
                     return self.begin_task(request, created.task, call, limit, questions).await;
                 }
                 result if request.accepts(&result) => {
-                    let json = serde_json::to_string(&result);
+                    let json = match result {
+                        ServerResult::CustomResult(CustomResult(value)) => {
+                            serde_json::to_string(&reply::repaired(request, value))
+                        }
+                        result => serde_json::to_string(&result),
+                    };
                     let mut json = json.map_err(|error| McpError::sent(&self.server, error.to_string()))?;
                     match request {
                         Request::ReadResource { uri } => {

@@ -11,12 +11,12 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
-use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::fault::Fault;
+use super::message::{Unreadable, parse};
 use crate::error::quoted;
 use crate::limits::{MAX_MESSAGE, MAX_STRAY_LINES};
 
@@ -204,63 +204,5 @@ impl Lines {
                 }
             }
         }
-    }
-}
-
-/// Reason that a line is not used.
-#[derive(Debug, PartialEq)]
-enum Unreadable {
-    /// Some other output.
-    Stray,
-    /// A message that breaks the protocol.
-    Broken(String),
-}
-
-/// Parses a line. A reply that has the wrong form becomes an error for its request.
-fn parse(text: &[u8]) -> Result<ServerJsonRpcMessage, Unreadable> {
-    #[derive(Deserialize)]
-    struct Frame {
-        id: Option<RequestId>,
-        method: Option<String>,
-    }
-    let error = match serde_json::from_slice(text) {
-        Ok(message) => return Ok(message),
-        Err(error) => error,
-    };
-    if text[0] != b'{' {
-        return Err(Unreadable::Stray);
-    }
-    if error.to_string().starts_with("recursion limit exceeded") {
-        return Err(Unreadable::Broken("sent a message that is nested too deeply".to_owned()));
-    }
-    match serde_json::from_slice::<Frame>(text) {
-        Ok(Frame { id: Some(id), method: None }) => {
-            let problem = format!("the reply has the wrong form: {}", quoted(&error.to_string()));
-            Ok(JsonRpcMessage::error(ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None), Some(id)))
-        }
-        _ => Err(Unreadable::Stray),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replies_of_the_wrong_form_become_errors_of_their_request() {
-        let Ok(JsonRpcMessage::Error(error)) = parse(br#"{"jsonrpc":"2.0","id":7,"reply":1}"#) else {
-            panic!("expected an error");
-        };
-        assert_eq!(error.id, Some(RequestId::Number(7)));
-        assert!(error.error.message.contains("wrong form"));
-    }
-
-    #[test]
-    fn log_lines_are_stray_and_deep_messages_break_the_protocol() {
-        assert_eq!(parse(b"Server listening").unwrap_err(), Unreadable::Stray);
-        assert_eq!(parse(b"{not json}").unwrap_err(), Unreadable::Stray);
-        assert_eq!(parse(b"[1,2]").unwrap_err(), Unreadable::Stray);
-        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}1{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
-        assert!(matches!(parse(deep.as_bytes()), Err(Unreadable::Broken(_))));
     }
 }

@@ -15,9 +15,10 @@ use tokio::task::AbortHandle;
 use url::Url;
 
 use super::fault::Fault;
+use super::message::{Unreadable, parse};
 use super::open::OpenError;
 use super::web::WebError;
-use crate::error::{causes, quoted};
+use crate::error::{causes, quoted, unreachable};
 use crate::limits::MAX_MESSAGE;
 
 /// Messages that are read ahead.
@@ -43,7 +44,7 @@ impl Sse {
         let headers: HeaderMap = headers.into_iter().collect();
         let failed = |text: String| OpenError::Failed(format!("is not reachable: {text}"));
         let request = client.get(url.clone()).headers(headers.clone()).header("accept", "text/event-stream");
-        let response = request.send().await.map_err(|error| failed(causes(&error.without_url())))?;
+        let response = request.send().await.map_err(|error| failed(unreachable(&error)))?;
         if response.status() == reqwest::StatusCode::UNAUTHORIZED {
             let challenge = response.headers().get(http::header::WWW_AUTHENTICATE);
             return Err(OpenError::Login(challenge.and_then(|value| value.to_str().ok()).map(str::to_owned)));
@@ -121,13 +122,14 @@ async fn read(
                 }
                 continue;
             }
-            match serde_json::from_str(&event.data) {
+            match parse(event.data.trim().as_bytes()) {
                 Ok(message) => {
                     if sender.send(message).await.is_err() {
                         return;
                     }
                 }
-                Err(error) => tracing::debug!("an event is no message: {error}"),
+                Err(Unreadable::Broken(problem)) => return fault.set(problem),
+                Err(Unreadable::Stray) => tracing::debug!("an event is no message"),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Requests over streamable HTTP, and what their failures mean.
 //!
-//! The requests are rmcp's. Three kinds of answers need a reading of their own: an error that names no request, which would
+//! The requests are sent by [`Post`], apart from those that begin a connection and notices, which are rmcp's. Three kinds of answers need a reading of their own: an error that names no request, which would
 //! leave its request waiting for ever; any such answer within a session, which the server then no longer knows; and statuses,
 //! which rmcp has only in texts.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use reqwest::Client;
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
@@ -19,13 +19,14 @@ use sse_stream::Sse;
 
 use super::event_stream::EventStream;
 use super::pipe::answers;
-use crate::error::causes;
+use super::post::{Post, readable};
+use crate::error::{causes, unreachable};
 
 /// Failure of a request over HTTP, in both transports.
 pub(super) type WebError = StreamableHttpError<reqwest::Error>;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The client of one connection.
 #[derive(Clone)]
@@ -73,7 +74,14 @@ impl StreamableHttpClient for Web {
         if request.is_some() {
             self.stream.settled().await;
         }
-        let posted = self.client.post_message_with_response_limits(uri, message, session, token, headers, limits).await;
+        let posted = match &message {
+            // rmcp knows how servers without discovery refuse it.
+            JsonRpcMessage::Request(request) if !matches!(request.request, ClientRequest::DiscoverRequest(_)) => {
+                let session = session.as_deref();
+                Post { uri: &uri, message: &message, session, token, headers, limits }.send(&self.client).await
+            }
+            _ => self.client.post_message_with_response_limits(uri, message, session, token, headers, limits).await,
+        };
         if begins_session && posted.is_ok() {
             self.stream.begin();
         }
@@ -103,7 +111,7 @@ impl StreamableHttpClient for Web {
     ) -> Result<Events, WebError> {
         let stream = self.client.get_stream(uri, session, last_event, token, headers).await;
         self.stream.settle();
-        stream
+        stream.map(readable)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -118,7 +126,7 @@ impl StreamableHttpClient for Web {
         let limited = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit);
         let stream = limited.await;
         self.stream.settle();
-        stream
+        stream.map(readable)
     }
 }
 
@@ -168,7 +176,7 @@ pub(super) fn failure(error: &DynamicTransportError) -> Option<&WebError> {
 /// Describes the failure of a transport, with its causes.
 pub(super) fn describe(error: &DynamicTransportError) -> String {
     match failure(error) {
-        Some(WebError::Client(error)) => causes(error),
+        Some(WebError::Client(error)) => unreachable(error),
         Some(WebError::Auth(error)) => causes(error),
         Some(WebError::UnexpectedServerResponse(text)) => crate::error::quoted(text.trim_end_matches([':', ' '])),
         Some(error) => causes(error),

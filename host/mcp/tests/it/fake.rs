@@ -46,7 +46,11 @@ impl Io {
     }
 
     pub(crate) async fn write_text(&mut self, text: &str) {
-        let _ = self.output.write_all(text.as_bytes()).await;
+        self.write_bytes(text.as_bytes()).await;
+    }
+
+    pub(crate) async fn write_bytes(&mut self, bytes: &[u8]) {
+        let _ = self.output.write_all(bytes).await;
     }
 
     pub(crate) async fn complain(&mut self, text: &str) {

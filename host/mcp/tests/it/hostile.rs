@@ -388,3 +388,74 @@ async fn server_that_talks_before_it_is_asked_works() {
     });
     assert!(bench.call("echo").await.is_ok());
 }
+
+#[tokio::test]
+async fn odd_definition_costs_no_other_tool() {
+    let odd = [
+        json!({"name": "no_schema"}),
+        json!({"name": "null_schema", "inputSchema": null}),
+        json!({"name": "list_schema", "inputSchema": []}),
+        json!({"name": "true_schema", "inputSchema": true}),
+        json!({"name": "text_schema", "inputSchema": "object"}),
+        json!({"name": "odd_text", "description": 7, "title": {}, "inputSchema": {"type": "object"}}),
+        json!({"name": "odd_hints", "annotations": "none", "icons": {}, "inputSchema": {"type": "object"}}),
+        json!({"description": "It has no name.", "inputSchema": {"type": "object"}}),
+        json!(null),
+    ];
+    for odd in odd {
+        let tools = json!([tool("before"), odd, tool("after")]);
+        let bench = Bench::new(move |_, mut io| {
+            let tools = tools.clone();
+            async move {
+                while let Some(message) = io.connect(&tools).await {
+                    io.reply(&message, text("done")).await;
+                }
+            }
+        });
+        bench.call("after").await.unwrap();
+        let info = bench.servers.list().remove(0);
+        let names: Vec<_> = info.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert!(names.contains(&"before") && names.contains(&"after"), "{odd}: {names:?}");
+        let name = odd["name"].as_str();
+        let is_dropped = name.is_none_or(|name| !names.contains(&name));
+        let is_named = |problem: &String| name.is_none_or(|name| problem.contains(&format!("`{name}`")));
+        assert!(!is_dropped || info.dropped.iter().any(is_named), "{odd}: {:?}", info.dropped);
+        assert_eq!(is_dropped, matches!(name, None | Some("list_schema" | "text_schema")), "{odd}");
+    }
+}
+
+#[tokio::test]
+async fn texts_that_are_not_unicode_lose_no_result() {
+    let replies: [&[u8]; 4] = [
+        br#"{"content":[{"type":"text","text":"cut \ud83d"}]}"#,
+        br#"{"content":[{"type":"text","text":"\ude00 cut"}]}"#,
+        b"{\"content\":[{\"type\":\"text\",\"text\":\"cut \xf0\x9f\"}]}",
+        b"{\"content\":\"cut \",\"structuredContent\":{\"x\":NaN}}",
+    ];
+    for reply in replies {
+        let bench = Bench::new(move |_, mut io| async move {
+            while let Some(message) = io.connect(&tools()).await {
+                let id = message["id"].to_string();
+                let line = [b"{\"jsonrpc\":\"2.0\",\"id\":", id.as_bytes(), b",\"result\":", reply, b"}\n"].concat();
+                io.write_bytes(&line).await;
+            }
+        });
+        let result = bench.call("echo").await.unwrap();
+        assert!(result.contains("cut"), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn result_with_very_many_parts_is_cut() {
+    let bench = Bench::new(|_, mut io| async move {
+        while let Some(message) = io.connect(&tools()).await {
+            let part = r#"{"type":"text","text":""}"#;
+            let parts = vec![part; 400_000].join(",");
+            let line =
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[{parts}]}}}}\n", message["id"]);
+            io.write_text(&line).await;
+        }
+    });
+    let result: Value = serde_json::from_str(&bench.call("echo").await.unwrap()).unwrap();
+    assert_eq!(result["content"].as_array().unwrap().len(), pinion_mcp::limits::MAX_LIST);
+}
