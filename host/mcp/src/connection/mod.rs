@@ -1,6 +1,7 @@
 //! One connection to a server: requests, their limits, cancellation and progress.
 
 mod alive;
+mod early_task;
 mod elicitation;
 mod event_stream;
 mod fault;
@@ -194,10 +195,16 @@ impl Connection {
         let _in_flight = self.begin();
         let mut inputs = Inputs::default();
         let mut rounds = 0;
+        let mut is_task = false;
         loop {
             let message = request.message(inputs).map_err(|problem| McpError::unsent(&self.server, problem))?;
             let Some(message) = message else { return Ok(self.summary()) };
+            let message = if is_task { early_task::augmented(message) } else { message };
             let result = match self.send(message, call, limit, request.method()).await {
+                Err(Failure::Error(error)) if !is_task && early_task::is_wanted(request, &error) => {
+                    (inputs, is_task) = (Inputs::default(), true);
+                    continue;
+                }
                 Err(Failure::Error(error)) if rounds < MAX_INPUT_ROUNDS && !call.only_connected => {
                     let Some(pages) = elicitation::wanted(&error) else { return Err(error.into()) };
                     self.during(call, self.visit(pages, questions)).await?;
@@ -210,6 +217,9 @@ impl Connection {
                 ServerResult::InputRequiredResult(required) => required,
                 ServerResult::CreateTaskResult(created) if matches!(request, Request::CallTool { .. }) => {
                     return self.begin_task(request, created.task, call, limit, questions).await;
+                }
+                ServerResult::CustomResult(CustomResult(value)) if is_task && early_task::id(&value).is_some() => {
+                    return self.begin_early_task(request, &value, call, limit, questions).await;
                 }
                 result if request.accepts(&result) => {
                     let json = match result {

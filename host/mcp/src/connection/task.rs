@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rmcp::model::{
-    CancelTaskParams, CancelTaskRequest, ClientRequest, GetTaskParams, GetTaskRequest, InputRequests, JsonObject,
-    ServerResult, Task, TaskPayload, UpdateTaskParams, UpdateTaskRequest,
+    CancelTaskParams, CancelTaskRequest, ClientRequest, CustomResult, GetTaskParams, GetTaskRequest, InputRequests,
+    JsonObject, ServerResult, Task, TaskPayload, UpdateTaskParams, UpdateTaskRequest,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::early_task::EarlyState;
 use super::handler::Progress;
-use super::{CANCEL_WAIT, Connection, Failure};
+use super::{CANCEL_WAIT, Connection, Failure, reply};
 use crate::error::{McpError, quoted};
 use crate::limits::{MAX_INPUT_ROUNDS, MAX_QUESTIONS};
 use crate::questions::Questions;
@@ -51,7 +52,7 @@ impl Connection {
 
     /// Waits for the end of a task and returns its result as JSON. The task goes on at the server if the caller's time is
     /// over, if it stops waiting, or if the connection is lost; it is cancelled if the call is.
-    async fn follow(
+    pub(super) async fn follow(
         &self,
         followed: Followed,
         first: Duration,
@@ -76,6 +77,14 @@ impl Connection {
             let message = GetTaskRequest::new(GetTaskParams::new(id.clone())).into();
             let found = match self.send(message, call, limit, "tasks/get").await {
                 Ok(ServerResult::GetTaskResult(found)) => found.task,
+                Ok(ServerResult::CustomResult(CustomResult(state))) if EarlyState::of(&state).is_some() => {
+                    let Some(EarlyState::Working { pause, text }) = EarlyState::of(&state) else {
+                        return self.early_result(followed, call, limit).await;
+                    };
+                    wait = pause;
+                    report(call, text.as_deref());
+                    continue;
+                }
                 Ok(_) => {
                     self.cancel_task(followed);
                     return Err(McpError::sent(&self.server, "answered `tasks/get` with another result").into());
@@ -95,11 +104,7 @@ impl Connection {
             wait = pause(&found.task);
             let task = found.task;
             match found.payload {
-                TaskPayload::Working => {
-                    if let (Some(on_progress), Some(text)) = (call.progress(), &task.status_message) {
-                        on_progress(Progress { fraction: None, message: Some(quoted(text)) });
-                    }
-                }
+                TaskPayload::Working => report(call, task.status_message.as_deref()),
                 TaskPayload::InputRequired { input_requests } => {
                     // A task repeats its questions until it has taken note of the answers.
                     let asked = input_requests.into_iter().filter(|(key, _)| !answered.contains(key));
@@ -134,13 +139,13 @@ impl Connection {
     }
 
     /// Cancels a task at the server, without waiting for that, and forgets it.
-    fn cancel_task(&self, followed: Followed) {
+    pub(super) fn cancel_task(&self, followed: Followed) {
         let (peer, request) = (self.peer.clone(), CancelTaskRequest::new(CancelTaskParams::new(followed.id.clone())));
         followed.end();
         tokio::spawn(async move { timeout(CANCEL_WAIT, peer.send_request(request.into())).await });
     }
 
-    fn still_working(&self) -> McpError {
+    pub(super) fn still_working(&self) -> McpError {
         let message = format!(
             "MCP server `{}` still works on the task when the time of the call is over; its result can be fetched later",
             self.server
@@ -159,19 +164,29 @@ impl Connection {
     fn end_of_task(&self, payload: TaskPayload) -> Result<String, McpError> {
         let server = &self.server;
         match payload {
-            TaskPayload::Completed { result } => {
-                serde_json::to_string(&result).map_err(|error| McpError::sent(server, error.to_string()))
-            }
+            TaskPayload::Completed { result } => serde_json::to_string(&reply::tool_result(result.into()))
+                .map_err(|error| McpError::sent(server, error.to_string())),
             TaskPayload::Failed { error } => Err(failure(server, &error)),
             _ => Err(McpError::sent(server, "cancelled the task")),
         }
     }
 }
 
+/// Reports what a server says about its work.
+fn report(call: &CallContext, text: Option<&str>) {
+    if let (Some(on_progress), Some(text)) = (call.progress(), text) {
+        on_progress(Progress { fraction: None, message: Some(quoted(text)) });
+    }
+}
+
 /// Returns the time until the next look at a task.
 fn pause(task: &Task) -> Duration {
-    let wanted = task.poll_interval_ms.map_or(POLL_DEFAULT, Duration::from_millis);
-    wanted.clamp(POLL_MIN, POLL_MAX)
+    pause_of(task.poll_interval_ms)
+}
+
+/// Returns the time until the next look, for the milliseconds that a server names.
+pub(super) fn pause_of(wanted: Option<u64>) -> Duration {
+    wanted.map_or(POLL_DEFAULT, Duration::from_millis).clamp(POLL_MIN, POLL_MAX)
 }
 
 fn failure(server: &str, error: &JsonObject) -> McpError {

@@ -144,3 +144,60 @@ async fn cancelled_request_cancels_its_task() {
     assert_eq!(result, Err(McpError::Cancelled { request_sent: true }));
     until(|| log.count("tasks/cancel") == 1).await;
 }
+
+/// A server of protocol 2025-11-25 whose tool must be called as a task, which is at `states` when it is looked at.
+async fn requiring(mut io: Io, states: Vec<Value>, ending: Value) {
+    let mut states = states.into_iter();
+    while let Some(message) = io.connect(&tools()).await {
+        let state = |status: &str| {
+            json!({
+                "taskId": "t1", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+                "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 60000, "pollInterval": 2000,
+            })
+        };
+        match message["method"].as_str() {
+            Some("tools/call") if message["params"]["task"].is_object() => {
+                io.reply(&message, json!({"task": state("working")})).await;
+            }
+            Some("tools/call") => {
+                let refused = "Tool echo requires task augmentation (taskSupport: 'required')";
+                io.refuse(&message, -32601, refused).await;
+            }
+            Some("tasks/get") => {
+                let next = states.next();
+                let next = next.as_ref().and_then(Value::as_str).unwrap_or("working");
+                io.reply(&message, state(next)).await;
+            }
+            Some("tasks/result") => io.reply(&message, ending.clone()).await,
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tool_that_requires_a_task_is_called_as_one() {
+    for last in ["completed", "failed", "input_required"] {
+        let states = vec![json!("working"), json!(last)];
+        let bench = Bench::new(move |_, io| requiring(io, states.clone(), json!({"content": "done"})));
+        let result: Value = serde_json::from_str(&bench.call("echo").await.unwrap()).unwrap();
+        assert_eq!(result, json!({"content": [{"type": "text", "text": "done"}]}));
+        let log = bench.log();
+        let counts = ["tools/call", "tasks/get", "tasks/result"].map(|method| log.count(method));
+        assert_eq!(counts, [2, 2, 1], "{last}");
+        let calls = log.all().into_iter().filter(|message| message["method"] == "tools/call");
+        assert_eq!(calls.last().unwrap()["params"]["name"], "echo");
+        assert!(bench.servers.list()[0].tasks.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn early_task_that_outlives_its_call_is_fetched_later() {
+    let bench = Bench::new(|_, io| requiring(io, vec![json!("working"), json!("completed")], json!({"content": []})));
+    let late = bench.call_within("echo", Duration::from_secs(3)).await;
+    assert!(matches!(late, Err(McpError::TimedOut { .. })), "{late:?}");
+    let id = bench.servers.list()[0].tasks[0].id.clone();
+    let fetched = Request::FollowTask { id };
+    let within = CallContext::within(Duration::from_secs(60));
+    assert_eq!(bench.servers.request(NAME, fetched, within).await.unwrap(), "{\"content\":[]}");
+    assert!(bench.servers.list()[0].tasks.is_empty());
+}
