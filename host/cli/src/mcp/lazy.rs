@@ -6,7 +6,7 @@ use pinion_mcp::Servers;
 use pinion_mcp::config::{ConfigSource, Lookup, Problem, ServerConfig, ServerFile};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// The servers of the files, and who answers their questions.
 #[derive(Default)]
@@ -14,8 +14,8 @@ pub(crate) struct LazyServers {
     config: Mutex<Option<Known>>,
     pub(super) servers: OnceLock<Arc<Servers>>,
     pub(super) user: Arc<ServersUser>,
-    /// Least limit on connecting.
-    pub(super) patience: OnceLock<Duration>,
+    /// Set if first starts may take long.
+    pub(super) is_patient: OnceLock<()>,
 }
 
 /// The content of the files, and the state of the user's file when it was read.
@@ -69,11 +69,9 @@ impl LazyServers {
         Some(config)
     }
 
-    /// Gives servers at least this time to start: a first start may download a program. Must be called before the servers
-    /// are made.
-    pub(crate) fn be_patient(&self, time: Duration) {
-        // The first caller decides.
-        let _ = self.patience.set(time);
+    /// Gives servers the time of a first start, which may download a program. Must be called before the servers are made.
+    pub(crate) fn be_patient(&self) {
+        let _ = self.is_patient.set(());
     }
 
     /// Notes that there is a conversation, whose user servers may ask.

@@ -7,13 +7,27 @@ use crate::mcp::launch::ServerLauncher;
 use crate::mcp::lazy::McpConfig;
 use crate::mcp::tokens::TokenFile;
 use crate::model::proxies_or;
+use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{ChosenProxy, HttpSettings, Ports, ServerInfo, Servers};
 use pinion_plugin_runtime::McpServers;
 use std::sync::Arc;
+use std::time::Duration;
 use url::Url;
 
 /// Bytes of a definition for one token.
 const BYTES_OF_TOKEN: u64 = 4;
+
+/// Time for a server whose start may download it, unless its entry has a limit.
+const FIRST_START: Duration = Duration::from_secs(120);
+
+/// Returns the limit on a start that may be the first one: programs with a network may be downloaded by it.
+pub(crate) fn first_start(config: &ServerConfig) -> Duration {
+    let may_download = config.network && matches!(config.transport, Transport::Stdio { .. });
+    match may_download && !config.has_startup_limit {
+        true => config.startup_timeout.max(FIRST_START),
+        false => config.startup_timeout,
+    }
+}
 
 /// Estimates the tokens that the definitions of a server's tools take in each request.
 pub(crate) fn tokens_of(info: &ServerInfo) -> u64 {
@@ -55,9 +69,10 @@ impl Base {
                 client_metadata: None,
                 workspace_roots: vec![self.workspace.clone()],
             };
-            let patience = self.mcp.patience.get().copied().unwrap_or_default();
             let mut configs = self.mcp_config().servers.clone();
-            configs.iter_mut().for_each(|config| config.startup_timeout = config.startup_timeout.max(patience));
+            if self.mcp.is_patient.get().is_some() {
+                configs.iter_mut().for_each(|config| config.startup_timeout = first_start(config));
+            }
             Servers::new(configs, ports)
         })
     }

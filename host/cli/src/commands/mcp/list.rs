@@ -26,12 +26,14 @@ pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
         let offers = offers(info(server));
         text.line(text!("{} {} {} {}", left(&server.name, 20), left(state, 10), left(scope, 8), offers));
         text.line(text!("  {}", shown(&config, server)));
-        if let Some(contact) = base.mcp_servers().contact(&server.name).filter(|_| server.enabled) {
+        let contact = base.mcp_servers().contact(&server.name).filter(|_| server.enabled);
+        if let Some(contact) = &contact {
             let mark = if contact.outcome == Outcome::Ready { " " } else { "!" };
-            text.line(text!("  {} {}", mark, described(&contact, &server.name)));
+            text.line(text!("  {} {}", mark, described(contact, &server.name)));
         }
         // Tools that were left out, and the like.
-        if let Some(problem) = info(server).filter(|info| info.is_known).and_then(|info| info.problem.as_deref()) {
+        let problem = info(server).filter(|info| info.is_known).and_then(|info| info.problem.as_deref());
+        if let Some(problem) = problem.filter(|_| contact.is_none_or(|contact| contact.outcome == Outcome::Ready)) {
             text.line(text!("  ! {}", problem));
         }
     }

@@ -1,6 +1,7 @@
 //! `pinion mcp`: MCP servers, and plugins offered as one.
 
 mod add;
+mod hints;
 mod import;
 mod list;
 mod serve;

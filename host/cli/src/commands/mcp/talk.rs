@@ -1,9 +1,10 @@
 //! `pinion mcp test`, `tools`, `call`, `login` and `logout`: commands that talk to a server.
 
+use super::hints::hint;
 use super::unknown;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::mcp::servers::tokens_of;
+use crate::mcp::servers::{first_start, tokens_of};
 use crate::output::{Text, count, json, left, note, print, short, text, written};
 use crate::process::signals::interruptible_by;
 use futures_util::future::join_all;
@@ -14,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Least time for a server to start, because the first start may download it.
-const FIRST_START: Duration = Duration::from_secs(120);
+/// Wait after which a person is told what is waited for.
+const SILENCE: Duration = Duration::from_secs(3);
 /// Time for a call beyond the limit of the server, which ends it with a better message.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -26,38 +27,49 @@ fn server<'a>(base: &'a Base, name: &str) -> Result<(&'a Arc<Servers>, ServerCon
         return Err(Failure::usage(format!("MCP server `{name}` is disabled"))
             .hint(format!("`pinion mcp enable {name}` switches it on")));
     }
-    base.mcp.be_patient(FIRST_START);
+    base.mcp.be_patient();
     Ok((base.mcp_servers(), config))
+}
+
+/// Says what is waited for if a server has not started soon.
+async fn with_notice<T>(name: &str, start: Duration, starting: impl Future<Output = T>) -> T {
+    let mut starting = std::pin::pin!(starting);
+    tokio::select! {
+        biased;
+        done = &mut starting => return done,
+        () = tokio::time::sleep(SILENCE) => {}
+    }
+    note(&text!("… waiting for MCP server `{}` (a start may take {} s)", name, start.as_secs()));
+    starting.await
 }
 
 /// Sends a request, and cancels it when the user interrupts.
 async fn request(servers: &Servers, config: &ServerConfig, request: Request) -> Result<String> {
-    let mut context = CallContext::within(config.startup_timeout.max(FIRST_START) + config.call_timeout + MARGIN);
+    let start = first_start(config);
+    let mut context = CallContext::within(start + config.call_timeout + MARGIN);
     context.on_progress = Some(Arc::new(|progress: Progress| {
         if let Some(line) = progress.line() {
             note(&text!("… {}", line));
         }
     }));
     let token = context.cancel.clone();
-    let sent = interruptible_by(move || token.cancel(), servers.request(&config.name, request, context)).await.0;
+    let sending = with_notice(&config.name, start, servers.request(&config.name, request, context));
+    let sent = interruptible_by(move || token.cancel(), sending).await.0;
     sent.map_err(|error| failure(error, config))
 }
 
 /// Explains a failure, with what may be done about it.
 fn failure(error: McpError, config: &ServerConfig) -> Failure {
     let (name, text) = (&config.name, error.to_string());
-    let is_offline = matches!(config.transport, Transport::Stdio { .. }) && !config.network;
     let failure = Failure::failed(&text);
-    match error {
-        McpError::LoginRequired { .. } => failure.hint(format!("`pinion mcp login {name}`")),
-        McpError::Server { .. } | McpError::Cancelled { .. } => failure,
-        _ if text.contains("no such program") => failure.hint("install it, or fix `command` of the server's entry"),
-        _ if is_offline => failure.hint(format!(
-            "it runs without a network, which its first start may need to download it; `\"network\": true` in the entry of \
-             `{name}` in `{}` allows it",
-            config.source.path.display()
-        )),
-        _ => failure,
+    let hint = match error {
+        McpError::LoginRequired { .. } => Some(format!("`pinion mcp login {name}`")),
+        McpError::Cancelled { .. } => None,
+        _ => hint(config, &text),
+    };
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 
@@ -73,13 +85,14 @@ async fn connect(base: &Base, name: &str) -> Result<(ServerInfo, Duration)> {
 
 /// Connects to all servers that are switched on, at the same time. Returns how many do not connect.
 pub(super) async fn check(base: &Base) -> usize {
-    base.mcp.be_patient(FIRST_START);
+    base.mcp.be_patient();
     let servers = base.mcp_servers();
     let config = base.mcp_config();
     let token = CancellationToken::new();
     let connecting = config.servers.iter().filter(|server| server.enabled).map(|server| {
-        let within = CallContext::within(server.startup_timeout.max(FIRST_START));
-        servers.request(&server.name, Request::Connect, CallContext { cancel: token.clone(), ..within })
+        let within = CallContext::within(first_start(server) + MARGIN);
+        let request = servers.request(&server.name, Request::Connect, CallContext { cancel: token.clone(), ..within });
+        with_notice(&server.name, first_start(server), request)
     });
     let stop = token.clone();
     let connected = interruptible_by(move || stop.cancel(), join_all(connecting)).await.0;
@@ -109,6 +122,7 @@ pub(super) async fn test(base: &Base, name: &str, as_json: bool) -> Result<()> {
             "resources": info.has_resources,
             "tokens": tokens_of(&info),
             "problem": info.problem,
+            "dropped": info.dropped,
         })));
     }
     let mut text = Text::default();
@@ -121,15 +135,15 @@ pub(super) async fn test(base: &Base, name: &str, as_json: bool) -> Result<()> {
     row("prompts", names(info.prompts.iter().map(|prompt| prompt.name.as_str()).collect()));
     row("resources", if info.has_resources { "yes" } else { "none" }.to_owned());
     row("tokens", format!("about {} for the definitions of its tools", short(tokens_of(&info))));
-    if let Some(problem) = &info.problem {
-        row("problem", problem.clone());
-    }
+    let problems = info.problem.iter().filter(|_| info.dropped.is_empty()).chain(&info.dropped);
+    problems.for_each(|problem| row("problem", problem.clone()));
     print(&text)
 }
 
 pub(super) async fn tools(base: &Base, name: &str, as_json: bool) -> Result<()> {
     let (info, _) = connect(base, name).await?;
     base.end_mcp_servers().await;
+    info.dropped.iter().for_each(|problem| note(&text!("! {}", problem)));
     let definition = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     if as_json {
         let tools: Vec<Value> = info.tools.iter().map(|tool| definition(&tool.definition)).collect();
@@ -164,7 +178,13 @@ pub(super) async fn call(base: &Base, name: &str, tool: &str, arguments: &str, a
         print(&content(&answer))?;
     }
     match answer.get("isError") == Some(&Value::Bool(true)) {
-        true => Err(Failure::failed(format!("tool `{tool}` of MCP server `{name}` reports an error"))),
+        true => {
+            let failure = Failure::failed(format!("tool `{tool}` of MCP server `{name}` reports an error"));
+            Err(match hint(&config, &answer.to_string()) {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            })
+        }
         false => Ok(()),
     }
 }
