@@ -90,5 +90,8 @@ pub(crate) fn similar(name: &str, definitions: &[Arc<ToolDefinition>]) -> Vec<St
         .filter(|(likeness, _)| *likeness > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    near.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+    // A tool of an MCP server that is not listed any more can be called, or its server started, by another one.
+    let others = ["mcp_search", "mcp_call", "mcp_connect"].iter().filter(|_| name.contains("__"));
+    let others = others.filter(|other| definitions.iter().any(|tool| tool.name == **other));
+    near.into_iter().take(3).map(|(_, name)| name).chain(others.copied()).map(str::to_owned).collect()
 }
