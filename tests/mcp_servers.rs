@@ -259,10 +259,44 @@ fn server_runs_in_the_sandbox_without_a_network() {
     assert!(pinion.workspace().join("inside").exists() && !pinion.home().join("outside").exists());
     assert_eq!(std::fs::read_to_string(pinion.workspace().join("interfaces")).unwrap(), "lo");
     // What a package manager downloads stays in the server's own directory.
-    let directories = std::fs::read_dir(pinion.home().join("cache/mcp-servers")).unwrap();
+    let directories = std::fs::read_dir(pinion.home().join("mcp-servers")).unwrap();
     let kept = directories.flatten().any(|directory| directory.path().join("tmp/npm.mark").exists());
     assert!(kept && !std::path::Path::new("/tmp/npm.mark").exists());
     ok(&pinion.run(["mcp", "add", "shut", "--read-only", "--", "sh", "-c", "touch refused; exit 1"]));
     pinion.run(["mcp", "test", "shut"]);
     assert!(!pinion.workspace().join("refused").exists());
+}
+
+/// Adds a server that says something on standard error and ends.
+fn add_failing(pinion: &Pinion, name: &str, says: &str) {
+    ok(&pinion.run(["mcp", "add", name, "--", "sh", "-c", &format!("echo \"{says}\" >&2; exit 1")]));
+}
+
+#[test]
+fn failing_server_gets_the_hint_of_its_cause() {
+    let pinion = Pinion::default();
+    add_failing(&pinion, "keyless", "MY_API_KEY environment variable is required");
+    let keyless = pinion.run(["mcp", "test", "keyless"]);
+    assert!(keyless.stderr.contains("--env 'MY_API_KEY=${MY_API_KEY}'"), "{keyless:?}");
+    assert!(!keyless.stderr.contains("network"), "{keyless:?}");
+    add_failing(&pinion, "offline", "getaddrinfo EAI_AGAIN registry.npmjs.org");
+    let offline = pinion.run(["mcp", "test", "offline"]);
+    assert!(offline.stderr.contains("\"network\": true"), "{offline:?}");
+    add_failing(&pinion, "broken", "AttributeError: it has no attribute");
+    let broken = pinion.run(["mcp", "test", "broken"]);
+    assert!(broken.stderr.contains("AttributeError") && !broken.stderr.contains("hint:"), "{broken:?}");
+    for _ in 0..2 {
+        let listed = pinion.run(["mcp", "list", "--check"]);
+        assert_eq!(listed.stdout.matches("AttributeError").count(), 1, "{listed:?}");
+    }
+}
+
+#[test]
+fn server_that_never_answers_ends_at_its_limit_with_a_word() {
+    let pinion = Pinion::default();
+    let entry = "{\"command\": \"sh\", \"args\": [\"-c\", \"sleep 100\"], \"startupTimeoutSeconds\": 4}";
+    ok(&pinion.run(["mcp", "add-json", "mute", entry]));
+    let mute = pinion.run(["mcp", "test", "mute"]);
+    assert!(mute.code == Some(1) && mute.stderr.contains("was not ready within 4 s"), "{mute:?}");
+    assert!(mute.stderr.contains("waiting for MCP server `mute`"), "{mute:?}");
 }

@@ -79,8 +79,13 @@ impl Paths {
         self.data.join("mcp-tasks")
     }
 
-    /// Directories of MCP servers, each of which sees its own as `/tmp`.
+    /// Directories of MCP servers, each of which sees its own as `/tmp`. Some servers keep their users' data there.
     pub(crate) fn mcp_directories(&self) -> PathBuf {
+        self.data.join("mcp-servers")
+    }
+
+    /// Directories of MCP servers as earlier versions had them, from which they move when their server starts.
+    pub(crate) fn cached_mcp_directories(&self) -> PathBuf {
         self.cache.join("mcp-servers")
     }
 
