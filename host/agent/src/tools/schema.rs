@@ -7,8 +7,10 @@
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::schema::{
-    MAX_NESTING, Measure, Size, build_leniently, compilable, is_bearable, is_plain, measure, repaired, without_nulls,
+    MAX_NESTING, Measure, Size, build_leniently, compilable, is_bearable, is_plain, is_small, measure, repaired,
+    without_nulls,
 };
+use pinion_protocol::text::clip;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,12 +20,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// Maximum number of problems in one report; more would not help the model.
 const MAX_PROBLEMS: usize = 5;
-/// Maximum bytes of one problem, because a quoted value may be huge.
-const MAX_PROBLEM_BYTES: usize = 500;
-/// Maximum inline work, as subschemas times values: a few milliseconds.
-const INLINE_WORK: u64 = 50_000;
-/// Maximum subschemas of a schema that is compiled inline.
-const INLINE_EXPANDED: u64 = 500;
+/// Maximum characters of one problem, because a quoted value may be huge.
+const MAX_PROBLEM: usize = 500;
 /// Deadline of a validation on a separate thread.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// Maximum number of validation threads, including those that outlived their deadline.
@@ -117,13 +115,6 @@ impl Schemas {
     }
 }
 
-/// Returns whether inline validation is faster than starting a thread.
-fn is_small(measure: Measure, size: Size) -> bool {
-    let Measure { expanded, is_recursive, patterns } = measure;
-    let work = expanded.saturating_mul(size.values).saturating_add(patterns.saturating_mul(size.text));
-    !is_recursive && patterns == 0 && expanded <= INLINE_EXPANDED && work <= INLINE_WORK
-}
-
 impl Entry {
     /// Collects at most `max` problems, because each takes memory.
     fn check<'a>(&self, arguments: &'a Value, max: usize) -> Result<Cow<'a, Value>, String> {
@@ -165,7 +156,7 @@ fn build(schema: &Value) -> Result<Validator, (String, String)> {
     let options = jsonschema::options().with_pattern_options(patterns);
     // The validator checks the schema, too, by the schema of its dialect, of which this one is compiled fastest.
     let options = if is_plain(schema) { options.with_draft(Draft::Draft7) } else { options };
-    options.build(schema).map_err(|error| (error.instance_path().to_string(), clip(error.to_string())))
+    options.build(schema).map_err(|error| (error.instance_path().to_string(), clip(&error.to_string(), MAX_PROBLEM)))
 }
 
 fn fits(validator: &Validator, arguments: &Value, max: usize) -> Result<(), String> {
@@ -183,15 +174,7 @@ fn fits(validator: &Validator, arguments: &Value, max: usize) -> Result<(), Stri
 
 fn problem(error: &ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
-    clip(if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") })
-}
-
-fn clip(mut text: String) -> String {
-    if text.len() > MAX_PROBLEM_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_PROBLEM_BYTES));
-        text.push('…');
-    }
-    text
+    clip(&if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") }, MAX_PROBLEM)
 }
 
 #[cfg(test)]
@@ -242,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn a_huge_value_is_not_quoted_back_in_full() {
         let problem = Schemas::default().check(&numbers(), &json!({ "n": "x".repeat(100_000) })).await.unwrap_err();
-        assert!(problem.len() < 2 * MAX_PROBLEM_BYTES, "{}", problem.len());
+        assert!(problem.len() < 2 * MAX_PROBLEM, "{}", problem.len());
     }
 
     #[tokio::test]

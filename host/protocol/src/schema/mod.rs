@@ -12,4 +12,4 @@ pub use admission::{Measure, SchemaError, check_schema, compilable, measure};
 pub use arguments::{followed_by_nothing_new, repaired, without_nulls};
 pub use lenient::build_leniently;
 pub use plain::is_plain;
-pub use work::{MAX_NESTING, Size, is_bearable};
+pub use work::{MAX_NESTING, Size, is_bearable, is_small};

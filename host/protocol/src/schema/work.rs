@@ -1,6 +1,6 @@
 //! Bounds on the work of validating arguments against a schema.
 
-use super::admission::{Applied, OF_ITEMS, OF_PROPERTIES, looks_back, subschemas};
+use super::admission::{Applied, Measure, OF_ITEMS, OF_PROPERTIES, looks_back, subschemas};
 use serde_json::{Map, Value};
 
 /// Maximum nesting depth of arguments.
@@ -10,6 +10,11 @@ pub const MAX_NESTING: usize = 64;
 const MAX_WORK: u64 = 2_000_000;
 /// Units of work for a regular expression that may backtrack.
 const BACKTRACKING: u64 = 4_000;
+
+/// Maximum inline work, as subschemas times values: a few milliseconds.
+const INLINE_WORK: u64 = 50_000;
+/// Maximum subschemas of a schema that is compiled inline.
+const INLINE_EXPANDED: u64 = 500;
 
 /// Size of arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,6 +50,13 @@ impl Size {
             _ => true,
         }
     }
+}
+
+/// Returns whether validating takes at most a few milliseconds, less than starting a thread for it.
+pub fn is_small(measure: Measure, size: Size) -> bool {
+    let Measure { expanded, is_recursive, patterns } = measure;
+    let work = expanded.saturating_mul(size.values).saturating_add(patterns.saturating_mul(size.text));
+    !is_recursive && patterns == 0 && expanded <= INLINE_EXPANDED && work <= INLINE_WORK
 }
 
 /// Returns whether validation would stay within `MAX_WORK`, by walking the schema over the arguments without
