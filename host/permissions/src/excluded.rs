@@ -1,15 +1,14 @@
 //! Commands that may read an excluded file, where no sandbox hides it.
 
-use crate::readonly::shows_no_content;
+use crate::excluded_git::git_may_show;
+use crate::readers::shows_no_content;
 use crate::rule::glob;
-use crate::scene::{Scene, normal};
+use crate::scene::{Scene, expansions, normal};
 use crate::shell::{Kind, Simple, Word};
 use std::path::{Path, PathBuf};
 
 /// Programs that search the directory in which they start unless they are given another one.
 const SEARCH: &[&str] = &["rg", "ag", "ack"];
-/// Programs that show names and no content. `git` shows what the repository contains, which no sandbox hides either.
-const NAMES: &[&str] = &["find", "fd", "fdfind", "git", "cd", "echo", "printf"];
 
 /// Returns whether a command that only reads may show the content of an excluded path: it names that path, one below, a
 /// directory around it or a pattern for it, or searches a directory around it without naming one.
@@ -21,7 +20,10 @@ pub(crate) fn may_read(command: &Simple, excluded: &Path, scene: &Scene<'_>) -> 
     if redirected.into_iter().any(|word| reaches(word, directories, excluded)) {
         return true;
     }
-    if NAMES.contains(&program) || shows_no_content(program) {
+    if program == "git" {
+        return git_may_show(command, excluded, scene);
+    }
+    if shows_no_content(program) {
         return false;
     }
     let arguments = files(program, &command.words[1..]);
@@ -60,13 +62,17 @@ fn reaches(word: &Word, directories: &[PathBuf], excluded: &Path) -> bool {
     texts.into_iter().flatten().filter(|text| !text.is_empty()).any(|text| {
         directories.iter().any(|directory| {
             let path = normal(&directory.join(text));
+            let is_hit = |path: &Path| excluded.starts_with(path) || path.starts_with(excluded);
+            let leads_there = |path: &PathBuf| path.canonicalize().is_ok_and(|path| is_hit(&path));
+            if word.kind == Kind::Pattern && expansions(directory, text).is_none_or(|all| all.iter().any(leads_there)) {
+                return true;
+            }
             if word.kind != Kind::Literal {
                 let loose = |path: &Path| path.to_string_lossy().replace(['?', '[', ']', '{', '}', '$', '~'], "*");
                 let around = excluded.ancestors().any(|around| glob(&loose(&path), &around.to_string_lossy()));
                 return word.kind == Kind::Dynamic || around;
             }
-            let is_hit = |path: &Path| excluded.starts_with(path) || path.starts_with(excluded);
-            is_hit(&path) || path.canonicalize().is_ok_and(|path| is_hit(&path))
+            is_hit(&path) || leads_there(&path)
         })
     })
 }

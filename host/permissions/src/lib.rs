@@ -5,12 +5,15 @@
 //! text of a line: what the parser and a second reading of each word do not agree on is a question to the user.
 
 mod excluded;
+mod excluded_git;
 mod git;
+mod git_reads;
 mod hazards;
 mod irreversible;
 mod judge;
 mod offer;
 mod options;
+mod readers;
 mod readonly;
 mod repository;
 mod rule;
@@ -28,6 +31,8 @@ pub use scene::{Scene, normal};
 
 #[cfg(test)]
 mod evasions_tests;
+#[cfg(all(test, target_os = "linux"))]
+mod observed_tests;
 #[cfg(test)]
 mod sandbox_tests;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The place in which a command would run.
 
+use crate::rule::glob;
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of components of a path.
@@ -54,6 +55,38 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(current)
+}
+
+/// Maximum number of entries of directories that are compared with one pattern.
+const MAX_ENTRIES: usize = 4_000;
+
+/// Returns all paths for which the shell may replace a pattern, seen from `directory`, and perhaps more; `None` if there are
+/// too many entries to look at. Names that begin with a dot need a pattern that does.
+pub(crate) fn expansions(directory: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
+    let (mut found, mut looked_at) = (vec![PathBuf::new()], 0_usize);
+    for component in directory.join(pattern).components() {
+        let name = component.as_os_str().to_string_lossy();
+        if !name.contains(['*', '?', '[']) {
+            found.iter_mut().for_each(|path| path.push(component));
+            continue;
+        }
+        let before = name.find('[').map_or(&*name, |at| &name[..at]);
+        let loose = format!("{}{}", before.replace('?', "*"), if before.len() < name.len() { "*" } else { "" });
+        let mut next = Vec::new();
+        for around in found {
+            for entry in std::fs::read_dir(&around).into_iter().flatten() {
+                looked_at += 1;
+                let Some(entry) = entry.ok().filter(|_| looked_at <= MAX_ENTRIES) else { return None };
+                let name = entry.file_name();
+                let text = name.to_string_lossy();
+                if glob(&loose, &text) && (loose.starts_with('.') || !text.starts_with('.')) {
+                    next.push(around.join(name));
+                }
+            }
+        }
+        found = next;
+    }
+    Some(found)
 }
 
 /// Removes `.`, `..` and double slashes from an absolute path by its spelling alone.

@@ -4,7 +4,7 @@
 //! nothing may be one. Rules that deny or ask then lead to a question, and never to a denial: the words may be a text.
 
 use crate::git;
-use crate::readonly::shows_no_content;
+use crate::readers::shows_no_content;
 use crate::scene::Scene;
 use crate::shell::{self, Simple, Word};
 
