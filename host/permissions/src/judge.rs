@@ -439,10 +439,11 @@ impl Judge<'_> {
         // Addresses and texts are no paths, except for texts that name a file.
         let is_path = |word: &&Word| {
             let is_text = word.text.contains(char::is_whitespace) && !word.text.starts_with('-');
-            !word.text.contains("://")
-                && (!is_text || Path::new(&word.text).is_absolute() && Path::new(&word.text).exists())
+            let is_address = word.text.contains("://") && !is_local(&word.text);
+            !is_address && (!is_text || Path::new(&word.text).is_absolute() && Path::new(&word.text).exists())
         };
-        let outside = rest.iter().filter(is_path).find(|word| !is_below(word, command, self.scene));
+        let is_outside = |word: &&Word| is_local(&word.text) || !is_below(word, command, self.scene);
+        let outside = rest.iter().filter(is_path).find(is_outside);
         outside.map(|word| format!("`{}` is outside of the project", word.text))
     }
 
@@ -464,6 +465,11 @@ impl Judge<'_> {
             // Redirects may lead to other hosts.
             && !command.words[1..].iter().any(|word| !is_url(word) && word.text.contains('L'))
     }
+}
+
+/// Returns whether a word is the address of a file.
+fn is_local(text: &str) -> bool {
+    text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
 }
 
 /// Returns the hosts that a command names.

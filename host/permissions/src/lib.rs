@@ -11,6 +11,7 @@ mod git_reads;
 mod hazards;
 mod irreversible;
 mod judge;
+mod launchers;
 mod offer;
 mod options;
 mod readers;
@@ -33,6 +34,8 @@ pub use scene::{Scene, normal};
 mod evasions_tests;
 #[cfg(all(test, target_os = "linux"))]
 mod observed_tests;
+#[cfg(test)]
+mod rules_tests;
 #[cfg(test)]
 mod sandbox_tests;
 #[cfg(test)]
