@@ -58,8 +58,22 @@ impl KeyError {
         match self {
             Self::Mode { path, .. } => Some(format!("run `chmod 600 {}`", path.display())),
             Self::Command { source, .. } => source.hint().map(str::to_owned),
+            Self::Keyring { source } => exhausted(source).map(str::to_owned),
             _ => None,
         }
+    }
+}
+
+/// Returns the remedy for a limit of the process that kept a program from starting.
+fn exhausted(error: &io::Error) -> Option<&'static str> {
+    /// `EMFILE` and `ENFILE` of all Unix systems.
+    const FILES: [i32; 2] = [23, 24];
+    match error.raw_os_error() {
+        Some(code) if FILES.contains(&code) => Some("raise the limit on open files (`ulimit -n`)"),
+        _ if error.kind() == io::ErrorKind::WouldBlock => {
+            Some("raise the limit on processes (`ulimit -u`, or `pids.max` of the container)")
+        }
+        _ => None,
     }
 }
 

@@ -5,9 +5,14 @@ use super::error::KeyError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret as _, SecretString};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 use tokio::process::Command;
+
+/// The program of libsecret.
+const SECRET_TOOL: &str = "secret-tool";
 
 /// The service name of stored keys.
 const SERVICE: &str = "pinion";
@@ -57,7 +62,8 @@ impl PlatformKeyring {
         if !cfg!(target_os = "linux") || secret.expose_secret().len() > MAX_STORED {
             return Ok(false);
         }
-        let mut command = Command::new("secret-tool");
+        let Some(program) = found(SECRET_TOOL) else { return Ok(false) };
+        let mut command = Command::new(program);
         command.args(["store", "--label", &format!("{SERVICE}: {account}"), "service", SERVICE, "account", account]);
         let Some(output) = output(command, Some(secret)).await? else { return Ok(false) };
         // A service may accept a secret and lose it.
@@ -109,11 +115,58 @@ fn platform_command((on_macos, on_linux, last): Action, account: &str) -> Option
     let (program, arguments) = if cfg!(target_os = "macos") {
         ("/usr/bin/security", [on_macos, "-s", SERVICE, "-a", account].into_iter().chain(last).collect::<Vec<_>>())
     } else if cfg!(target_os = "linux") {
-        ("secret-tool", [on_linux, "service", SERVICE, "account", account].to_vec())
+        (SECRET_TOOL, [on_linux, "service", SERVICE, "account", account].to_vec())
     } else {
         return None;
     };
-    let mut command = Command::new(program);
+    let mut command = Command::new(found(program)?);
     command.args(arguments);
     Some(command)
+}
+
+/// Returns the file of a program in the directories of `PATH`; `None` if there is none. The system reports a directory that
+/// the user may not search as if the program could not be run.
+fn found(program: &str) -> Option<PathBuf> {
+    found_in(program, &std::env::var_os("PATH")?)
+}
+
+fn found_in(program: &str, path: &OsStr) -> Option<PathBuf> {
+    let mut files = std::env::split_paths(path).map(|directory| directory.join(program));
+    files.find(|file| file.is_absolute() && file.metadata().is_ok_and(|found| found.is_file()))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    #[test]
+    fn program_is_found_beyond_directories_that_cannot_be_searched() {
+        let directory = tempfile::tempdir().unwrap();
+        let [closed, open] = ["closed", "open"].map(|name| directory.path().join(name));
+        fs::create_dir_all(&closed).unwrap();
+        fs::create_dir_all(&open).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        let path = std::env::join_paths([&closed, Path::new("."), &open]).unwrap();
+        assert_eq!(found_in(SECRET_TOOL, &path), None);
+        fs::write(open.join(SECRET_TOOL), "").unwrap();
+        assert_eq!(found_in(SECRET_TOOL, &path), Some(open.join(SECRET_TOOL)));
+    }
+
+    #[test]
+    fn exhausted_limit_of_the_process_has_a_hint() {
+        for (code, limit) in [(libc_code::EAGAIN, "processes"), (libc_code::EMFILE, "open files")] {
+            let error = KeyError::Keyring { source: io::Error::from_raw_os_error(code) };
+            assert!(error.hint().is_some_and(|hint| hint.contains(limit)), "{code}");
+        }
+        assert_eq!(KeyError::Keyring { source: io::Error::other("x") }.hint(), None);
+    }
+
+    /// Codes of Linux and macOS.
+    mod libc_code {
+        pub(super) const EAGAIN: i32 = if cfg!(target_os = "macos") { 35 } else { 11 };
+        pub(super) const EMFILE: i32 = 24;
+    }
 }
