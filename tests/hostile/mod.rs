@@ -7,7 +7,7 @@ mod bounds;
 mod checks;
 mod consent;
 mod conversations;
-mod credential_theft;
+pub(crate) mod credential_theft;
 mod descriptions;
 mod dialogs;
 mod directories;

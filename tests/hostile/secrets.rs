@@ -2,6 +2,7 @@
 
 mod costs;
 mod endpoints;
+mod guesses;
 
 use crate::providers::{Vendor, all_files, answer, ended, reply};
 use pinion_tests::{Ended, Pinion};
@@ -112,8 +113,9 @@ fn key_in_model_text_is_redacted_across_deltas() {
         let content: Vec<Value> = said.iter().map(|piece| json!({ "content": piece })).collect();
         let run = asked(&pinion, &Vendor::answering(vec![deltas(&content, "stop")]), &["hi"]);
         assert_eq!(run.code, Some(0), "{run:?}");
-        assert!(run.stdout.contains("the key is sk-ant[redacted], all of it"), "{run:?}");
-        assert_hidden(&seen(&pinion, &run), SECRET, &format!("pieces of {size}"));
+        assert!(run.stdout.contains("the key is sk-ant-api03-[redacted], all of it"), "{run:?}");
+        // The recording has the vendor's own pieces.
+        assert!(!seen(&pinion, &run).contains(SECRET), "pieces of {size}");
         assert_hidden(&all_deltas(&run.stdout), SECRET, &format!("deltas of {size}, put together"));
     }
 }
@@ -158,13 +160,13 @@ fn output_of_a_failed_key_command_is_not_shown() {
 }
 
 #[test]
-fn any_eight_characters_of_a_key_are_redacted() {
+fn parts_of_a_key_are_unchanged() {
     let pinion = Pinion::default();
-    let said: String = windows(SECRET).map(|window| format!("({window}) ")).collect();
+    let parts = (1..SECRET.len()).flat_map(|at| [&SECRET[..at], &SECRET[at..]]);
+    let said: String = parts.map(|part| format!("({part}) ")).collect();
     let vendor = Vendor::answering(vec![reply(&json!({ "content": said }), "stop")]);
     let run = asked(&pinion, &vendor, &["hi"]);
-    assert_hidden(&seen(&pinion, &run), SECRET, "text");
-    assert!(run.stdout.contains("([redacted]) ([redacted])"), "{run:?}");
+    assert!(run.stdout.contains(said.trim()) && !run.stdout.contains("[redacted]"), "{run:?}");
 }
 
 #[test]
@@ -223,15 +225,16 @@ fn key_in_call_names_and_ids_is_redacted() {
 }
 
 #[test]
-fn parts_of_a_key_in_errors_are_redacted() {
-    let middle = &SECRET[7..15];
+fn key_in_errors_is_redacted() {
+    let middle = SECRET;
     let json = |status: &str, text: &str| {
         answer(status, "application/json", &json!({ "error": { "message": text, "code": text } }).to_string())
     };
     for refusal in [
         json("401 Unauthorized", &format!("wrong key …{middle}…")),
-        json("400 Bad Request", &format!("x-api-key: {}", &SECRET[..8])),
-        json("500 Oh", &SECRET[16..]),
+        json("400 Bad Request", &format!("x-api-key: {KEY}")),
+        json("401 Unauthorized", "wrong key sk-ant-api03-****Hj4G"),
+        json("500 Oh", &format!("{}{SECRET}", "x".repeat(1990))),
         json("200 OK", middle),
         answer("502 Bad Gateway", "text/html", &format!("<title>{middle}</title>")),
         answer("200 OK", "text/event-stream", &format!("data: {{\"error\":{{\"message\":\"{middle}\"}}}}\n\n")),
@@ -258,7 +261,10 @@ fn key_in_a_tool_result_is_redacted() {
         &[
             call("read", &json!({ "path": "settings" })),
             call("search", &json!({ "pattern": "KEY" })),
-            call("bash", &json!({ "command": "cat settings; cat settings >&2; base64 settings; rev settings" })),
+            call(
+                "bash",
+                &json!({ "command": "cat settings; cat settings >&2; base64 settings; rev settings; fold -w 9 settings" }),
+            ),
             call("bash", &json!({ "command": "cat settings; exit 3" })),
             json!({ "text": "done" }),
         ],
@@ -268,7 +274,7 @@ fn key_in_a_tool_result_is_redacted() {
     for secret in [SECRET, OTHER, "Mn3Bv2Cx1Zl0Kj9Hg8Fd7", "Aa1Ss2Dd3Ff4Gg5"] {
         assert_hidden(&seen, secret, "a tool's result");
     }
-    assert!(run.stdout.contains("KEY=sk-ant[redacted]"), "{run:?}");
+    assert!(run.stdout.contains("KEY=sk-ant-api03-[redacted]"), "{run:?}");
 }
 
 #[test]

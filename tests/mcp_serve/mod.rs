@@ -1,6 +1,7 @@
 //! `pinion mcp serve`: another agent uses plugins over MCP.
 
 mod approvals;
+mod guesses;
 mod http;
 mod questions;
 mod resources;
@@ -23,7 +24,10 @@ struct Client {
 
 impl Client {
     fn start(pinion: &Pinion, arguments: &[&str]) -> Self {
-        let mut command = pinion.command(["mcp", "serve"].iter().chain(arguments));
+        Self::of(pinion.command(["mcp", "serve"].iter().chain(arguments)))
+    }
+
+    fn of(mut command: std::process::Command) -> Self {
         let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, stdin, stdout, other: Vec::new(), last: 0 }
@@ -32,12 +36,16 @@ impl Client {
     /// Begins as a client of protocol 2025-11-25.
     fn initialized(pinion: &Pinion, arguments: &[&str], capabilities: Value) -> Self {
         let mut client = Self::start(pinion, arguments);
+        client.initialize(capabilities);
+        client
+    }
+
+    fn initialize(&mut self, capabilities: Value) {
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities,
                              "clientInfo": { "name": "test", "version": "1" } });
-        let answer = client.request("initialize", params);
+        let answer = self.request("initialize", params);
         assert_eq!(answer["result"]["serverInfo"]["name"], "pinion", "{answer}");
-        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
     fn send(&mut self, message: &Value) {

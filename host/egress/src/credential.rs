@@ -197,25 +197,23 @@ fn place(placement: &Placement, secret: &SecretString) -> Result<Place, (String,
     }
 }
 
-/// The credentials that a plugin may use. Every one of them is redacted from every response, also of requests without
-/// a credential, because a server can repeat what it got before.
+/// The credentials that a plugin may use.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     all: Vec<Credential>,
-    secrets: Secrets,
 }
 
 impl Credentials {
     /// Creates a set. Of several credentials with one name, the first one counts.
     pub fn new(all: Vec<Credential>) -> Self {
-        let secrets = Secrets::default();
-        all.iter().for_each(|credential| secrets.add(&credential.secret));
-        Self { all, secrets }
+        Self { all }
     }
 
-    /// Returns the secrets, to redact them elsewhere.
-    pub fn secrets(&self) -> &Secrets {
-        &self.secrets
+    /// Adds the secrets that may be sent to the server of `target`, which can repeat them later. A plugin may have chosen what
+    /// other servers answer, so their answers are not compared with these secrets.
+    pub(crate) fn add_known_to(&self, target: &Target, known: &Secrets) {
+        let is_for_origin = |one: &&Credential| one.rules.iter().any(|rule| rule.covers_origin(target));
+        self.all.iter().filter(is_for_origin).for_each(|one| known.add(&one.secret));
     }
 
     /// Returns the credential that a request names, if it may be sent with it.
@@ -296,6 +294,10 @@ mod tests {
     fn debug_output_contains_no_secret() {
         let credentials = Credentials::new(vec![credential(SECRET, Placement::Bearer, &["a.example"]).unwrap()]);
         assert_eq!(format!("{:?}", credentials.all), "[Credential(github)]");
-        assert!(credentials.secrets().are_in(SECRET.as_bytes()));
+        let (known, target) = (Secrets::default(), |url| Target::parse(url).unwrap());
+        credentials.add_known_to(&target("https://other.example/"), &known);
+        assert!(known.is_empty());
+        credentials.add_known_to(&target("https://a.example/"), &known);
+        assert!(known.are_in(SECRET.as_bytes()));
     }
 }

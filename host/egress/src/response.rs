@@ -67,14 +67,15 @@ impl fmt::Debug for Response {
 }
 
 impl Response {
+    /// Opens the response of a server, which may contain `secrets`.
     pub(crate) fn new(
         received: Received,
         target: &Target,
+        secrets: &Secrets,
         access: &Access<'_>,
         clock: Clock,
         mut report: Report,
     ) -> Result<Self, SendError> {
-        let secrets = access.credentials.secrets();
         let Received { status, mut headers, body, driver } = received;
         let decoder = match Decoder::of(&headers, !secrets.is_empty()) {
             Ok(decoder) => decoder,
@@ -84,7 +85,7 @@ impl Response {
                 return Err(failure.sent(true));
             }
         };
-        let redactor = (!secrets.is_empty()).then(|| secrets.byte_redactor());
+        let redactor = (!secrets.is_empty()).then(|| secrets.line_redactor());
         OF_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
         if decoder.is_gzip() {
             headers.remove(header::CONTENT_ENCODING);
@@ -247,7 +248,7 @@ impl Response {
 pub(crate) fn redacted(headers: &HeaderMap, secrets: &Secrets) -> HeaderMap {
     let clean = |value: &HeaderValue| {
         let text = String::from_utf8_lossy(value.as_bytes());
-        match secrets.clean_answer(&text) {
+        match secrets.clean(&text) {
             Cow::Borrowed(_) => value.clone(),
             Cow::Owned(text) => HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("[redacted]")),
         }

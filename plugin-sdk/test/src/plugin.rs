@@ -8,6 +8,7 @@ use crate::servers::{Listener, Received, Response, Servers};
 use crate::settings::Settings;
 use pinion_agent::dialog::{DialogAnswer, DialogError};
 use pinion_agent::secrecy::SecretString;
+use pinion_agent::secrets::Secrets;
 use pinion_agent::tool::ToolOutput;
 use pinion_agent::{Authority, Message, SessionStore as _};
 use pinion_plugin_runtime::{
@@ -163,7 +164,7 @@ impl Plugin {
         self.write_files(&workspace)?;
         let source = Source::file(std::path::absolute(&self.component).map_err(failed)?);
         let (inspection, _) = source.inspect().map_err(|error| self.not_loaded(&error.to_string()))?;
-        let secrets = Arc::new(TestSecrets { by_name: self.secrets.clone(), ..TestSecrets::default() });
+        let secrets = Arc::new(TestSecrets { by_name: self.secrets.clone(), redacted: Secrets::of_process() });
         let table = self.table(&workspace, &inspection.manifest.capabilities)?;
         let settings = PluginSettings {
             grants: resolve(&table, &root, &workspace, secrets.clone()),

@@ -76,8 +76,7 @@ async fn program_that_a_plugin_talks_to_passes_nothing_of_the_secret_on() {
     pinion.config(&config("http://127.0.0.1:1"));
     let print = "echo to stdout $TOKEN; echo to stderr $TOKEN >&2; printf %s $TOKEN | base64; \
                  printf :%s $TOKEN | base64; printf %s $TOKEN | od -An -v -tx1 | tr -d ' \\n'; echo ${#TOKEN}";
-    let slowly =
-        "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do printf %s \"$(printf %s $TOKEN | cut -c$n)\"; done; echo after";
+    let slowly = "for n in $(seq ${#TOKEN}); do printf %s \"$(printf %s $TOKEN | cut -c$n)\"; done; echo after";
     let steps: [&[&str]; 3] = [
         &["spread", "talk", "bearer", print],
         &["spread", "talk", "bearer", slowly],

@@ -21,7 +21,7 @@ const MIN_LENGTH: usize = 16;
 
 /// Collects the secrets in the environment.
 pub(crate) fn of_environment() -> Secrets {
-    let secrets = Secrets::default();
+    let secrets = Secrets::of_process();
     for (name, value) in
         crate::process::hardening::variables().into_iter().filter(|(name, value)| is_secret(name, value))
     {

@@ -59,6 +59,7 @@ pub(super) struct ServedCalls {
     pub(super) tools: Arc<dyn ToolExecutor>,
     pub(super) runtime: Arc<Runtime>,
     pub(super) permissions: Arc<CallPermissions>,
+    /// Redacted in the questions of plugins.
     pub(super) secrets: Secrets,
     pub(super) mode: ApprovalMode,
     pub(super) session: Arc<str>,
@@ -88,7 +89,8 @@ impl ServedCalls {
         config.ports.approval = Approval::new(self.mode, Arc::new(approver)).with_rules(self.permissions.clone());
         config.ports.hooks = vec![Arc::new(OneTurn)];
         config.ports.plugin_hooks = Some(self.runtime.clone());
-        config.ports.secrets = self.secrets.clone();
+        // The client chose the texts of the run; `tools` redacts results.
+        config.ports.secrets = Secrets::default();
         config.policy.output = NO_BOUNDS;
         config.policy.limits = NO_LIMITS;
         config.policy.compaction.automatic = false;

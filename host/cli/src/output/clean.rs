@@ -53,7 +53,7 @@ mod tests {
         secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
         let mut out = Vec::new();
         let mut writer = CleanWriter::new(&mut out, secrets);
-        for piece in ["a Zq7X", "w3Vb b\nZq7Xw", "3Vb9"] {
+        for piece in ["a Zq7X", "w3Vb9Nm2 b\nZq7Xw", "3Vb9Nm2"] {
             writer.write_all(piece.as_bytes()).unwrap();
         }
         writer.flush().unwrap();

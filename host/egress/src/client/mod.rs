@@ -23,6 +23,7 @@ use crate::policy::{Denial, Policy};
 use crate::request::{Outgoing, Redirects, Request};
 use crate::response::Response;
 use crate::tls::{InvalidCertificates, Tls};
+use pinion_protocol::Secrets;
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -109,16 +110,19 @@ impl Client {
             failure.sent(false)
         })?;
         let mut followed = 0;
+        // What the servers so far may know.
+        let known = Secrets::default();
         loop {
             let mut report = report(&outgoing);
-            let hop = Hop { outgoing: &outgoing, credential, access, clock: &clock };
+            access.credentials.add_known_to(&outgoing.target, &known);
+            let hop = Hop { outgoing: &outgoing, credential, known: &known, access, clock: &clock };
             let done = self.follow(&hop, request.redirects, followed, &mut report).await;
             let (received, next) = done.map_err(|failure| {
                 report.fail(&failure);
                 failure.sent(followed > 0 || report.meter.has_sent())
             })?;
             let Some((next, keeps_credential)) = next else {
-                return Response::new(received, &outgoing.target, access, clock, report);
+                return Response::new(received, &outgoing.target, &known, access, clock, report);
             };
             followed += 1;
             credential = credential.filter(|_| keeps_credential);
@@ -144,7 +148,7 @@ impl Client {
     }
 
     async fn exchange(&self, hop: &Hop<'_>, report: &mut Report) -> Result<Received, Failure> {
-        let Hop { outgoing, credential, access, clock } = hop;
+        let Hop { outgoing, credential, access, clock, .. } = hop;
         let covering = access.policy.covering(&outgoing.method, &outgoing.target)?;
         let message = exchange::message(outgoing, *credential)?;
         let connecting = clock.within(access.limits.connect);
@@ -171,6 +175,8 @@ type Next = (Outgoing, bool);
 struct Hop<'a> {
     outgoing: &'a Outgoing,
     credential: Option<&'a Credential>,
+    /// Secrets of the servers so far.
+    known: &'a Secrets,
     access: &'a Access<'a>,
     clock: &'a Clock,
 }
@@ -182,10 +188,9 @@ impl Hop<'_> {
             return Err(Failure::Failed(format!("`{}` redirects more than {limit} times", self.outgoing.target)));
         }
         let is_same_origin = next.target.has_origin_of(&self.outgoing.target);
-        let secrets = self.access.credentials.secrets();
-        if !is_same_origin && secrets.are_in(next.target.as_str().as_bytes()) {
+        if !is_same_origin && self.known.are_in(next.target.as_str().as_bytes()) {
             // The name of the host may be what contains it.
-            let origin = secrets.clean(&next.target.to_string()).into_owned();
+            let origin = self.known.clean(&next.target.to_string()).into_owned();
             return Err(Denial::CredentialInRedirect { origin }.into());
         }
         let keeps = is_same_origin && self.credential.is_some_and(|one| one.is_for(&next.method, &next.target));

@@ -6,7 +6,6 @@
 //! not cover the request, the placeholder is sent as it is: it is not secret.
 
 use super::authority::Authority;
-use super::mask::{Mask, Masked, replaced};
 use crate::credential::{Credential, CredentialError, Placement};
 use crate::policy::Rule;
 use crate::request::changes_request;
@@ -20,7 +19,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use pinion_protocol::Secrets;
+use pinion_protocol::{ByteRedactor, Secrets};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,8 +55,8 @@ pub struct ProxyCredentials {
     values: Arc<dyn CredentialValues>,
     authority: Authority,
     tls: Tls,
-    used: Mutex<Vec<Masked>>,
-    secrets: Secrets,
+    /// The secrets that were sent, by the index of their credential.
+    used: Mutex<Vec<(usize, SecretString)>>,
 }
 
 /// The authority for the hosts of credentials cannot be created.
@@ -176,7 +175,7 @@ impl ProxyCredentials {
         let rules = all.iter().flat_map(|credential| &credential.rules);
         let authority = Authority::new(rules).map_err(|error| AuthorityError(error.to_string()))?;
         let tls = Tls::new(certificates).map_err(|error: InvalidCertificates| AuthorityError(error.to_string()))?;
-        Ok(Self { all, values, authority, tls, used: Mutex::default(), secrets: Secrets::default() })
+        Ok(Self { all, values, authority, tls, used: Mutex::default() })
     }
 
     /// Returns the credentials.
@@ -219,7 +218,7 @@ impl ProxyCredentials {
         let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
         let Ok(target) = Target::parse(&format!("{origin}{path}")) else { return Ok(Vec::new()) };
         let (mut url, mut names) = (target.url().clone(), Vec::new());
-        for credential in &self.all {
+        for (index, credential) in self.all.iter().enumerate() {
             let is_covered = credential.model.is_for(request.method.as_str(), &target);
             if !is_covered || credential.fill(&request.headers, &url, &credential.placeholder).is_none() {
                 continue;
@@ -231,7 +230,7 @@ impl ProxyCredentials {
                 ));
             }
             let secret = self.values.value(name).await?;
-            self.use_secret(credential, &secret)?;
+            self.use_secret(index, &secret)?;
             let filled = credential.fill(&request.headers, &url, secret.expose_secret());
             if let Some(filled) = filled {
                 (request.headers, url) =
@@ -247,33 +246,32 @@ impl ProxyCredentials {
     }
 
     /// Checks a secret that is about to be sent, and looks for it in responses from now on.
-    fn use_secret(&self, credential: &ProxyCredential, secret: &SecretString) -> Result<(), String> {
-        let ProxyCredential { placement, rules, placeholder, .. } = credential;
-        Credential::new(credential.name(), secret.clone(), placement.clone(), rules.clone())
+    fn use_secret(&self, index: usize, secret: &SecretString) -> Result<(), String> {
+        let ProxyCredential { placement, rules, .. } = &self.all[index];
+        Credential::new(self.all[index].name(), secret.clone(), placement.clone(), rules.clone())
             .map_err(|error| error.to_string())?;
-        self.secrets.add(secret);
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if !used.iter().any(|known| known.secret.expose_secret() == secret.expose_secret()) {
-            used.push(Masked { secret: secret.clone(), placeholder: placeholder.clone() });
+        if !used.iter().any(|(of, known)| *of == index && known.expose_secret() == secret.expose_secret()) {
+            used.push((index, secret.clone()));
         }
         Ok(())
     }
 
-    /// Removes all secrets that were sent from the fields of a response, and returns what removes them from its body;
-    /// none if nothing was sent yet.
-    pub(super) fn mask(&self, headers: &mut HeaderMap) -> Option<Mask> {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if used.is_empty() {
-            return None;
-        }
-        for value in headers.values_mut() {
-            let clean = replaced(&used, value.as_bytes());
-            if clean != value.as_bytes() {
-                *value = HeaderValue::from_bytes(&clean).unwrap_or(HeaderValue::from_static("[redacted]"));
+    /// Removes the secrets that were sent and may be sent to `target` from the fields of its response, and returns what removes
+    /// them from its body; `None` if there are none. A whole secret becomes its placeholder, so that the program can use it
+    /// again.
+    pub(super) fn mask(&self, target: &Target, headers: &mut HeaderMap) -> Option<ByteRedactor> {
+        let secrets = Secrets::default();
+        for (index, secret) in self.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if self.all[*index].is_for_origin(target) {
+                secrets.add_with_placeholder(secret, &self.all[*index].placeholder);
             }
         }
-        *headers = redacted(headers, &self.secrets);
-        Some(Mask::new(used, &self.secrets))
+        if secrets.is_empty() {
+            return None;
+        }
+        *headers = redacted(headers, &secrets);
+        Some(secrets.line_redactor())
     }
 }
 

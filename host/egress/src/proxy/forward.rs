@@ -1,6 +1,5 @@
 //! One request on its way to a server, and the response on its way back.
 
-use super::mask::Mask;
 use super::{Connection, Refusal, RefusalKind};
 use crate::decode::Decoder;
 use crate::metered::Metered;
@@ -17,6 +16,7 @@ use http_body::{Body, Frame};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use pinion_protocol::ByteRedactor;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -120,7 +120,7 @@ fn answer(
     let (mut head, body) = response.into_parts();
     let credentials = connection.settings.credentials.as_ref().filter(|all| all.is_for_origin(target));
     let mut masked = None;
-    if let Some(mask) = credentials.and_then(|credentials| credentials.mask(&mut head.headers)) {
+    if let Some(mask) = credentials.and_then(|credentials| credentials.mask(target, &mut head.headers)) {
         let decoder = Decoder::of(&head.headers, true).map_err(|problem| {
             let text = format!("the response of `{target}` {problem}");
             report.exchange.outcome = Outcome::Failed(text.clone());
@@ -181,7 +181,7 @@ pub(super) struct Forwarded {
 /// Decodes a body and removes secrets from it.
 struct Masking {
     decoder: Decoder,
-    mask: Mask,
+    mask: ByteRedactor,
     /// Received bytes that were not decoded yet.
     input: Bytes,
     /// Nothing is left, neither in the body nor held back.

@@ -18,7 +18,6 @@ mod credentials;
 mod forward;
 mod http;
 mod inspect;
-mod mask;
 mod socks;
 
 pub use credentials::{AuthorityError, CredentialValues, ProxyCredential, ProxyCredentials};

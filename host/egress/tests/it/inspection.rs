@@ -215,7 +215,7 @@ async fn echoed_secret_comes_back_as_the_placeholder() {
     let server = Server::https(|request| {
         let sent = request.headers().get("authorization").map_or("", |value| value.to_str().unwrap());
         let token = sent.trim_start_matches("Bearer ");
-        let text = format!("you sent {sent}, or {}, or {}", STANDARD.encode(token), &token[..token.len().min(12)]);
+        let text = format!("you sent {sent}, or {}", STANDARD.encode(token));
         let packed = || {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
             encoder.write_all(text.as_bytes()).unwrap();

@@ -34,6 +34,8 @@ const MAX_UNREAD: usize = 256 * 1024;
 const MAX_READ: u32 = 1024 * 1024;
 /// Bytes that one write takes at most.
 const MAX_WRITE: usize = 64 * 1024;
+/// The pause of a program after which bytes are released that could be the beginning of a secret.
+const IDLE: Duration = Duration::from_millis(100);
 
 /// The programs that the current call started, by the numbers of their resources.
 #[derive(Default)]
@@ -288,14 +290,16 @@ struct Pipe<R> {
     stream: Option<R>,
     unread: VecDeque<u8>,
     chunk: Box<[u8]>,
-    /// None when the program knows no secret. It holds back what may be the beginning of one.
+    /// None when the program knows no secret.
     redactor: Option<ByteRedactor>,
+    /// When bytes that the redactor holds back are released, if the program writes no more: it may wait for an answer.
+    release_at: Option<Instant>,
 }
 
 impl<R: AsyncRead + Unpin> Pipe<R> {
     fn new(stream: Option<R>, redacted: &Secrets) -> Self {
-        let redactor = (!redacted.is_empty()).then(|| redacted.byte_redactor());
-        Self { stream, unread: VecDeque::new(), chunk: vec![0; 32 * 1024].into(), redactor }
+        let redactor = (!redacted.is_empty()).then(|| redacted.line_redactor());
+        Self { stream, unread: VecDeque::new(), chunk: vec![0; 32 * 1024].into(), redactor, release_at: None }
     }
 
     /// Takes what was collected, or the end of the stream. None when neither is there.
@@ -307,18 +311,30 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         Some(ReadResult::Data(taken))
     }
 
-    /// Collects some output, or notes the end. Never ends when the stream is closed or enough was collected.
+    /// Collects some output, or notes the end. The sizes and the time of what it collects do not depend on secrets: lines at once,
+    /// and the rest when the program pauses. Never ends when the stream is closed or enough was collected.
     async fn fill(&mut self) {
         let room = MAX_UNREAD.saturating_sub(self.unread.len()).min(self.chunk.len());
         let Some(stream) = self.stream.as_mut().filter(|_| room > 0) else { return std::future::pending().await };
-        // An error of a pipe is its end: there is nothing else to be had from it.
-        match (stream.read(&mut self.chunk[..room]).await.unwrap_or(0), &mut self.redactor) {
-            (0, redactor) => {
-                self.stream = None;
+        let reading = stream.read(&mut self.chunk[..room]);
+        let read = match self.release_at {
+            Some(at) => tokio::time::timeout_at(at, reading).await,
+            None => Ok(reading.await),
+        };
+        match (read, &mut self.redactor) {
+            (Ok(Ok(read @ 1..)), Some(redactor)) => {
+                self.unread.extend(redactor.push(&self.chunk[..read]));
+                self.release_at = redactor.is_holding().then(|| Instant::now() + IDLE);
+            }
+            (Ok(Ok(read @ 1..)), None) => self.unread.extend(&self.chunk[..read]),
+            // An error of a pipe is its end: there is nothing else to be had from it.
+            (read, redactor) => {
+                if read.is_ok() {
+                    self.stream = None;
+                }
+                self.release_at = None;
                 self.unread.extend(redactor.iter_mut().flat_map(ByteRedactor::finish));
             }
-            (read, Some(redactor)) => self.unread.extend(redactor.push(&self.chunk[..read])),
-            (read, None) => self.unread.extend(&self.chunk[..read]),
         }
     }
 }
@@ -365,6 +381,27 @@ mod tests {
         }
         let text = String::from_utf8(pipe.unread.into_iter().collect()).unwrap();
         assert!(text.starts_with("token ") && text.ends_with(" end") && !text.contains("hunter2-h"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn question_without_a_line_break_arrives_after_a_pause() {
+        let secrets = Secrets::default();
+        secrets.add(&"hunter2-hunter2-hunter2".to_owned().into());
+        for said in ["password? ", "hunter2-hunt", "x hunter2-hunter2-hunter2"] {
+            let (mut program, stream) = tokio::io::duplex(1024);
+            let mut pipe = Pipe::new(Some(stream), &secrets);
+            let started = Instant::now();
+            tokio::io::AsyncWriteExt::write_all(&mut program, format!("a line\n{said}").as_bytes()).await.unwrap();
+            pipe.fill().await;
+            assert!(matches!(pipe.take(99), Some(ReadResult::Data(data)) if data == b"a line\n"));
+            // A caller that waits a little at a time gets it, too.
+            while pipe.take(0).is_none() {
+                let _ = tokio::time::timeout(IDLE / 10, pipe.fill()).await;
+            }
+            assert_eq!(started.elapsed(), IDLE);
+            let said = said.replace("hunter2-hunter2-hunter2", "[redacted]");
+            assert!(matches!(pipe.take(99), Some(ReadResult::Data(data)) if data == said.as_bytes()));
+        }
     }
 
     #[tokio::test]

@@ -2,24 +2,25 @@
 
 use super::MARK;
 
-/// Returns whether a credential is a single word. Excludes documents, private keys and URLs, whose first characters are
-/// common to many texts.
-pub(super) fn can_be_masked(value: &str) -> bool {
-    let value = value.trim();
-    !value.contains(char::is_whitespace) && !value.contains("://") && !value.starts_with(['{', '-'])
+/// Characters of a public prefix that a mask shows.
+const HEAD: usize = 3;
+
+/// Returns the start of a key's public prefix, by which its mask is recognized: nothing here depends on the secret part. Other
+/// credentials are not recognized.
+pub(super) fn head(value: &str) -> Option<&str> {
+    super::forms::prefix(value.trim()).get(..HEAD)
 }
 
 pub(super) fn has_mask(text: &str) -> bool {
     text.contains("**") || text.contains("..") || text.contains('…')
 }
 
-/// Replaces every word that contains a mask and starts like the secret.
-pub(super) fn without_masked(text: &str, secret: &str) -> String {
-    let head: String = secret.trim().chars().take(3).collect();
+/// Replaces every word that contains a mask and starts with `head`.
+pub(super) fn without_masked(text: &str, head: &str) -> String {
     text.split_inclusive(is_boundary)
         .map(|word| {
             let (bare, end) = word.strip_suffix(is_boundary).map_or((word, ""), |bare| (bare, &word[bare.len()..]));
-            match has_mask(bare) && bare.starts_with(&head) && bare.trim_end_matches('.').len() > head.len() {
+            match has_mask(bare) && bare.starts_with(head) && bare.trim_end_matches('.').len() > head.len() {
                 true => format!("{MARK}{end}"),
                 false => word.to_owned(),
             }

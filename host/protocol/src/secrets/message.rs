@@ -10,11 +10,11 @@ use crate::tool::{ToolError, ToolOutput, ToolReply};
 use std::sync::Arc;
 
 impl Secrets {
-    /// Redacts the texts, arguments and details of a message. Replaces a picture whose bytes contain a part of a secret
+    /// Redacts the texts, arguments and details of a message. Replaces a picture whose bytes contain a secret
     /// by a text.
     pub fn clean_message(&self, message: Message) -> Message {
         let known = self.snapshot();
-        if known.grams.is_empty() {
+        if known.forms.is_empty() {
             return message;
         }
         let mut message = message;
@@ -43,7 +43,7 @@ impl Secrets {
     /// Redacts the texts of an event of the past: of its messages, results and remarks.
     pub fn clean_event(&self, event: Event) -> Event {
         let known = self.snapshot();
-        if known.grams.is_empty() {
+        if known.forms.is_empty() {
             return event;
         }
         let mut event = event;
@@ -72,7 +72,7 @@ impl Secrets {
 
 impl Known {
     pub(super) fn clean_contents(&self, contents: &mut [Content]) {
-        if !self.grams.is_empty() {
+        if !self.forms.is_empty() {
             contents.iter_mut().for_each(|content| self.clean_content(content));
         }
     }
@@ -81,7 +81,7 @@ impl Known {
         match content {
             Content::Text { text } => self.clean_string(text),
             Content::Image(image) => {
-                let is_clean = !self.grams.any(&image.data) && !self.grams.any(image.media_type.as_bytes());
+                let is_clean = !self.are_in(&image.data) && !self.are_in(image.media_type.as_bytes());
                 if !is_clean {
                     *content = Content::text(MARK);
                 }
@@ -106,7 +106,7 @@ impl Known {
     }
 
     pub(super) fn clean_reply(&self, reply: ToolReply) -> ToolReply {
-        if self.grams.is_empty() {
+        if self.forms.is_empty() {
             return reply;
         }
         let result = match reply.result {
@@ -128,7 +128,7 @@ impl Known {
             ToolError::Denied { reason, .. } => self.clean_string(reason),
             ToolError::Fault { source, .. } => {
                 let text = with_causes(&**source);
-                if self.grams.any(text.as_bytes()) {
+                if self.are_in(text.as_bytes()) {
                     *source = self.clean(&text).into_owned().into();
                 }
             }

@@ -1,33 +1,43 @@
-//! Redaction of the process's secrets: no eight consecutive characters of a secret may be output.
+//! Redaction of secrets.
 //!
-//! [`Secrets`] contains every credential that the process has read. Code that reads a credential adds it before use;
-//! code that receives external text cleans it. [`RedactedProvider`] and [`RedactedTools`] clean all output of models
-//! and tools before it is displayed, stored or forwarded. The agent loop cleans each message again before it stores it.
+//! A secret is redacted as a whole, in the encodings of [`forms`]. Parts of it are not: a search for parts would tell everyone
+//! who can choose a text and see it again whether a guess of a part is right. For the same reason,
 //!
-//! Secrets are found verbatim (ignoring case), in base64 and hex, in URL and JSON escapes, and reversed. Not covered:
-//! other encodings, interspersed characters, and fragments in different parts of a message.
+//! - a text is compared only with secrets that may have flowed into it. A set of its own contains those that a server or a
+//!   program received; [`Secrets::of_process`] contains all that the process has read.
+//! - the set of the process leaves out values that can be guessed as a whole, because models, plugins and clients choose texts
+//!   that it redacts.
+//! - the work for a text, and the boundaries of redacted pieces, do not depend on parts of secrets ([`matcher`], [`bytes`]).
+//!
+//! Code that reads a credential adds it before use; code that receives external text cleans it. [`RedactedProvider`] and
+//! [`RedactedTools`] clean all output of models and tools before it is displayed, stored or forwarded. The agent loop cleans
+//! each message again before it stores it.
+//!
+//! Not covered: other encodings, parts, interspersed characters, and parts in different texts of a message.
 
 mod bytes;
 mod forms;
-mod grams;
-mod json;
+#[cfg(test)]
+mod guesses_tests;
 mod mask;
+mod matcher;
 mod message;
 mod provider;
 mod shown;
 mod stream;
+mod symbols;
 mod tools;
 
 pub use bytes::ByteRedactor;
 pub use provider::RedactedProvider;
 pub use tools::RedactedTools;
 
-use grams::Grams;
+use matcher::{Form, Matcher};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Replaces redacted text.
 const MARK: &str = "[redacted]";
@@ -35,19 +45,29 @@ const MARK: &str = "[redacted]";
 /// Minimum length of a header value that is redacted as a whole.
 const MIN_HEADER: usize = 8;
 
-/// The secrets of a process. Clones share them; a new secret takes effect immediately, even for open streams.
+/// Minimum bytes of the secret part of a value in the set of the process. Passwords that people choose are shorter, and tools
+/// can try all of a dictionary.
+const MIN_UNGUESSABLE: usize = 16;
+
+/// A set of secrets. Clones share it; a new secret takes effect immediately, even for open streams.
 #[derive(Clone, Default)]
 pub struct Secrets {
     known: Arc<RwLock<Arc<Known>>>,
+    /// The set that gets each secret, too, and redacts where this one does.
+    wider: Option<Arc<Secrets>>,
+    /// Minimum bytes of the secret part of a value.
+    least: usize,
 }
 
 /// Snapshot of the known secrets.
 #[derive(Clone, Default)]
 struct Known {
-    grams: Grams,
+    forms: Vec<Form>,
+    /// Built from `forms` when it is needed.
+    matcher: OnceLock<Arc<Matcher>>,
     values: Vec<SecretString>,
-    /// Values that vendors mask.
-    keys: Vec<SecretString>,
+    /// The starts of public prefixes of keys that vendors mask.
+    heads: Vec<String>,
     /// Header values that do not look like credentials: redacted as a whole, in errors and recordings only.
     headers: Vec<SecretString>,
 }
@@ -59,20 +79,46 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
+    /// Creates the set of all secrets of a process. It redacts texts that others choose, so values of which the secret part is
+    /// shorter than 16 bytes are left out.
+    pub fn of_process() -> Self {
+        Self { least: MIN_UNGUESSABLE, ..Self::default() }
+    }
+
+    /// Creates a set for what one server receives. Every secret in it is added to this set, too, and both redact the server's
+    /// answers.
+    pub fn for_server(&self) -> Self {
+        Self { wider: Some(Arc::new(self.clone())), ..Self::default() }
+    }
+
     /// Adds a credential in its original form: a key, the content of an account file, or a URL with a password. Adding
     /// a known value is cheap.
     pub fn add(&self, value: &SecretString) {
+        self.add_forms(value, |_| None);
+        if let Some(wider) = &self.wider {
+            wider.add(value);
+        }
+    }
+
+    /// Adds a credential that is replaced by `placeholder` where exactly its value stands.
+    pub fn add_with_placeholder(&self, value: &SecretString, placeholder: &str) {
+        self.add_forms(value, |index| Some(Form::exact(value.expose_secret().as_bytes(), index, placeholder)));
+    }
+
+    fn add_forms(&self, value: &SecretString, more: impl FnOnce(usize) -> Option<Form>) {
         let text = value.expose_secret();
         if text.trim().is_empty() || self.snapshot().values.iter().any(|known| known.expose_secret() == text) {
             return;
         }
-        let forms = forms::forms(text);
+        let forms = forms::forms(text, self.least);
         self.update(|known| {
-            known.grams.add(forms.iter().map(Vec::as_slice));
+            let index = known.values.len();
+            // The exact form first: it replaces a range that both cover.
+            known.forms.extend(more(index).into_iter().chain(forms.iter().map(|form| Form::new(form, index))));
+            known.matcher = OnceLock::new();
             known.values.push(value.clone());
-            if !forms.is_empty() && mask::can_be_masked(text) {
-                known.keys.push(value.clone());
-            }
+            let head = mask::head(text).filter(|head| !known.heads.iter().any(|known| known == head));
+            known.heads.extend(head.map(str::to_owned));
         });
     }
 
@@ -99,33 +145,42 @@ impl Secrets {
     /// Returns whether no secret is known, so that all text is clean.
     pub fn is_empty(&self) -> bool {
         let known = self.snapshot();
-        known.grams.is_empty() && known.headers.is_empty()
+        known.forms.is_empty() && known.headers.is_empty() && self.wider.as_ref().is_none_or(|wider| wider.is_empty())
     }
 
-    /// Returns whether `bytes` contain eight consecutive characters of a secret.
+    /// Returns whether `bytes` contain a secret.
     pub fn are_in(&self, bytes: &[u8]) -> bool {
-        self.snapshot().grams.any(bytes)
+        self.snapshot().are_in(bytes) || self.wider.as_ref().is_some_and(|wider| wider.are_in(bytes))
     }
 
-    /// Returns a redactor for bytes that arrive in pieces.
+    /// Returns a redactor for bytes that arrive in pieces and are read only once they are complete.
     pub fn byte_redactor(&self) -> ByteRedactor {
-        ByteRedactor::new(self.clone())
+        ByteRedactor::new(self.clone(), false)
     }
 
-    /// Replaces every part of a secret in `text` by `[redacted]`.
+    /// Returns a redactor for bytes that arrive in pieces and that the reader may have chosen: it does not show by the sizes
+    /// of its pieces whether they could begin a secret.
+    pub fn line_redactor(&self) -> ByteRedactor {
+        ByteRedactor::new(self.clone(), true)
+    }
+
+    /// Replaces every secret in `text` by `[redacted]`.
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.snapshot().clean(text)
+        let clean = self.snapshot().clean(text);
+        match &self.wider {
+            None => clean,
+            Some(wider) => chained(clean, |text| wider.clean(text)),
+        }
     }
 
-    /// Like [`Self::clean`], for the answer of a server, such as an error or a response to be recorded: also redacts
-    /// masked secrets (`sk-ab****yz`) and the values of all headers.
+    /// Like [`Self::clean`], for the answer of a server that received the secrets, such as an error or a response to be
+    /// recorded: also redacts masked keys with a public prefix (`sk-ab****yz`) and the values of all headers.
     pub fn clean_answer<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.snapshot();
         let mut text = Cow::Borrowed(text);
-        // Must come first, because a mask may start with a redactable part of the secret.
         if mask::has_mask(&text) {
-            for value in &known.keys {
-                text = Cow::Owned(mask::without_masked(&text, value.expose_secret()));
+            for head in &known.heads {
+                text = Cow::Owned(mask::without_masked(&text, head));
             }
         }
         for header in known.headers.iter().map(ExposeSecret::expose_secret) {
@@ -133,23 +188,7 @@ impl Secrets {
                 text = Cow::Owned(text.replace(header, MARK));
             }
         }
-        match text {
-            Cow::Borrowed(text) => known.clean(text),
-            Cow::Owned(text) => Cow::Owned(known.clean(&text).into_owned()),
-        }
-    }
-
-    /// Like [`Self::clean_answer`], for a raw part of a response, which may be JSON with unnecessary escapes.
-    pub fn clean_wire<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if text.contains("\\u00") {
-            let mut unescaper = json::Unescaper::default();
-            let plain = unescaper.push(text) + &unescaper.finish();
-            // Before anything is redacted, so that a secret that is escaped in part is found as a whole.
-            if self.are_in(plain.as_bytes()) {
-                return Cow::Owned(self.clean_answer(&plain).into_owned());
-            }
-        }
-        self.clean_answer(text)
+        chained(text, |text| self.clean(text))
     }
 
     /// Applies [`Self::clean`] to all texts of a JSON value, including field names.
@@ -166,15 +205,60 @@ impl Secrets {
     }
 }
 
+/// Applies a change to a text that may have been changed before.
+fn chained<'a>(text: Cow<'a, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
+    match text {
+        Cow::Borrowed(text) => match change(text) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(changed) => Cow::Owned(changed),
+        },
+        Cow::Owned(text) => Cow::Owned(change(&text).into_owned()),
+    }
+}
+
 impl Known {
+    fn matcher(&self) -> &Arc<Matcher> {
+        self.matcher.get_or_init(|| Arc::new(Matcher::new(&self.forms)))
+    }
+
+    fn are_in(&self, bytes: &[u8]) -> bool {
+        !self.forms.is_empty() && !self.matcher().scan(bytes).marks.is_empty()
+    }
+
+    /// Returns the secrets but those that a caller wrote into its own arguments and therefore knows.
+    fn without_those_in(self: Arc<Self>, arguments: &Value) -> Arc<Self> {
+        let mut written = Vec::new();
+        visit_texts(arguments, &mut |text| {
+            if self.are_in(text.as_bytes()) {
+                written.extend(self.matcher().values_in(text.as_bytes()));
+            }
+        });
+        if written.is_empty() {
+            return self;
+        }
+        let mut others = Self { matcher: OnceLock::new(), ..(*self).clone() };
+        others.forms.retain(|form| !written.contains(&form.value));
+        Arc::new(others)
+    }
+
     fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.grams.any(text.as_bytes()) {
+        if self.forms.is_empty() {
             return Cow::Borrowed(text);
         }
-        let mut stream = stream::StreamRedactor::default();
-        let mut pieces = stream.push(&self.grams, text);
-        pieces.extend(stream.finish(&self.grams));
-        Cow::Owned(pieces.concat())
+        let marks = self.matcher().scan(text.as_bytes()).marks;
+        if marks.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
+        for (range, mark) in marks {
+            // Only an exact value in an encoding of its own could begin or end within a character.
+            let (start, end) = (text.floor_char_boundary(range.start), text.ceil_char_boundary(range.end));
+            clean.push_str(text.get(done..start).unwrap_or_default());
+            clean.push_str(mark);
+            done = end;
+        }
+        clean.push_str(text.get(done..).unwrap_or_default());
+        Cow::Owned(clean)
     }
 
     fn clean_string(&self, text: &mut String) {
@@ -184,13 +268,25 @@ impl Known {
     }
 
     fn clean_json(&self, json: Value) -> Value {
-        if self.grams.is_empty() {
+        if self.forms.is_empty() {
             return json;
         }
         map_texts(json, &|mut text| {
             self.clean_string(&mut text);
             text
         })
+    }
+}
+
+fn visit_texts(json: &Value, visit: &mut impl FnMut(&str)) {
+    match json {
+        Value::String(text) => visit(text),
+        Value::Array(items) => items.iter().for_each(|item| visit_texts(item, visit)),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            visit(name);
+            visit_texts(value, visit);
+        }),
+        _ => {}
     }
 }
 
@@ -221,36 +317,61 @@ mod tests {
     }
 
     #[test]
-    fn any_eight_characters_of_a_secret_are_redacted() {
+    fn whole_secret_is_redacted_and_parts_are_not() {
         let secrets = secrets();
-        assert_eq!(secrets.clean("bad key sk-live-0123456789, \"live-012\""), "bad key [redacted], \"[redacted]\"");
-        assert!(matches!(secrets.clean("sk-liv 0123456"), Cow::Borrowed(_)));
-        assert!(secrets.are_in(b"\xff01234567\xff"));
+        assert_eq!(secrets.clean("bad key sk-live-0123456789, \"live-012\""), "bad key sk-[redacted], \"live-012\"");
+        assert!(matches!(secrets.clean("sk-live-012345678"), Cow::Borrowed(_)));
+        assert!(secrets.are_in(b"\xfflive-0123456789\xff") && !secrets.are_in(b"\xffive-0123456789\xff"));
     }
 
     #[test]
-    fn masked_key_is_redacted_in_answers() {
+    fn set_of_the_process_leaves_out_values_that_can_be_guessed() {
+        let process = Secrets::of_process();
+        let server = process.for_server();
+        server.add(&SecretString::from("hunter2-hunter2"));
+        server.add(&SecretString::from("Zq7Xw3Vb9Nm2Kp5L"));
+        let text = "hunter2-hunter2 Zq7Xw3Vb9Nm2Kp5L";
+        assert_eq!(process.clean(text), "hunter2-hunter2 [redacted]");
+        assert_eq!(server.clean(text), "[redacted] [redacted]");
+        process.add(&SecretString::from("Jh8Gf5Ds2Qa9We6Rt"));
+        assert_eq!(server.clean_answer("Jh8Gf5Ds2Qa9We6Rt"), MARK);
+    }
+
+    #[test]
+    fn masked_key_is_redacted_in_answers_by_its_public_prefix() {
         let secrets = secrets();
         assert_eq!(secrets.clean_answer("key provided: sk-li****6789. See"), "key provided: [redacted] See");
         assert_eq!(secrets.clean_answer("key 'sk-l...89' is wrong"), "key '[redacted]' is wrong");
+        assert_eq!(secrets.clean_answer("key 'sk-x...yz' is wrong"), "key '[redacted]' is wrong");
         assert_eq!(secrets.clean_answer("please wait... sk-other is fine"), "please wait... sk-other is fine");
+        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2Kp5L"));
+        assert_eq!(secrets.clean_answer("Zq7X****Kp5L and sk-****"), "Zq7X****Kp5L and [redacted]");
     }
 
     #[test]
     fn escaped_key_on_the_wire_is_redacted() {
         let secrets = secrets();
-        let escaped = r#"data: {"a":"\u006c\u0069\u0076\u0065-0123","b":"\u00e4"}"#;
-        assert_eq!(secrets.clean_wire(escaped), r#"data: {"a":"[redacted]","b":"\u00e4"}"#);
-        assert_eq!(secrets.clean_wire(r#"{"a":"\u0062"}"#), r#"{"a":"\u0062"}"#);
+        let escaped = r#"data: {"a":"sk-\u006c\u0069\u0076\u0065-0123456789","b":"\u00e4"}"#;
+        assert_eq!(secrets.clean_answer(escaped), r#"data: {"a":"sk-[redacted]","b":"\u00e4"}"#);
+        assert_eq!(secrets.clean_answer(r#"{"a":"\u0062"}"#), r#"{"a":"\u0062"}"#);
     }
 
     #[test]
-    fn plain_headers_are_redacted_only_as_a_whole() {
+    fn placeholder_replaces_the_exact_value() {
+        let secrets = Secrets::default();
+        secrets.add_with_placeholder(&SecretString::from("ghp_Zq7Xw3Vb9Nm2"), "<key>");
+        secrets.add_with_placeholder(&SecretString::from("Jh8Gf5Ds2Qa9"), "<other>");
+        assert_eq!(secrets.clean("a ghp_Zq7Xw3Vb9Nm2 b ghp_zq7xw3vb9nm2"), "a <key> b ghp_[redacted]");
+        assert_eq!(secrets.clean("Jh8Gf5Ds2Qa9Jh8Gf5Ds2Qa9 jh8gf5ds2qa9"), "<other><other> [redacted]");
+    }
+
+    #[test]
+    fn plain_headers_are_redacted_only_in_answers() {
         let secrets = Secrets::default();
         secrets.add_header("x-team", &SecretString::from("platform-engineering"));
         secrets.add_header("authorization", &SecretString::from("Bearer Zq7Xw3Vb9Nm2"));
         assert_eq!(
-            secrets.clean_answer("for platform-engineering, Bearer w3Vb9Nm2"),
+            secrets.clean_answer("for platform-engineering, Bearer Zq7Xw3Vb9Nm2"),
             "for [redacted], Bearer [redacted]"
         );
         assert_eq!(secrets.clean("the platform-engineering team"), "the platform-engineering team");
@@ -275,15 +396,16 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(reply("live-012-chat", None), ("live-012-chat".to_owned(), None));
-        let renamed = reply("is live-012?", Some("live-012-chat"));
-        assert_eq!(renamed, ("is [redacted]?".to_owned(), Some("live-012-chat".to_owned())));
+        let own = "live-0123456789-chat";
+        assert_eq!(reply(own, None), (own.to_owned(), None));
+        let renamed = reply("is live-0123456789?", Some(own));
+        assert_eq!(renamed, ("is [redacted]?".to_owned(), Some(own.to_owned())));
     }
 
     #[test]
     fn json_is_cleaned_in_texts_and_field_names() {
-        let json = json!({ "live-0123": ["0123456789", 7, { "x": "ok" }] });
-        assert_eq!(secrets().clean_json(json), json!({ MARK: [MARK, 7, { "x": "ok" }] }));
+        let json = json!({ "live-0123456789": ["LIVE-0123456789", 7, { "x": "0123456789" }] });
+        assert_eq!(secrets().clean_json(json), json!({ MARK: [MARK, 7, { "x": "0123456789" }] }));
     }
 
     #[test]
@@ -293,7 +415,7 @@ mod tests {
         assert!(clone.is_empty());
         secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
         secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
-        assert_eq!(clone.clean("Zq7Xw3Vb"), MARK);
+        assert_eq!(clone.clean("Zq7Xw3Vb9Nm2"), MARK);
         assert_eq!(format!("{clone:?}"), "Secrets(1)");
     }
 }

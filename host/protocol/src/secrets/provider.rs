@@ -1,6 +1,5 @@
 //! A provider that redacts secrets in replies.
 
-use super::json::Unescaper;
 use super::stream::StreamRedactor;
 use super::{Known, Secrets};
 use crate::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
@@ -11,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum bytes of a possible secret to release early, when events of another part would have to wait for them.
 const MAX_EARLY: usize = 2;
+
+/// Characters of an error message.
+const MAX_MESSAGE: usize = 2_000;
 
 /// A provider that redacts secrets in events and errors, even across deltas. All other content and the order of events
 /// remain unchanged. A delta waits for the next one if a secret could start at its end.
@@ -50,7 +52,7 @@ struct Redacting {
     secrets: Secrets,
     /// The name of the model in the request, which is the user's own.
     requested_model: String,
-    parts: Vec<Part>,
+    parts: Vec<StreamRedactor>,
     queue: VecDeque<Slot>,
     /// Error to emit after the queue.
     failed: Option<ProviderError>,
@@ -61,13 +63,6 @@ enum Slot {
     Event(StreamEvent),
     /// A delayed delta of the part with this index.
     Held(usize),
-}
-
-#[derive(Default)]
-struct Part {
-    text: StreamRedactor,
-    /// Unescapes the JSON arguments of a tool call; `None` for other parts.
-    json: Option<Unescaper>,
 }
 
 impl Redacting {
@@ -86,7 +81,7 @@ impl Redacting {
                 Some(Ok(event)) => self.take(&known, event),
                 Some(Err(error)) => {
                     self.flush(&known, usize::MAX);
-                    self.failed = Some(self.secrets.clean_error(error));
+                    self.failed = Some(map_message(error, |text| self.secrets.clean(text).into_owned()));
                 }
                 None => {
                     self.flush(&known, usize::MAX);
@@ -125,7 +120,7 @@ impl Redacting {
             StreamEvent::PartStart { index, part } => self.start(known, index, part),
             StreamEvent::Delta { index, delta } => self.delta(known, index, &delta),
             StreamEvent::PartEnd { index, mut signature } => {
-                let rest = self.parts.get_mut(index).map(|part| part.finish(known)).unwrap_or_default();
+                let rest = self.parts.get_mut(index).map(|part| part.finish(known.matcher())).unwrap_or_default();
                 self.release(index, rest);
                 known.clean_option(&mut signature);
                 self.queue.push_back(Slot::Event(StreamEvent::PartEnd { index, signature }));
@@ -135,14 +130,12 @@ impl Redacting {
     }
 
     fn start(&mut self, known: &Known, index: usize, mut part: PartKind) {
-        let mut state = Part::default();
         if let PartKind::ToolCall { id, name } = &mut part {
             [id, name].into_iter().for_each(|text| known.clean_string(text));
-            state.json = Some(Unescaper::default());
         }
         // Indices count up from 0; the agent loop rejects others.
         if index == self.parts.len() {
-            self.parts.push(state);
+            self.parts.push(StreamRedactor::default());
         }
         self.queue.push_back(Slot::Event(StreamEvent::PartStart { index, part }));
     }
@@ -153,7 +146,7 @@ impl Redacting {
             return self.queue.push_back(Slot::Event(StreamEvent::Delta { index, delta }));
         };
         self.queue.push_back(Slot::Held(index));
-        let texts = part.push(known, delta);
+        let texts = part.push(known.matcher(), delta);
         self.release(index, texts);
     }
 
@@ -173,45 +166,40 @@ impl Redacting {
     /// Releases the deltas that wait because of at most `max` bytes.
     fn flush(&mut self, known: &Known, max: usize) {
         for index in 0..self.parts.len() {
-            let texts = self.parts[index].text.give_up(&known.grams, max);
+            let texts = self.parts[index].give_up(known.matcher(), max);
             self.release(index, texts);
         }
     }
 }
 
-impl Part {
-    fn push(&mut self, known: &Known, delta: &str) -> Vec<String> {
-        match &mut self.json {
-            Some(json) if !known.grams.is_empty() => self.text.push(&known.grams, &json.push(delta)),
-            _ => self.text.push(&known.grams, delta),
-        }
-    }
-
-    fn finish(&mut self, known: &Known) -> Vec<String> {
-        let rest = self.json.as_mut().map(Unescaper::finish).filter(|rest| !rest.is_empty());
-        let mut texts = rest.map(|rest| self.text.push(&known.grams, &rest)).unwrap_or_default();
-        texts.extend(self.text.finish(&known.grams));
-        texts
+impl Secrets {
+    /// Applies [`Self::clean_answer`] to the text of an error that a server sent, and shortens it to 2,000 characters.
+    pub fn clean_error(&self, error: ProviderError) -> ProviderError {
+        map_message(error, |text| {
+            let mut clean = self.clean_answer(text).into_owned();
+            if let Some((end, _)) = clean.char_indices().nth(MAX_MESSAGE) {
+                clean.truncate(end);
+                clean.push('…');
+            }
+            clean
+        })
     }
 }
 
-impl Secrets {
-    /// Applies [`Self::clean_answer`] to the text of an error.
-    pub fn clean_error(&self, mut error: ProviderError) -> ProviderError {
-        match &mut error {
-            ProviderError::Api { message, .. }
-            | ProviderError::Auth { message }
-            | ProviderError::RateLimited { message, .. }
-            | ProviderError::Overloaded { message, .. }
-            | ProviderError::Network { message }
-            | ProviderError::Unreachable { message }
-            | ProviderError::ContextOverflow { message }
-            | ProviderError::ImageRefused { message }
-            | ProviderError::Malformed { message } => *message = self.clean_answer(message).into_owned(),
-            ProviderError::Cancelled => {}
-        }
-        error
+fn map_message(mut error: ProviderError, change: impl Fn(&str) -> String) -> ProviderError {
+    match &mut error {
+        ProviderError::Api { message, .. }
+        | ProviderError::Auth { message }
+        | ProviderError::RateLimited { message, .. }
+        | ProviderError::Overloaded { message, .. }
+        | ProviderError::Network { message }
+        | ProviderError::Unreachable { message }
+        | ProviderError::ContextOverflow { message }
+        | ProviderError::ImageRefused { message }
+        | ProviderError::Malformed { message } => *message = change(message),
+        ProviderError::Cancelled => {}
     }
+    error
 }
 
 #[cfg(test)]
@@ -282,10 +270,13 @@ mod tests {
         events.extend(part(2, call, letters(&format!("{{\"a\":\"{escaped}\"}}"))));
         events.push(Ok(StreamEvent::End { stop_reason: StopReason::Stop }));
         let out = said(events).await;
-        assert_eq!(texts(&out, 0), "it is [redacted]!");
-        assert_eq!((texts(&out, 1), texts(&out, 2)), ("[redacted]".to_owned(), "{\"a\":\"[redacted]\"}".to_owned()));
+        assert_eq!(texts(&out, 0), "it is sk-[redacted]!");
+        assert_eq!(
+            (texts(&out, 1), texts(&out, 2)),
+            ("sk-[redacted]".to_owned(), "{\"a\":\"\\u0073\\u006b\\u002d[redacted]\"}".to_owned())
+        );
         let all = format!("{out:?}");
-        assert!(!all.contains("Zq7X") && !all.contains("\\u00"), "{all}");
+        assert!(!all.contains("Zq7X") && !all.contains("\\u0071"), "{all}");
     }
 
     #[tokio::test]
@@ -295,29 +286,35 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let named = |model: &str| vec![Ok(StreamEvent::Start { model: Some(model.to_owned()) })];
-        assert_eq!(models(&asked("box-Zq7Xw3Vb", named("box-Zq7Xw3Vb")).await).as_deref(), Some("box-Zq7Xw3Vb"));
-        assert_eq!(models(&asked("m", named("box-Zq7Xw3Vb")).await).as_deref(), Some("box[redacted]"));
+        assert_eq!(
+            models(&asked("box-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt", named("box-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt")).await).as_deref(),
+            Some("box-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt")
+        );
+        assert_eq!(
+            models(&asked("m", named("box-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt")).await).as_deref(),
+            Some("box-[redacted]")
+        );
     }
 
     #[tokio::test]
     async fn delayed_text_precedes_the_end_of_its_part() {
-        let out = said(part(0, PartKind::Text, vec!["the end: Zq7X".to_owned()])).await;
-        assert_eq!(texts(&out, 0), "the end: Zq7X");
+        let out = said(part(0, PartKind::Text, vec!["the end: live-Zq7X".to_owned()])).await;
+        assert_eq!(texts(&out, 0), "the end: live-Zq7X");
         assert!(matches!(out.last(), Some(Ok(StreamEvent::PartEnd { .. }))));
     }
 
     #[tokio::test]
     async fn delayed_text_precedes_an_error() {
-        let mut events = part(0, PartKind::Text, vec!["the end: Zq7X".to_owned()]);
+        let mut events = part(0, PartKind::Text, vec!["the end: live-Zq7X".to_owned()]);
         events.pop();
         events.push(Err(ProviderError::Cancelled));
         let out = said(events).await;
-        assert_eq!((texts(&out, 0).as_str(), out.last()), ("the end: Zq7X", Some(&Err(ProviderError::Cancelled))));
+        assert_eq!((texts(&out, 0).as_str(), out.last()), ("the end: live-Zq7X", Some(&Err(ProviderError::Cancelled))));
     }
 
     #[tokio::test]
     async fn errors_are_cleaned() {
         let out = said(vec![Err(ProviderError::Api { status: Some(400), message: format!("no {KEY}") })]).await;
-        assert_eq!(out[0].as_ref().unwrap_err().to_string(), "HTTP 400: no [redacted]");
+        assert_eq!(out[0].as_ref().unwrap_err().to_string(), "HTTP 400: no sk-[redacted]");
     }
 }

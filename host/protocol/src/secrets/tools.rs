@@ -1,6 +1,6 @@
 //! A tool executor that redacts secrets.
 
-use super::Secrets;
+use super::{Known, Secrets};
 use crate::content::Content;
 use crate::definition::{Instructions, ToolDefinition};
 use crate::tool::{LogLevel, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An executor that redacts secrets in results, errors and progress, and in the texts of tools that plugins offer while they
-/// run. Those of other tools were written before anyone knew a secret.
+/// run. Those of other tools were written before anyone knew a secret. A secret that the caller wrote into the arguments is not
+/// redacted in their reply: the caller knows it, and must not learn that it is one.
 pub struct RedactedTools {
     inner: Arc<dyn ToolExecutor>,
     secrets: Secrets,
@@ -69,35 +70,37 @@ impl ToolExecutor for RedactedTools {
             call.tool = tool;
         }
         async move {
-            let progress = RedactedProgress { inner: progress, secrets: &self.secrets };
+            let arguments = call.arguments.clone();
+            let known = || self.secrets.snapshot().without_those_in(&arguments);
+            let progress = RedactedProgress { inner: progress, known: &known };
             let reply = self.inner.call(call, &progress).await;
-            self.secrets.snapshot().clean_reply(reply)
+            known().clean_reply(reply)
         }
         .boxed()
     }
 }
 
-struct RedactedProgress<'a> {
+struct RedactedProgress<'a, F> {
     inner: &'a dyn ToolProgress,
-    secrets: &'a Secrets,
+    known: &'a F,
 }
 
-impl ToolProgress for RedactedProgress<'_> {
+impl<F: Fn() -> Arc<Known> + Sync> ToolProgress for RedactedProgress<'_, F> {
     fn report(&self, message: String) {
         let mut message = message;
-        self.secrets.snapshot().clean_string(&mut message);
+        (self.known)().clean_string(&mut message);
         self.inner.report(message);
     }
 
     fn update(&self, partial: Vec<Content>) {
         let mut partial = partial;
-        self.secrets.snapshot().clean_contents(&mut partial);
+        (self.known)().clean_contents(&mut partial);
         self.inner.update(partial);
     }
 
     fn log(&self, level: LogLevel, line: String) {
         let mut line = line;
-        self.secrets.snapshot().clean_string(&mut line);
+        (self.known)().clean_string(&mut line);
         self.inner.log(level, line);
     }
 }
@@ -156,7 +159,7 @@ mod tests {
     async fn texts_of_tools_that_change_are_redacted_and_their_calls_arrive() {
         let tools = tools("digest");
         let shown = tools.definitions().remove(0);
-        assert!(!format!("{shown:?}").contains(&SECRET[..8]), "{shown:?}");
+        assert!(!format!("{shown:?}").contains(&SECRET[8..]), "{shown:?}");
         assert_eq!(shown.description, "Uses [redacted].");
         let call = ToolInvocation {
             call_id: "1".to_owned(),

@@ -19,10 +19,14 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, Provide
         .map_err(|error| ProviderError::Malformed { message: format!("{error}, in the event `{}`", start_of(data)) })
 }
 
-/// Returns the start of an event for an error message.
+/// Returns the start of an event for an error message, without a word that it would cut: a key in it is redacted as a whole.
 pub(crate) fn start_of(data: &[u8]) -> String {
     let start = String::from_utf8_lossy(&data[..data.len().min(200)]);
-    start.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let shown: String = start.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match data.len() == shown.len() {
+        true => shown,
+        false => format!("{}…", shown.trim_end_matches(|c: char| !c.is_whitespace() && !"\"'`{}[],:".contains(c))),
+    }
 }
 
 /// Arguments of a call: a string with JSON or a fragment of it, or the object itself. Any other value is empty.

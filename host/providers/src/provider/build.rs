@@ -53,7 +53,7 @@ pub fn build_info(
         Ok(name) => Ok((name, value)),
         Err(_) => Err(RegistryError::Header { name }),
     });
-    let secrets = context.secrets;
+    let secrets = context.secrets.for_server();
     let headers: Vec<(HeaderName, SecretString)> = headers.collect::<Result<_, _>>()?;
     headers.iter().for_each(|(name, value)| secrets.add_header(name.as_str(), value));
     config.api_key.iter().chain(&config.http.proxy.credentials()).for_each(|value| secrets.add(value));
@@ -74,7 +74,7 @@ pub fn build_info(
         transport,
         recorder: context.recorder,
         playback: context.playback,
-        secrets: secrets.clone(),
+        secrets,
     };
     let provider = HttpProvider {
         name: info.name,
@@ -84,7 +84,7 @@ pub fn build_info(
         caller: Arc::new(caller),
         refused_images: Arc::default(),
     };
-    Ok(Arc::new(RedactedProvider::new(Arc::new(provider), secrets)))
+    Ok(Arc::new(RedactedProvider::new(Arc::new(provider), context.secrets)))
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ impl Tape {
             RecordedStep::Response(head) => {
                 RecordedStep::Response(RecordedHead { headers: self.clean_headers(head.headers), ..head })
             }
-            RecordedStep::Data(text) => RecordedStep::Data(self.secrets.clean_wire(&text).into_owned()),
+            RecordedStep::Data(text) => RecordedStep::Data(self.secrets.clean_answer(&text).into_owned()),
             RecordedStep::Frame(frame) => RecordedStep::Frame(RecordedFrame {
                 headers: self.clean_headers(frame.headers),
                 payload: self.secrets.clean_answer_json(frame.payload),

@@ -8,8 +8,9 @@ use pinion_protocol::ProviderError;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The limit on the length of an error message, in characters.
-const MAX_MESSAGE: usize = 2_000;
+/// The limit on the length of an error message, in characters. It is shortened once secrets were redacted, which are not
+/// recognized when they are cut.
+const MAX_MESSAGE: usize = 64 << 10;
 
 /// Vendors' wordings for a prompt that exceeds the context window, in lower case. `#` matches a number.
 const OVERFLOW: &[&str] = &[
@@ -83,7 +84,7 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
     body.codes.extend(answer.code.map(str::to_lowercase));
     let text = body.message.clone().unwrap_or_else(|| reason(answer.status).to_owned());
     let message = match answer.request_id {
-        Some(id) => format!("{text} (request {})", bounded(id, 100)),
+        Some(id) => format!("{text} (request {})", bounded(id)),
         None => text,
     };
     // Vendors round some of the delays down, and the largest is never too early.
@@ -241,8 +242,7 @@ impl Envelope {
             Some(error) if !error.is_null() => {
                 let inner = Self::from_error(error);
                 // OAuth errors are a code, with the message beside it.
-                let beside =
-                    body.get("error_description").and_then(Value::as_str).map(|text| bounded(text, MAX_MESSAGE));
+                let beside = body.get("error_description").and_then(Value::as_str).map(|text| bounded(text));
                 let message = beside.or(inner.message).or_else(|| text_of(body));
                 Self { message, retry_after: inner.retry_after.max(delay_in_fields(body)), ..inner }
             }
@@ -321,8 +321,8 @@ fn text_of(error: &Value) -> Option<String> {
     let upstream =
         error.pointer("/metadata/raw").and_then(Value::as_str).and_then(|raw| Envelope::read(raw.as_bytes()).message);
     match (message.filter(|text| !text.trim().is_empty()), upstream) {
-        (Some(message), Some(upstream)) => Some(bounded(&format!("{message}: {upstream}"), MAX_MESSAGE)),
-        (Some(message), None) => Some(bounded(message, MAX_MESSAGE)),
+        (Some(message), Some(upstream)) => Some(bounded(&format!("{message}: {upstream}"))),
+        (Some(message), None) => Some(bounded(message)),
         (None, upstream) => upstream,
     }
 }
@@ -335,24 +335,19 @@ fn plain_text(body: &[u8]) -> Option<String> {
     }
     match text.starts_with('<') {
         true => Some(html_title(text).unwrap_or_else(|| "the response is a web page".to_owned())),
-        false => Some(bounded(text, 500)),
+        false => Some(bounded(text)),
     }
 }
 
 fn html_title(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("<title>")?;
     let (title, _) = rest.split_once("</title>")?;
-    Some(format!("the response is a web page: {}", bounded(title.trim(), 200)))
+    Some(format!("the response is a web page: {}", bounded(title.trim())))
 }
 
-/// Truncates text to `max` characters and removes control characters, because it is shown on a terminal.
-fn bounded(text: &str, max: usize) -> String {
-    let mut out: String =
-        text.trim().chars().take(max).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
-    if text.trim().chars().nth(max).is_some() {
-        out.push('…');
-    }
-    out
+/// Truncates a text and removes control characters, because it is shown on a terminal.
+fn bounded(text: &str) -> String {
+    text.trim().chars().take(MAX_MESSAGE).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 fn reason(status: u16) -> &'static str {

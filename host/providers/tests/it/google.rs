@@ -82,7 +82,7 @@ async fn rejected_credentials_are_reported_without_secrets() {
     let user = json!({ "type": "authorized_user", "client_id": "id", "client_secret": "secret-0123456789", "refresh_token": "1//refresh-0123456789", "token_uri": tokens.url });
     let error = ask(&user, 1, "http://127.0.0.1:1").await.unwrap();
     assert!(
-        matches!(error, ProviderError::Auth { .. }) && error.to_string().contains("Bad refresh token [redacted]"),
+        matches!(error, ProviderError::Auth { .. }) && error.to_string().contains("Bad refresh token 1//[redacted]"),
         "{error}"
     );
 }

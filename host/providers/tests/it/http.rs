@@ -259,7 +259,7 @@ async fn error_never_contains_a_key_that_the_server_repeats() {
     let provider = build(asked, ModelTable::builtin()).unwrap();
     let error = all(provider.stream(request("m", vec![text("hi")]), CancellationToken::new())).await.1.unwrap();
     let shown = format!("{error} {error:?}");
-    assert!(error.to_string().contains("Incorrect API key [redacted] ([redacted]), extra [redacted]"), "{error}");
+    assert!(error.to_string().contains("Incorrect API key sk-[redacted] ([redacted]), extra [redacted]"), "{error}");
     assert!(!shown.contains("0123456789") && !shown.contains("cdef") && !shown.contains("secret-header"));
 }
 

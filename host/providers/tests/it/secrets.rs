@@ -1,4 +1,4 @@
-//! No error, log, recording, event or debug output contains a key or a part of one.
+//! No error, log, recording, event or debug output contains a key, or a part of one that is not the server's own.
 
 use crate::support::formats::fixture;
 use crate::support::requests::{Shared, all, built, config, context, head};

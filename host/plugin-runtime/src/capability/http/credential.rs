@@ -9,8 +9,8 @@ use secrecy::SecretString;
 /// Bytes of the name of a credential that are shown.
 const MAX_NAME: usize = 64;
 
-/// Returns the credentials that a request may use and that are redacted from its response: all that the plugin was
-/// granted, because a server can keep one and return it later.
+/// Returns the credentials that a request may use: all that the plugin was granted. Those that may be sent to a server are
+/// redacted from its responses, because it can keep one and return it later.
 ///
 /// # Errors
 /// The call may not use the one that the request names, or that one is unusable; the text is for the guest.
