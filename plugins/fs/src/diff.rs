@@ -29,6 +29,15 @@ pub(crate) struct Diff<'a> {
     ops: Vec<DiffOp>,
 }
 
+/// Compares two lists of lines. Past the time limit, the result may be longer than necessary.
+pub(crate) fn line_ops(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let mut found = Replace::new(Capture::new());
+    let deadline = Instant::now() + TIME;
+    // Cannot fail: `Capture` returns no errors.
+    let _ = myers::diff_deadline_raw(&mut found, old, 0..old.len(), new, 0..new.len(), Some(deadline));
+    found.into_inner().into_ops()
+}
+
 impl<'a> Diff<'a> {
     /// Compares two texts line by line. Returns `None` if the changed region is too large.
     pub(crate) fn new(old: &'a str, new: &'a str) -> Option<Self> {
@@ -40,11 +49,7 @@ impl<'a> Diff<'a> {
         }
         let before = old[..start].matches('\n').count();
         let (old, new): (Vec<&str>, Vec<&str>) = (lines(changed_old).collect(), lines(changed_new).collect());
-        let mut found = Replace::new(Capture::new());
-        let deadline = Instant::now() + TIME;
-        // Cannot fail: `Capture` returns no errors.
-        let _ = myers::diff_deadline_raw(&mut found, &*old, 0..old.len(), &*new, 0..new.len(), Some(deadline));
-        let ops = found.into_inner().into_ops();
+        let ops = line_ops(&old, &new);
         Some(Self { old, new, before, ops })
     }
 

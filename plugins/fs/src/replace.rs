@@ -1,9 +1,12 @@
 //! Exact text replacement in memory.
 //!
 //! Edits match the original content, in any order, and must not overlap. For matching, CRLF in the content and in the
-//! edits equals LF; the replacement gets the content's line endings. All other bytes stay unchanged, including a byte
-//! order mark and mixed line endings.
+//! edits equals LF. A line of a match keeps its line ending; a line that an edit adds gets the ending of the match's lines,
+//! or the content's prevalent one if they have several or none. All other bytes stay unchanged, including a byte order mark
+//! and mixed line endings.
 
+use crate::diff::line_ops;
+use similar::DiffOp;
 use std::borrow::Cow;
 use thiserror::Error;
 
@@ -70,7 +73,7 @@ pub(crate) fn replace(content: &str, edits: &[Edit<'_>]) -> Result<Replaced, Pro
     let mut end = 0;
     for span in &spans {
         result.push_str(&content[end..view.place_in_content(span.start)]);
-        result.push_str(&view.with_its_line_endings(edits[span.edit].new));
+        result.push_str(&view.with_its_line_endings(span, edits[span.edit].new));
         end = view.place_in_content(span.end);
     }
     result.push_str(&content[end..]);
@@ -98,7 +101,7 @@ struct View<'a> {
 enum Endings {
     Lf,
     Crlf,
-    /// The content has a single line.
+    /// The text has a single line, or both endings.
     Unknown,
 }
 
@@ -164,13 +167,65 @@ impl<'a> View<'a> {
         self.mark + place + self.crlf.partition_point(|line_feed| *line_feed < place)
     }
 
-    fn with_its_line_endings<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match self.endings {
-            Endings::Unknown => Cow::Borrowed(text),
-            Endings::Lf => with_lf(text),
-            Endings::Crlf => Cow::Owned(with_lf(text).replace('\n', "\r\n")),
+    /// Gives the new text of a span the line endings of the text that it replaces.
+    fn with_its_line_endings<'t>(&self, span: &Span, text: &'t str) -> Cow<'t, str> {
+        let new = with_lf(text);
+        match self.endings_in(span) {
+            None if self.endings == Endings::Unknown => Cow::Borrowed(text),
+            None => in_endings(new, self.endings),
+            Some(Endings::Unknown) => Cow::Owned(self.line_by_line(span, &new)),
+            Some(endings) => in_endings(new, endings),
         }
     }
+
+    /// Returns the line endings in a span: `None` for a part of a line, [`Endings::Unknown`] for mixed ones.
+    fn endings_in(&self, span: &Span) -> Option<Endings> {
+        let all = memchr::memchr_iter(b'\n', &self.text.as_bytes()[span.start..span.end]).count();
+        let before = |place: usize| self.crlf.partition_point(|line_feed| *line_feed < place);
+        match before(span.end) - before(span.start) {
+            _ if all == 0 => None,
+            0 => Some(Endings::Lf),
+            crlf if crlf == all => Some(Endings::Crlf),
+            _ => Some(Endings::Unknown),
+        }
+    }
+
+    /// Gives each line of `new` the ending of the line that it equals or replaces, and added lines the prevalent ending.
+    fn line_by_line(&self, span: &Span, new: &str) -> String {
+        let old: Vec<&str> = self.text[span.start..span.end].split_inclusive('\n').collect();
+        let new: Vec<&str> = new.split_inclusive('\n').collect();
+        let mut end = span.start;
+        let is_crlf: Vec<bool> = old
+            .iter()
+            .map(|line| {
+                end += line.len();
+                self.crlf.binary_search(&(end - 1)).is_ok()
+            })
+            .collect();
+        let mut endings = vec![self.endings == Endings::Crlf; new.len()];
+        for op in line_ops(&old, &new) {
+            let (from, to) = (op.old_range(), op.new_range());
+            if matches!(op, DiffOp::Equal { .. } | DiffOp::Replace { .. }) {
+                to.zip(from).for_each(|(to, from)| {
+                    // The last line of a match may have no ending.
+                    if old[from].ends_with('\n') {
+                        endings[to] = is_crlf[from];
+                    }
+                });
+            }
+        }
+        let lines = new.iter().zip(endings);
+        lines
+            .map(|(line, is_crlf)| match line.strip_suffix('\n') {
+                Some(line) if is_crlf => format!("{line}\r\n"),
+                _ => (*line).to_owned(),
+            })
+            .collect()
+    }
+}
+
+fn in_endings(text: Cow<'_, str>, endings: Endings) -> Cow<'_, str> {
+    if endings == Endings::Crlf { Cow::Owned(text.replace('\n', "\r\n")) } else { text }
 }
 
 fn with_lf(text: &str) -> Cow<'_, str> {
@@ -278,6 +333,17 @@ mod tests {
     }
 
     #[test]
+    fn lines_in_a_match_keep_their_own_endings() {
+        let mixed = "one\r\ntwo\nthree\r\nfour\n";
+        assert_eq!(replaced(mixed, &one("one\ntwo", "one\n2")), "one\r\n2\nthree\r\nfour\n");
+        assert_eq!(replaced(mixed, &one("two\nthree\nfour", "two\n3\nfour")), "one\r\ntwo\n3\r\nfour\n");
+        assert_eq!(replaced(mixed, &one("one\ntwo\nthree\n", "0\none\nthree\n")), "0\none\r\nthree\r\nfour\n");
+        assert_eq!(replaced("a\r\nb\r\nc\r\nd\ne\n", &one("d\ne", "d\nx\ne")), "a\r\nb\r\nc\r\nd\nx\ne\n");
+        assert_eq!(replaced("a\nb\nc\nd\r\ne\r\n", &one("d\r\n", "d\r\nx\r\n")), "a\nb\nc\nd\r\nx\r\ne\r\n");
+        assert_eq!(replaced("x\r\ny\nx\r\ny\r\n", &all("x\ny", "x\nz")), "x\r\nz\nx\r\nz\r\n");
+    }
+
+    #[test]
     fn byte_order_mark_is_kept() {
         assert_eq!(replaced("\u{feff}a\r\nb", &one("a\n", "x\n")), "\u{feff}x\r\nb");
         assert_eq!(replaced("\u{feff}a", &one("\u{feff}a", "b")), "\u{feff}b");
@@ -314,6 +380,20 @@ mod tests {
         ) {
             let content = format!("{before}<\u{2603}>{after}");
             prop_assert_eq!(replaced(&content, &one("<\u{2603}>", &new)), format!("{}{}{}", before, new, after));
+        }
+
+        #[test]
+        fn unchanged_lines_of_a_match_keep_their_endings(
+            lines in proptest::collection::vec(("[ab]{1,3}", any::<bool>()), 1..8), at in any::<proptest::sample::Index>(),
+        ) {
+            let content = |changed: Option<usize>| -> String {
+                let line = |(i, (line, crlf)): (usize, &(String, bool))| {
+                    format!("{i}{line}{}{}", if changed == Some(i) { "!" } else { "" }, if *crlf { "\r\n" } else { "\n" })
+                };
+                lines.iter().enumerate().map(line).collect()
+            };
+            let (old, new) = (content(None), content(Some(at.index(lines.len()))));
+            prop_assert_eq!(replaced(&old, &one(&with_lf(&old), &with_lf(&new))), new);
         }
 
         #[test]
