@@ -1,5 +1,6 @@
 //! Suggestions for a name or text that was not found, so that the next attempt succeeds.
 
+use crate::near_miss::{NearMiss, first_difference, near_miss};
 use crate::text::cut;
 use std::cmp::Ordering;
 
@@ -32,15 +33,75 @@ pub(crate) fn nearest_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a st
 
 /// Explains why `wanted` is not in `text` and shows the most similar lines, numbered.
 pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
-    let lines: Vec<&str> = text.lines().take(FILE_LINES).collect();
-    let wanted: Vec<&str> = wanted.lines().skip_while(|line| line.trim().is_empty()).take(COMPARED_LINES).collect();
-    if !wanted.is_empty() && wanted.iter().all(|line| is_numbered(line)) {
-        return Some("old_text seems to contain the line numbers that read adds; remove them".to_owned());
+    if let Some(hint) = decoration(text, wanted) {
+        return Some(hint);
     }
-    let (start, equal) = window_of_most_equal_lines(&lines, &wanted).or_else(|| likest_line(&lines, &wanted))?;
+    let lines: Vec<&str> = text.lines().take(FILE_LINES).collect();
+    if let Some(NearMiss { start, end, is_whitespace, differences }) = near_miss(&lines, wanted) {
+        let why = if is_whitespace { "same except for whitespace at" } else { "same except for look-alikes at" };
+        let shown = numbered(&lines[start..end], start);
+        return Some(format!("{why} {}:\n{shown}\n{}", place(start, end), differences.join("\n")));
+    }
+    let wanted: Vec<&str> = wanted.lines().skip_while(|line| line.trim().is_empty()).take(COMPARED_LINES).collect();
+    let start = window_of_most_equal_lines(&lines, &wanted).or_else(|| likest_line(&lines, &wanted))?;
     let end = (start + wanted.len()).min(lines.len());
-    let why = if equal == wanted.len() { "same except for whitespace at" } else { "most similar:" };
-    Some(format!("{why} {}:\n{}", place(start, end), numbered(&lines[start..end], start)))
+    let shown = numbered(&lines[start..end], start);
+    let pairs = lines[start..end].iter().zip(&wanted).enumerate();
+    let different = pairs.filter(|(_, (line, wanted))| line.trim() != wanted.trim());
+    let difference = different
+        .filter_map(|(i, (line, wanted))| first_difference(start + i + 1, line, wanted))
+        .next()
+        .map(|difference| format!("\n{difference}"));
+    Some(format!("most similar: {}:\n{shown}{}", place(start, end), difference.unwrap_or_default()))
+}
+
+/// Explains decoration that is not part of the file, such as line numbers, if the text without it is there.
+fn decoration(text: &str, wanted: &str) -> Option<String> {
+    let text = text.replace("\r\n", "\n");
+    let wanted = wanted.replace("\r\n", "\n");
+    let line_of = |bare: &str| Some(text[..text.find(bare)?].matches('\n').count() + 1);
+    let is_all_numbered =
+        wanted.lines().any(is_numbered) && wanted.lines().all(|line| line.is_empty() || is_numbered(line));
+    let lines = |strip: fn(&str) -> Option<&str>| -> Option<String> {
+        wanted
+            .split('\n')
+            .map(|line| if line.is_empty() { Some(line) } else { strip(line) })
+            .collect::<Option<Vec<_>>>()
+            .map(|lines| lines.join("\n"))
+    };
+    let unescaped = || {
+        let pairs = [("\\n", "\n"), ("\\t", "\t"), ("\\\"", "\""), ("\\\\", "\\")];
+        pairs.iter().fold(wanted.clone(), |text, (escape, plain)| text.replace(escape, plain))
+    };
+    let without_entities = || {
+        let pairs = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+        pairs.iter().fold(wanted.clone(), |text, (entity, plain)| text.replace(entity, plain))
+    };
+    let candidates = [
+        ("line numbers that read or search adds", lines(without_number)),
+        ("the `+`, `-` or blank that begins each line of a diff", lines(without_marker)),
+        ("backslash escapes in place of the characters", Some(unescaped())),
+        ("HTML entities in place of the characters", Some(without_entities())),
+    ];
+    for (what, bare) in candidates {
+        let bare = bare.filter(|bare| *bare != wanted && !bare.trim().is_empty());
+        if let Some(line) = bare.as_deref().and_then(line_of) {
+            return Some(format!("old_text contains {what}; without them it occurs at line {line}"));
+        }
+    }
+    is_all_numbered.then(|| "old_text seems to contain the line numbers that read adds; remove them".to_owned())
+}
+
+/// Removes a line number: as `read` adds it, or with another mark behind it.
+fn without_number(line: &str) -> Option<&str> {
+    let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = rest.len() < line.trim_start().len();
+    let marks = ["\t", "\u{2192}", " | ", "|", ": ", ":"];
+    marks.iter().find_map(|mark| rest.strip_prefix(mark)).filter(|_| is_number)
+}
+
+fn without_marker(line: &str) -> Option<&str> {
+    line.strip_prefix(['+', '-', ' '])
 }
 
 fn place(start: usize, end: usize) -> String {
@@ -66,29 +127,27 @@ fn is_numbered(line: &str) -> bool {
     rest.len() < line.trim_start().len() && rest.starts_with('\t')
 }
 
-/// Finds the window with the most lines equal to `wanted` except for surrounding whitespace: the index of its first
-/// line and its length.
-fn window_of_most_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
+/// Finds the first line of the window with the most lines equal to `wanted` except for surrounding whitespace.
+fn window_of_most_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let equal_from = |start: usize| {
         let pairs = lines[start..].iter().zip(wanted);
         pairs.filter(|(line, wanted)| !wanted.trim().is_empty() && line.trim() == wanted.trim()).count()
     };
-    let blank = wanted.iter().filter(|line| line.trim().is_empty()).count();
     let (start, equal) =
         (0..lines.len()).map(|start| (start, equal_from(start))).max_by_key(|(start, n)| (*n, usize::MAX - start))?;
     // Short lines such as `}` or `end` occur everywhere and identify nothing.
     let telling =
         equal > 0 && lines[start..].iter().zip(wanted).any(|(l, w)| l.trim() == w.trim() && l.trim().len() > 3);
-    telling.then_some((start, equal + blank))
+    telling.then_some(start)
 }
 
 /// Finds the line most similar to the longest wanted line, as the start of a window.
-fn likest_line(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
+fn likest_line(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let (offset, longest) = wanted.iter().enumerate().max_by_key(|(i, line)| (line.trim().len(), usize::MAX - i))?;
     let longest = cut(longest.trim(), COMPARED_BYTES);
     let alike = lines.iter().take(COMPARED_FILE_LINES).map(|line| likeness(cut(line.trim(), COMPARED_BYTES), longest));
     let (index, likest) = alike.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
-    (likest >= LINES_ALIKE).then_some((index.saturating_sub(offset), 0))
+    (likest >= LINES_ALIKE).then_some(index.saturating_sub(offset))
 }
 
 /// Returns the similarity of two texts from 0 to 1: the share of common byte pairs (Dice's coefficient).
@@ -134,7 +193,8 @@ mod tests {
         let hint = nearest_lines("fn a() {\n    let x = 1;\n}\n", "fn a() {\n\tlet x = 1;\n}").unwrap();
         assert_eq!(
             hint,
-            "same except for whitespace at lines 1 to 3:\n     1\tfn a() {\n     2\t    let x = 1;\n     3\t}"
+            "same except for whitespace at lines 1 to 3:\n     1\tfn a() {\n     2\t    let x = 1;\n     3\t}\n\
+             line 2 begins: the file has 4 spaces, old_text has 1 tab"
         );
     }
 
@@ -148,13 +208,43 @@ mod tests {
     #[test]
     fn line_with_a_typo_is_found() {
         let hint = nearest_lines("alpha\nlet total = compute(items);\nomega\n", "let totl = compute(items);").unwrap();
-        assert_eq!(hint, "most similar: line 2:\n     2\tlet total = compute(items);");
+        assert_eq!(
+            hint,
+            "most similar: line 2:\n     2\tlet total = compute(items);\nfirst difference at line 2, column 8: the file \
+             has `al = compute(items);`, old_text has `l = compute(items);`"
+        );
     }
 
     #[test]
     fn line_numbers_in_the_text_are_reported() {
         let hint = nearest_lines("alpha\nbeta\n", "     1\talpha\n     2\tbeta").unwrap();
-        assert!(hint.contains("line numbers"), "{hint}");
+        assert!(hint.ends_with("without them it occurs at line 1"), "{hint}");
+        assert!(nearest_lines("alpha\n", "  1\tomega").unwrap().contains("line numbers"));
+    }
+
+    #[test]
+    fn decoration_of_the_text_is_reported() {
+        let text = "alpha\r\n  say(\"a\\n\");\n\nif a < b && c {\n";
+        for (wanted, what) in [
+            ("12:  say(\"a\\n\");", "line numbers"),
+            ("   1\u{2192}alpha\n   2\u{2192}  say(", "line numbers"),
+            ("+  say(\"a\\n\");", "diff"),
+            ("alpha\\n  say", "backslash escapes"),
+            ("if a &lt; b &amp;&amp; c", "HTML entities"),
+        ] {
+            let hint = nearest_lines(text, wanted).unwrap_or_default();
+            assert!(hint.contains(what) && hint.contains("without them it occurs at line"), "{wanted}: {hint}");
+        }
+    }
+
+    #[test]
+    fn look_alikes_are_reported() {
+        let hint = nearest_lines("x = \u{2018}a\u{2019}\n", "x = 'a'").unwrap();
+        assert!(
+            hint.starts_with(
+                "same except for look-alikes at line 1:\n     1\tx = \u{2018}a\u{2019}\nline 1, column 5: "
+            )
+        );
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The `write` tool.
 
+use crate::overwrite::{Overwrite, overwrite};
 use crate::paths::Target;
 use crate::store;
 use crate::text::{count, lines_in, size};
 use pinion_plugin_sdk::prelude::*;
 use std::fs;
 use std::io::ErrorKind;
+
+/// Maximum size of a file whose line endings and encoding are kept, in bytes.
+const COMPARED_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -25,14 +29,26 @@ pub(crate) fn tool() -> Tool {
 fn write(arguments: Arguments, call: &Call) -> Result<Output> {
     let target = Target::new(&arguments.path, call)?;
     let old_bytes = old_bytes(&target)?;
+    let Overwrite { content, notes } = match old_bytes {
+        Some(1..=COMPARED_BYTES) => {
+            let old = fs::read(&target.path).map_err(|e| target.failure("read", &e))?;
+            let refused = |why| Error::failed(format!("`{}` was not overwritten: {why}", target.name));
+            overwrite(&old, arguments.content).map_err(refused)?
+        }
+        _ => Overwrite { content: arguments.content, notes: Vec::new() },
+    };
     call.check()?;
-    store::replace(&target, arguments.content.as_bytes(), None)?;
-    let (name, bytes, lines) = (target.name, arguments.content.len() as u64, lines_in(&arguments.content));
+    store::replace(&target, content.as_bytes(), None)?;
+    let (name, bytes, lines) = (target.name, content.len() as u64, lines_in(&content));
     let done = if old_bytes.is_some() { "overwrote" } else { "created" };
     let was = old_bytes.map(|bytes| format!("; previously {}", size(bytes))).unwrap_or_default();
-    let text = format!("{done} {name} ({}, {}{was})", count(lines, "line"), size(bytes));
-    let details =
+    let mut text = format!("{done} {name} ({}, {}{was})", count(lines, "line"), size(bytes));
+    notes.iter().for_each(|note| text.push_str(&format!("; {note}")));
+    let mut details =
         json!({ "path": name, "created": old_bytes.is_none(), "bytes": bytes, "lines": lines, "old_bytes": old_bytes });
+    if !notes.is_empty() {
+        details["notes"] = json!(notes);
+    }
     Ok(Output::text(text).details(details))
 }
 
@@ -80,6 +96,28 @@ mod tests {
         let reply = write(&path, "new\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
         assert!(reply.text.ends_with("(1 line, 4 bytes; previously 16 bytes)"), "{}", reply.text);
+    }
+
+    #[test]
+    fn line_endings_and_byte_order_mark_are_kept_and_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("unit.cs");
+        fs::write(&path, "\u{feff}a\r\nb\r\n").unwrap();
+        let reply = write(&path, "x\ny\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "\u{feff}x\r\ny\r\n");
+        let expected = "(2 lines, 9 bytes; previously 9 bytes); kept its byte order mark; kept its CRLF line endings";
+        assert!(reply.text.ends_with(expected), "{}", reply.text);
+        assert_eq!(reply.details["notes"], json!(["kept its byte order mark", "kept its CRLF line endings"]));
+    }
+
+    #[test]
+    fn text_in_another_encoding_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("latin.txt");
+        fs::write(&path, b"caf\xe9\n").unwrap();
+        let Err(Error::Failed { message, .. }) = write(&path, "caf\u{e9}\n") else { panic!() };
+        assert!(message.contains("is not UTF-8 (line 1)") && message.contains("iconv"), "{message}");
+        assert_eq!(fs::read(&path).unwrap(), b"caf\xe9\n");
     }
 
     #[test]
