@@ -12,7 +12,7 @@ use crate::tools::services::for_command;
 use jiff::Timestamp;
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
-use pinion_protocol::history::check_unanswered;
+use pinion_protocol::history::{cancelled_results, check_unanswered};
 use pinion_protocol::identity::Continuation;
 use pinion_protocol::live::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
@@ -60,6 +60,13 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        // The future of a run was dropped in the middle of a turn, by a timeout for example.
+        for message in cancelled_results(&self.context.messages) {
+            if let Err(error) = self.agent.config().ports.store.append(&message) {
+                tracing::warn!(error = error.full_text(), "the result of a cancelled call is not in the session");
+            }
+            self.context.messages.push(message);
+        }
         self.agent.running.end();
         self.context.system_prompt = self.agent.live.state().end();
     }
@@ -118,7 +125,9 @@ impl Agent {
         self.events.subscribe(capacity)
     }
 
-    /// Runs prompts. The future must be driven to completion; [`Agent::abort`] ends the run promptly.
+    /// Runs prompts. [`Agent::abort`] ends the run promptly and reports its end. Dropping the future cancels the calls that
+    /// are under way and answers them in the history, without an [`EventKind::AgentEnd`] or an outcome; the reply that the
+    /// model was writing is lost.
     ///
     /// # Errors
     /// Fails if the agent is running.

@@ -30,15 +30,14 @@ use crate::turn::Turn;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::guard::{Panicked, caught_async};
-use pinion_protocol::history::open_calls;
+use pinion_protocol::history::cancelled_results;
 use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::limits::Budget;
-use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage};
+use pinion_protocol::message::{AssistantMessage, Message, StopReason};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
 use pinion_protocol::services::MAX_CALL_DEPTH;
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tokens::ContextTracker;
-use pinion_protocol::tool::ToolError;
 use pinion_protocol::usage::{Spend, Usage};
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 /// Runs the agent until the model stops. With no prompts, resumes from `context`, which holds the id of the run afterwards.
 ///
 /// Cancelling `token` ends the run promptly with [`RunEnd::Aborted`]. The future must be driven to completion: dropping
-/// it leaves the context without the results of calls that ran.
+/// it leaves the context without the results of calls that ran. [`crate::Agent::run`] may be dropped.
 pub async fn run(
     context: &mut Context,
     prompts: Vec<Message>,
@@ -301,13 +300,11 @@ impl<'a> Run<'a> {
     /// Ends what a panic left open: gives each call without a result one, and ends the turn.
     async fn recover(&mut self, panicked: &Panicked) -> RunEnd {
         tracing::error!(%panicked, "the run ends");
-        let why = ToolError::Cancelled { tool: String::new() }.for_model();
-        for call in open_calls(&self.context.messages) {
-            let message = Message::ToolResult(ToolResultMessage::error(&call, &why));
+        for message in cancelled_results(&self.context.messages) {
             // The store may be the part that panics.
-            let kept = caught_async(self.append(message.clone())).await;
+            let kept = caught_async(self.append(Message::clone(&message))).await;
             if !matches!(kept, Ok(Ok(()))) {
-                self.context.messages.push(Arc::new(message));
+                self.context.messages.push(message);
             }
         }
         self.end_turn(StopReason::Error).await;

@@ -1,7 +1,8 @@
 //! Properties of a history, and the part of it that a request repeats.
 
 use crate::content::ToolCall;
-use crate::message::Message;
+use crate::message::{Message, ToolResultMessage};
+use crate::tool::ToolError;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,6 +20,14 @@ pub fn open_calls(messages: &[Arc<Message>]) -> Vec<ToolCall> {
         }
     }
     Vec::new()
+}
+
+/// Returns a result for each call of the last reply that has none, which tells the model that the call was cancelled. A
+/// vendor refuses a history with calls that were not answered.
+pub fn cancelled_results(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let why = ToolError::Cancelled { tool: String::new() }.for_model();
+    let result = |call: &ToolCall| Arc::new(Message::ToolResult(ToolResultMessage::error(call, &why)));
+    open_calls(messages).iter().map(result).collect()
 }
 
 /// Checks that the model has something to answer: a message, a tool result, or a request whose reply failed.

@@ -70,3 +70,22 @@ async fn l10_abort_during_a_retry_delay_ends_immediately() {
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert_aborted_once(harness, outcome).await;
 }
+
+#[tokio::test]
+async fn dropped_run_leaves_no_call_without_a_result() {
+    let replies = vec![calls(&[("hang", json!({})), ("hang", json!({}))]), says("back")];
+    let harness = Setup::new(replies).tool("hang", Act::UntilCancelled).build();
+    tokio::select! {
+        _ = harness.prompt("go") => panic!("the calls end only when they are cancelled"),
+        () = harness.tools.reached("+call-0") => {}
+    }
+    assert!(!harness.agent.is_running());
+    assert_paired(&harness.agent.history());
+    let kept = harness.store.kept.lock().unwrap().len();
+    assert_eq!(kept, harness.agent.history().len(), "the results are in the session");
+    let next = harness.prompt("again").await;
+    assert!(done(&next), "{:?}", next.end);
+    let sent = harness.last_request();
+    assert!(sent[2].starts_with("failed call-0: ") && sent[3].starts_with("failed call-1: "), "{sent:?}");
+    assert_eq!(sent[4..], ["user: again"]);
+}
