@@ -221,6 +221,9 @@ pub enum EventKind {
         dropped: usize,
         /// Summary that replaces them; empty when only tool results were shortened.
         summary: String,
+        /// The reason the model wrote no summary and a list of messages and calls takes its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
         /// Estimated tokens of the conversation before the compaction.
         before: u64,
         /// Estimated tokens of the conversation after the compaction.

@@ -46,7 +46,10 @@ fn compacted(session: &Session, run: &str, dropped: usize) {
     session.append(&Arc::new(Message::Extension(ExtensionMessage { kind, data, timestamp }))).unwrap();
     let spend = Spend { usage: Usage { input: 100, ..Usage::default() }, cost: None };
     let (reason, summary) = (CompactionReason::Asked, "so far".to_owned());
-    session.observe(&run.into(), &EventKind::Compaction { reason, dropped, summary, before: 9, after: 5, spend });
+    session.observe(
+        &run.into(),
+        &EventKind::Compaction { reason, dropped, summary, failure: None, before: 9, after: 5, spend },
+    );
 }
 
 /// The names of events, with what the tests look at.

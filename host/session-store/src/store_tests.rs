@@ -63,6 +63,7 @@ fn events_of_a_run_are_recorded_in_its_session() {
             reason: CompactionReason::Asked,
             dropped: 4,
             summary: "…".into(),
+            failure: None,
             before: 2,
             after: 1,
             spend: Spend::default(),

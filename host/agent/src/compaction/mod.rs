@@ -108,8 +108,8 @@ pub async fn compact(
         return Err(CompactionError::Nothing);
     }
     let compactor = Compactor { context, config, events, token };
-    let Summary { text, spend } = compactor.summary(&compactor.context.messages, replaced, instructions).await;
-    compactor.settle(kept.record(text?, kept.count), CompactionReason::Asked, spend).await
+    let Summary { text, spend } = compactor.summary(None, replaced, instructions).await;
+    compactor.settle(kept.record(text?, kept.count), CompactionReason::Asked, None, spend).await
 }
 
 impl Compactor<'_> {
@@ -130,22 +130,28 @@ impl Compactor<'_> {
             return Err(CompactionError::Nothing);
         }
         if let Some((record, spend)) = self.replaced(reason, &budget).await {
-            return self.settle(record, reason, spend).await;
+            return self.settle(record, reason, None, spend).await;
         }
         if let Some(record) = shrink::cut_results(messages, &budget, policy) {
-            return self.settle(record, reason, Spend::default()).await;
+            return self.settle(record, reason, None, Spend::default()).await;
         }
         let kept = shrink::kept(messages, &budget, policy);
         let dropped = kept.dropped(messages);
         if dropped.is_empty() {
             let record = kept.only_cut(messages).ok_or(CompactionError::Nothing)?;
-            return self.settle(record, reason, Spend::default()).await;
+            return self.settle(record, reason, None, Spend::default()).await;
         }
-        let (text, spend) = self.written(reason, dropped.len(), &budget).await?;
-        let text = text.unwrap_or_else(|| shrink::listing(dropped));
+        let Summary { text, spend } = self.written(reason, dropped.len(), &budget).await;
+        let (text, failure) = match text {
+            Ok(text) => (text, None),
+            Err(CompactionError::Nothing) => (shrink::listing(dropped), None),
+            // Must not stop the run.
+            Err(CompactionError::NoSummary { message }) => (shrink::listing(dropped), Some(message)),
+            Err(other) => return Err(other),
+        };
         let text = shrink::with_task(text, messages, kept, &budget);
         let record = shrink::fit(messages, text, kept, &budget);
-        self.settle(record, reason, spend).await
+        self.settle(record, reason, failure, spend).await
     }
 
     /// Returns the tokens that the messages may take afterwards; `None` when no message is to blame.
@@ -171,42 +177,22 @@ impl Compactor<'_> {
         budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some((record, spend))
     }
 
-    /// Returns the model's summary, or none when it wrote none, which must not stop the run; and what was spent on it.
-    async fn written(
-        &self,
-        reason: CompactionReason,
-        replaced: usize,
-        budget: &TokenBudget<'_>,
-    ) -> Result<(Option<String>, Spend), CompactionError> {
-        let policy = &self.config.policy.compaction;
-        if !policy.by_model || budget.tokens() < shrink::MIN_SUMMARY_TOKENS {
-            return Ok((None, Spend::default()));
+    /// Asks for a summary unless the policy or the room rules one out, which is [`CompactionError::Nothing`].
+    async fn written(&self, reason: CompactionReason, replaced: usize, budget: &TokenBudget<'_>) -> Summary {
+        if !self.config.policy.compaction.by_model || budget.tokens() < shrink::MIN_SUMMARY_TOKENS {
+            return Summary { text: Err(CompactionError::Nothing), spend: Spend::default() };
         }
-        let cut = policy.cut(0);
-        let shorter: Vec<Arc<Message>>;
-        let messages = match reason {
-            CompactionReason::Overflow => {
-                shorter = self.context.messages.iter().map(|message| cut.apply(message)).collect();
-                &shorter
-            }
-            _ => &self.context.messages,
-        };
-        let Summary { text, spend } = self.summary(messages, replaced, None).await;
-        match text {
-            Ok(text) => Ok((Some(text), spend)),
-            Err(CompactionError::NoSummary { message }) => {
-                tracing::warn!(message, "the model wrote no summary; a list of what was done takes its place");
-                Ok((None, spend))
-            }
-            Err(other) => Err(other),
-        }
+        // The vendor refused a request of this size, whatever the window is said to be.
+        let refused = (reason == CompactionReason::Overflow).then(|| budget.count(&self.context.messages));
+        self.summary(refused.map(|tokens| tokens / 4 * 3), replaced, None).await
     }
 
-    /// Keeps the compaction in the session, then in the context, then reports it.
+    /// Keeps the compaction in the session, then in the context, then reports it, with the reason the model wrote no summary.
     async fn settle(
         self,
         record: Record,
         reason: CompactionReason,
+        failure: Option<String>,
         spend: Spend,
     ) -> Result<Compaction, CompactionError> {
         let message = Message::Extension(ExtensionMessage {
@@ -234,6 +220,7 @@ impl Compactor<'_> {
             reason,
             dropped: compaction.dropped,
             summary: compaction.summary.clone(),
+            failure,
             before: compaction.before,
             after: compaction.after,
             spend,

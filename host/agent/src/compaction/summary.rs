@@ -5,15 +5,17 @@ use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::plugin_hooks::HookCaller;
+use crate::history::track;
 use crate::turn::Turn;
+use pinion_protocol::compaction::shrink::{self, TokenBudget};
 use pinion_protocol::hook::ReplacedPart;
 use pinion_protocol::message::{Message, StopReason};
 use pinion_protocol::provider::{ThinkingLevel, ToolChoice};
-use pinion_protocol::tokens::messages_tokens;
+use pinion_protocol::tokens::{ContextTracker, message_tokens, messages_tokens};
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 
-const INSTRUCTION: &str = "\
+pub(super) const INSTRUCTION: &str = "\
 Write a summary of this conversation that lets you continue it when everything else is forgotten. Keep: the user's task and \
 wishes, in their words where they matter; decisions and why they were made; what was done, with the files that were read \
 or changed and what is in them; commands that matter and their results; what failed; what is still open and comes next. \
@@ -26,11 +28,9 @@ pub(super) struct Summary {
 }
 
 impl Compactor<'_> {
-    /// Asks for a summary of `messages`, which will replace `replaced` of them: first the model for summaries, if there is
-    /// one.
-    pub(super) async fn summary(&self, messages: &[Arc<Message>], replaced: usize, more: Option<&str>) -> Summary {
-        let mut summarizing = self.context.clone();
-        summarizing.messages = messages.to_vec();
+    /// Asks for a summary of the conversation, which will replace `replaced` messages of it: first the model for summaries,
+    /// if there is one. What the model is asked fits its window, and at most `most` tokens if given.
+    pub(super) async fn summary(&self, most: Option<u64>, replaced: usize, more: Option<&str>) -> Summary {
         let mut instruction = match more {
             Some(more) => format!("{INSTRUCTION}\n\nThe user adds: {more}"),
             None => INSTRUCTION.to_owned(),
@@ -41,15 +41,15 @@ impl Compactor<'_> {
             instruction.push_str("\n\n");
             instruction.push_str(&added);
         }
-        summarizing.messages.push(Arc::new(Message::user(instruction)));
-        let Some(found) = &self.config.ports.summarizer else { return self.ask(&summarizing, self.config).await };
+        let instruction = Arc::new(Message::user(instruction));
+        let Some(found) = &self.config.ports.summarizer else { return self.ask(most, &instruction, self.config).await };
         let mut config = self.config.clone().with_model(found.clone());
         // Meant for the other model.
         (config.policy.options.thinking, config.policy.options.thinking_budget) = (ThinkingLevel::Off, None);
-        let first = self.ask(&summarizing, &config).await;
+        let first = self.ask(most, &instruction, &config).await;
         let Err(CompactionError::NoSummary { message }) = &first.text else { return first };
-        tracing::warn!(message, "the model for summaries wrote none; the model of the conversation is asked");
-        let mut second = self.ask(&summarizing, self.config).await;
+        tracing::warn!(cause = message, "the model for summaries wrote none; the model of the conversation is asked");
+        let mut second = self.ask(most, &instruction, self.config).await;
         second.spend.add(first.spend);
         second
     }
@@ -59,7 +59,24 @@ impl Compactor<'_> {
         HookCaller { config, events, session_id: &context.session_id, loop_id: &context.loop_id, token }
     }
 
-    async fn ask(&self, context: &Context, config: &LoopConfig) -> Summary {
+    /// Returns the conversation as far as it fits a request to the model of `config`, with the instruction at its end.
+    fn asked(&self, most: Option<u64>, instruction: &Arc<Message>, config: &LoopConfig) -> Context {
+        let mut tracker = ContextTracker::new(config.ports.counter.clone());
+        track(&mut tracker, self.context, config);
+        let policy = &config.policy.compaction;
+        let fixed = tracker.fixed() + tracker.calibrated(message_tokens(instruction, tracker.counter()));
+        let window = policy.threshold_of(config.policy.model.context_window).map(|most| most.saturating_sub(fixed));
+        let mut context = self.context.clone();
+        if let Some(tokens) = most.into_iter().chain(window).min() {
+            let budget = TokenBudget { tokens, tracker: &tracker };
+            context.messages = shrink::for_summary(&context.messages, &budget, policy);
+        }
+        context.messages.push(instruction.clone());
+        context
+    }
+
+    async fn ask(&self, most: Option<u64>, instruction: &Arc<Message>, config: &LoopConfig) -> Summary {
+        let context = &self.asked(most, instruction, config);
         // No watchers: the finished summary is reported as one event.
         let (events, token) = (&Events::default(), self.token);
         let mut turn = Turn { context, config, events, token, spend: Spend::default() };

@@ -106,7 +106,8 @@ struct Making {
 struct Made {
     messages: Vec<Arc<Message>>,
     result: Result<Compaction, CompactionError>,
-    requests: usize,
+    /// Estimated tokens of the messages of each request for a summary.
+    requests: Vec<u64>,
     /// Estimated tokens of the system prompt and of the messages.
     tokens: u64,
 }
@@ -131,7 +132,8 @@ impl Making {
         // Nothing in it waits: the model answers at once.
         let result = compactor.make_room(reason, &tracker).now_or_never().unwrap();
         let tokens = messages_tokens(&context.messages, &*self.counter);
-        let requests = model.requests.lock().unwrap().len();
+        let requests = model.requests.lock().unwrap();
+        let requests = requests.iter().map(|request| messages_tokens(&request.messages, &*self.counter)).collect();
         Made { messages: context.messages, result, requests, tokens }
     }
 }
@@ -170,12 +172,17 @@ proptest! {
         let counter = making.counter.clone();
         let made = making.make(reason);
         let room = threshold - counter.count("system");
+        let room_for_requests = room;
         let room = match reason {
             CompactionReason::Overflow => room.min(before / 2).max(least),
             _ => room,
         };
         assert_paired(&made.messages);
-        prop_assert!(made.requests <= 1);
+        let instruction = messages_tokens(&[Arc::new(Message::user(super::summary::INSTRUCTION))], &*counter);
+        prop_assert!(made.requests.len() <= 1);
+        for tokens in made.requests {
+            prop_assert!(tokens <= room_for_requests.max(least + instruction), "{tokens} tokens in {room_for_requests}");
+        }
         match made.result {
             Ok(compaction) => {
                 prop_assert!(made.tokens <= room, "{} tokens in {room}", made.tokens);
@@ -359,6 +366,20 @@ fn prompt_alone_is_never_compacted() {
     let messages = history(vec![Step::User("x".repeat(40_000))]);
     let made = Making::of(messages, 1_000, policy()).make(CompactionReason::Overflow);
     assert!(matches!(made.result, Err(CompactionError::Nothing)));
+}
+
+#[test]
+fn request_for_a_summary_fits_the_window_after_a_batch_of_long_results() {
+    let results = (0..5).map(|_| ("word ".repeat(10_000), false)).collect();
+    let mut steps: Vec<Step> = (0..4).map(|n| Step::Reply(format!("step {n}"), vec![])).collect();
+    steps.insert(0, Step::User("the task".into()));
+    steps.push(Step::Reply("read five files".into(), results));
+    let mut making = Making::of(history(steps), 40_000, CompactionPolicy { target: 0.1, ..Default::default() });
+    making.replies = vec![says("The files are long.")];
+    let made = making.make(CompactionReason::Threshold);
+    let compaction = made.result.unwrap();
+    assert!(compaction.before > 40_000 && compaction.summary.starts_with("The files are long."), "{compaction:?}");
+    assert!(made.requests.len() == 1 && made.requests[0] < 30_000, "{:?}", made.requests);
 }
 
 #[test]

@@ -213,10 +213,16 @@ impl<W: Sink> Renderer<W> {
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 self.notice(&retry_text(*attempt, *max_attempts, *delay_ms, &cause.text()))
             }
-            EventKind::Compaction { dropped, before, after, .. } => {
-                let what = match dropped {
-                    0 => text!("shortened long results of old tool calls"),
-                    n => text!("replaced {} with a summary", count(*n as u64, "message")),
+            EventKind::Compaction { dropped, before, after, failure, .. } => {
+                if let Some(cause) = failure {
+                    self.notice(&text!("the model wrote no summary: {}", Text::block(cause)))?;
+                }
+                let what = match (dropped, failure) {
+                    (0, _) => text!("shortened long results of old tool calls"),
+                    (n, None) => text!("replaced {} with a summary", count(*n as u64, "message")),
+                    (n, Some(_)) => {
+                        text!("replaced {} with a list of what was said and done", count(*n as u64, "message"))
+                    }
                 };
                 self.notice(&text!(
                     "{}: about {} tokens before, {} now (the session keeps everything)",

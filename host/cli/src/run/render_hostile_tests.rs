@@ -99,6 +99,7 @@ fn events(text: &str) -> Vec<EventKind> {
             reason: CompactionReason::Asked,
             dropped: 2,
             summary: own(),
+            failure: None,
             before: 2,
             after: 1,
             spend: Spend::default(),

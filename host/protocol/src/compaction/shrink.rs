@@ -157,6 +157,29 @@ fn recent(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &Compacti
     (0, None)
 }
 
+/// Returns the history that the model is asked to summarize, which fits the budget as far as possible: unchanged, or with
+/// shorter tool results, or without its middle, which a list of what was said and done replaces.
+pub fn for_summary(
+    messages: &[Arc<Message>],
+    budget: &TokenBudget<'_>,
+    policy: &CompactionPolicy,
+) -> Vec<Arc<Message>> {
+    if budget.holds(messages) {
+        return messages.to_vec();
+    }
+    let most = policy.cut(0);
+    for bytes in [most.bytes, most.bytes / 4, most.bytes / 16] {
+        let cut = Some(Cut { bytes, ..most });
+        let shorter = Record { kept: messages.len(), cut, ..Record::default() }.apply(messages, Timestamp::UNIX_EPOCH);
+        if budget.holds(&shorter) {
+            return shorter;
+        }
+    }
+    let policy = CompactionPolicy { keep_recent: messages.len(), ..policy.clone() };
+    let kept = kept(messages, budget, &policy);
+    fit(messages, listing(kept.dropped(messages)), kept, budget).apply(messages, Timestamp::UNIX_EPOCH)
+}
+
 /// Puts a summary between what is kept, and cuts it until all of it fits.
 pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &TokenBudget<'_>) -> Record {
     let mut record = kept.record(summary, kept.count);

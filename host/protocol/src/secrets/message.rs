@@ -56,8 +56,11 @@ impl Secrets {
                 known.clean_contents(content);
                 *details = details.take().map(|details| known.clean_json(details));
             }
+            EventKind::Compaction { summary, failure, .. } => {
+                known.clean_string(summary);
+                failure.iter_mut().for_each(|text| known.clean_string(text));
+            }
             EventKind::Retry { cause: text, .. }
-            | EventKind::Compaction { summary: text, .. }
             | EventKind::PlanMade { title: text, .. }
             | EventKind::PlanStep { title: text, .. }
             | EventKind::InputRejected { reason: text } => known.clean_string(text),

@@ -45,6 +45,7 @@ impl RecordType for Compacted {
             reason: if asked.is_some() { CompactionReason::Asked } else { CompactionReason::Threshold },
             dropped: usize::try_from(dropped).unwrap_or(usize::MAX),
             summary: String::new(),
+            failure: None,
             before,
             after,
             spend: asked.unwrap_or_default(),

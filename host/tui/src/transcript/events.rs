@@ -160,10 +160,16 @@ impl Transcript {
                 let text = format!("{cause}; retry {attempt} of {max_attempts} in {seconds:.1} s");
                 self.note(Tone::Warning, text);
             }
-            EventKind::Compaction { dropped, before, after, summary, .. } => {
-                let what = match dropped {
-                    0 => "shortened long results of old tool calls".to_owned(),
-                    n => format!("replaced {} with a summary", count(*n as u64, "message")),
+            EventKind::Compaction { dropped, before, after, summary, failure, .. } => {
+                if let Some(cause) = failure {
+                    self.note(Tone::Warning, format!("the model wrote no summary: {cause}"));
+                }
+                let what = match (dropped, failure) {
+                    (0, _) => "shortened long results of old tool calls".to_owned(),
+                    (n, None) => format!("replaced {} with a summary", count(*n as u64, "message")),
+                    (n, Some(_)) => {
+                        format!("replaced {} with a list of what was said and done", count(*n as u64, "message"))
+                    }
                 };
                 let size = match before {
                     0 => String::new(),

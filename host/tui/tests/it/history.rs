@@ -30,7 +30,15 @@ fn calls(ids: &[&str]) -> EventKind {
 
 fn compaction(dropped: usize, summary: &str) -> EventKind {
     let (summary, spend) = (summary.to_owned(), Spend::default());
-    EventKind::Compaction { reason: CompactionReason::Asked, dropped, summary, before: 9_000, after: 1_200, spend }
+    EventKind::Compaction {
+        reason: CompactionReason::Asked,
+        dropped,
+        summary,
+        failure: None,
+        before: 9_000,
+        after: 1_200,
+        spend,
+    }
 }
 
 #[test]

@@ -93,6 +93,7 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
             reason: CompactionReason::Asked,
             dropped: 2,
             summary: text.into(),
+            failure: None,
             before: 2,
             after: 1,
             spend: Spend::default(),
