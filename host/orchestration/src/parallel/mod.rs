@@ -125,7 +125,7 @@ pub async fn run_parallel(
         Err(error) => return group.fail(error.into()).await,
     };
     let ended = group.run(contexts, &prompts, branches, &stores).await;
-    let (chosen, choice) = group.choose(&prompts, &ended, strategy).await;
+    let (chosen, choice) = group.choose(&prompts, branches, &ended, strategy).await;
     group.settle(ended, chosen, choice, &stores).await
 }
 
@@ -232,13 +232,17 @@ impl<'a> Group<'a> {
     async fn choose(
         &mut self,
         prompts: &[Message],
+        branches: &[Branch],
         ended: &[Ended],
         strategy: &dyn BranchStrategy,
     ) -> (Option<usize>, Choice) {
-        let branches = ended.iter().enumerate();
-        let done = branches.filter(|(_, branch)| matches!(branch.outcome.end, RunEnd::Done { .. }));
+        let ended = ended.iter().zip(branches).enumerate();
+        let done = ended.filter(|(_, (branch, _))| matches!(branch.outcome.end, RunEnd::Done { .. }));
         let done: Vec<Candidate<'_>> = done
-            .map(|(number, Ended { context, outcome })| Candidate { number, loop_id: &context.loop_id, outcome })
+            .map(|(number, (Ended { context, outcome }, Branch { prompts, .. }))| {
+                let loop_id = &context.loop_id;
+                Candidate { number, prompts, loop_id, outcome }
+            })
             .collect();
         let (first, others) = match &done[..] {
             [] => return (None, Choice::noted("no branch succeeded")),

@@ -45,13 +45,17 @@ const TIERS: [Tier; 3] = [Tier::LastLines, Tier::OuterParagraphs, Tier::Limit];
 impl JudgeQuestion {
     pub(super) fn of(candidates: &Candidates<'_>) -> Self {
         let history = &candidates.context.messages;
+        let own = own_prompts(candidates);
         let (prior, request) = match candidates.prompts {
-            [] => {
+            [] if own.is_empty() => {
                 let is_user = |message: &Arc<Message>| matches!(**message, Message::User(_));
                 let at = history.iter().rposition(is_user).unwrap_or(history.len());
                 (&history[..at], history.get(at).map(|message| said(message)).unwrap_or_default())
             }
-            prompts => (&history[..], texts_of_user(prompts)),
+            prompts => {
+                let texts = std::iter::once(texts_of_user(prompts)).chain(own).filter(|text| !text.is_empty());
+                (&history[..], texts.collect::<Vec<_>>().join("\n\n"))
+            }
         };
         let answers = candidates.candidates.iter().map(|candidate| candidate.outcome.text()).collect();
         Self { prior: transcript(prior), request, answers }
@@ -174,6 +178,20 @@ fn transcript(messages: &[Arc<Message>]) -> String {
         (!text.trim().is_empty()).then(|| format!("{who}: {text}"))
     });
     lines.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns the prompts of single branches: once if all have the same, and otherwise with the number of the answer.
+fn own_prompts(candidates: &Candidates<'_>) -> Vec<String> {
+    let own: Vec<String> = candidates.candidates.iter().map(|candidate| texts_of_user(candidate.prompts)).collect();
+    match &own[..] {
+        [first, others @ ..] if others.iter().all(|other| other == first) => {
+            [first.clone()].into_iter().filter(|text| !text.is_empty()).collect()
+        }
+        _ => {
+            let numbered = own.iter().zip(1..).filter(|(text, _)| !text.is_empty());
+            numbered.map(|(text, number)| format!("[For answer {number}:] {text}")).collect()
+        }
+    }
 }
 
 fn texts_of_user(prompts: &[Message]) -> String {

@@ -225,6 +225,28 @@ async fn judge_sees_the_request_and_final_answers() {
 }
 
 #[tokio::test]
+async fn judge_sees_the_requests_of_single_branches() {
+    let section = |own: [&'static str; 2], shared: &'static str| async move {
+        let mut world = World::after(&[Message::user("Good morning."), assistant("Hello.")]);
+        let harnesses = [branch(vec![says("one")]), branch(vec![says("two")])];
+        let branches = [0, 1].map(|at| {
+            let prompts =
+                own[at..=at].iter().filter(|text| !text.is_empty()).map(|text| Message::user(*text)).collect();
+            Branch { prompts, ..Branch::from(configs(&harnesses)[at].clone()) }
+        });
+        let harness = branch(vec![says("1")]);
+        let shared = if shared.is_empty() { vec![] } else { vec![Message::user(shared)] };
+        world.work(shared, &branches, &judge(&harness)).await;
+        let asked = asked(&harness);
+        let (_, rest) = asked.split_once("<request>\n").unwrap();
+        rest.split_once("\n</request>").unwrap().0.to_owned()
+    };
+    assert_eq!(section(["Sort it.", "Sort it."], "").await, "Sort it.");
+    assert_eq!(section(["Sort it.", "Count it."], "").await, "[For answer 1:] Sort it.\n\n[For answer 2:] Count it.");
+    assert_eq!(section(["", "Be quick."], "Sort it.").await, "Sort it.\n\n[For answer 2:] Be quick.");
+}
+
+#[tokio::test]
 async fn judge_runs_within_the_group_and_reports_its_usage() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
