@@ -3,7 +3,6 @@
 use crate::compaction::Compaction;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use pinion_protocol::json::json_bytes;
 use pinion_protocol::live::ContextEstimate;
 use pinion_protocol::message::Message;
 use pinion_protocol::tokens::ContextTracker;
@@ -19,8 +18,7 @@ pub(crate) fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
     let instructions = config.ports.tools.instructions();
     let texts = texts.chain(instructions.iter().map(|entry| &*entry.text));
     let texts: u64 = texts.map(|text| config.ports.counter.count(text)).sum();
-    // The rule of thumb for text is good enough for schemas.
-    let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
+    let schemas: u64 = tools.iter().map(|tool| config.ports.counter.count(&tool.input_schema.to_string())).sum();
     config.ports.counter.count(&context.system_prompt) + texts + schemas
 }
 

@@ -181,14 +181,14 @@ fn listed(calls: &[DeniedCall]) -> String {
 }
 
 /// An executor with an additional tool for the answer.
-struct WithAnswer {
+pub(crate) struct WithAnswer {
     tools: Arc<dyn ToolExecutor>,
     definition: Arc<ToolDefinition>,
     answer: Mutex<Option<Value>>,
 }
 
 impl WithAnswer {
-    fn new(tools: Arc<dyn ToolExecutor>, schema: Value) -> Self {
+    pub(crate) fn new(tools: Arc<dyn ToolExecutor>, schema: Value) -> Self {
         let definition = ToolDefinition {
             name: ANSWER_TOOL.to_owned(),
             label: "Final answer".to_owned(),

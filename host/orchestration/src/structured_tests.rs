@@ -1,8 +1,10 @@
 //! Structured answers.
 
+use crate::structured::WithAnswer;
 use crate::testing::{Act, Setup, calls, letters, says};
 use crate::*;
 use serde_json::json;
+use std::sync::Arc;
 
 fn schema() -> serde_json::Value {
     json!({
@@ -35,6 +37,14 @@ async fn l19_answer_matches_its_schema_after_fixes_and_reminders() {
     assert_eq!(requests[0].tool_choice, ToolChoice::Auto);
     assert_eq!(requests[3].tool_choice, ToolChoice::Tool(ANSWER_TOOL.into()));
     assert!(letters(requests[3].messages.last().unwrap()).starts_with("failed call-0: Invalid arguments"));
+}
+
+#[test]
+fn tool_that_takes_the_name_of_the_answer_during_a_run_is_not_offered() {
+    let tool = FunctionTool::new(ANSWER_TOOL, "", json!({}), |_: Sum| async { Ok::<_, String>("mine") });
+    let definitions = WithAnswer::new(Arc::new(FunctionTools::new([tool])), schema()).definitions();
+    let descriptions: Vec<&str> = definitions.iter().map(|tool| tool.description.as_str()).collect();
+    assert_eq!(descriptions, ["Submits the final answer. Call it once, when the work is done."]);
 }
 
 #[tokio::test]

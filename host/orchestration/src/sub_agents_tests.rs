@@ -58,6 +58,16 @@ async fn sub_agent_has_its_own_conversation_and_returns_its_last_message() {
 }
 
 #[tokio::test]
+async fn tool_that_the_user_demands_is_not_demanded_of_a_sub_agent() {
+    let harness = parent(task("read the file"), vec![delegate(), says("contents"), says("thanks")]).build();
+    harness.agent.configure(|config| config.policy.tool_choice = ToolChoice::Tool("task".into()));
+    harness.prompt("go").await;
+    let requests = harness.model.requests.lock().unwrap();
+    let choices: Vec<&ToolChoice> = requests.iter().map(|request| &request.tool_choice).collect();
+    assert_eq!(choices[..2], [&ToolChoice::Tool("task".into()), &ToolChoice::Auto]);
+}
+
+#[tokio::test]
 async fn sub_agent_stops_after_ten_turns_with_a_note_for_the_parent() {
     let reads = (0..30).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
     let replies = std::iter::once(delegate()).chain(reads).collect();

@@ -353,6 +353,16 @@ async fn state_is_readable_during_a_run() {
 }
 
 #[tokio::test]
+async fn estimate_of_the_context_includes_the_schemas_of_tools() {
+    let estimate = |description: String| {
+        let schema = json!({ "type": "object", "properties": { "text": { "description": description } } });
+        let setup = Setup::new(vec![]).tool_with("look", Act::Answer("seen"), |tool| tool.input_schema = schema);
+        setup.build().agent.context_estimate().tokens
+    };
+    assert_eq!(estimate("x".repeat(4_000)) - estimate(String::new()), 1_000);
+}
+
+#[tokio::test]
 async fn estimate_of_the_context_follows_a_reset() {
     let harness = Setup::new(vec![says("hello")]).build();
     let before = harness.agent.context_estimate().tokens;

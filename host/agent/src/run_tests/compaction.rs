@@ -13,6 +13,8 @@ async fn compaction_replaces_history_by_a_summary_and_keeps_the_last_round() {
     harness.prompt("second").await;
     let compaction = harness.agent.compact(Some("mind the numbers")).await.unwrap();
     assert_eq!((compaction.first, compaction.dropped, compaction.summary.as_str()), (1, 1, "what was said"));
+    let totals = harness.agent.totals();
+    assert_eq!((totals.requests, totals.spend.usage.total()), (3, 45), "the request for the summary counts");
     let asked = harness.last_request();
     assert!(asked.last().unwrap().contains("The user adds: mind the numbers"));
     harness.prompt("third").await;
