@@ -9,16 +9,26 @@
 //! ```
 //! use pinion_agent::{Agent, Authority, Context, FunctionTool, FunctionTools, LoopConfig, Message, Model};
 //! use pinion_providers::{Replay, Reply, Script};
+//! use serde::Deserialize;
 //! use serde_json::json;
 //! use std::sync::Arc;
 //!
+//! #[derive(Deserialize)]
+//! struct Numbers {
+//!     numbers: Vec<i64>,
+//! }
+//!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let script = [Reply::call("add", json!([2, 3])), Reply::text("The sum is 5.")];
+//!     let script = [Reply::call("add", json!({ "numbers": [2, 3] })), Reply::text("The sum is 5.")];
 //!     let provider = Arc::new(Replay::new(Script::new(script)));
-//!     let schema = json!({ "type": "array", "items": { "type": "integer" } });
-//!     let add = FunctionTool::new("add", "Adds numbers.", schema, |numbers: Vec<i64>| async move {
-//!         Ok::<_, String>(numbers.iter().sum::<i64>().to_string())
+//!     let schema = json!({
+//!         "type": "object",
+//!         "properties": { "numbers": { "type": "array", "items": { "type": "integer" } } },
+//!         "required": ["numbers"],
+//!     });
+//!     let add = FunctionTool::new("add", "Adds numbers.", schema, |given: Numbers| async move {
+//!         Ok::<_, String>(given.numbers.iter().sum::<i64>().to_string())
 //!     });
 //!     let tools = Arc::new(FunctionTools::new([add.authority(Authority::default())]));
 //!     let config = LoopConfig::new(provider, Model::default(), tools);
@@ -63,8 +73,8 @@ pub use context::Context;
 pub use extension::hooks::Hooks;
 pub use extension::{hooks, spawn};
 pub use pinion_protocol::{
-    Approver, Authority, Content, Event, EventKind, FunctionTool, FunctionTools, Message, Model, NoTools, Outcome,
-    Provider, RunEnd, RunError, RunErrorKind, SessionStore, ToolDefinition, ToolExecutor, Usage,
+    Approver, Authority, Content, Event, EventKind, FunctionTool, FunctionTools, JoinedTools, Message, Model, NoTools,
+    Outcome, Provider, RunEnd, RunError, RunErrorKind, SessionStore, ToolDefinition, ToolExecutor, Usage,
 };
 #[doc(inline)]
 pub use pinion_protocol::{

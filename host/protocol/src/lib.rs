@@ -72,7 +72,7 @@ pub use drawing::{Block, DrawnPart, Span, SpanStyle};
 pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use form::FormSchema;
-pub use function::{FunctionTool, FunctionTools, NoTools};
+pub use function::{FunctionCall, FunctionTool, FunctionTools, JoinedTools, NoTools};
 pub use hook::{HookAnswer, HookCall, HookNote, HookPoint, PluginHooks};
 pub use identity::{Continuation, RunNumbers, TurnTrigger};
 pub use image::ImageProblem;
