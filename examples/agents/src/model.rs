@@ -3,6 +3,7 @@
 use crate::Result;
 use pinion_agent::delegation::FoundModel;
 use pinion_agent::provider::{EventStream, Request};
+use pinion_agent::usage::PriceList;
 use pinion_agent::{Model, Provider};
 use pinion_providers::{Keys, ModelTable, ProviderConfig, ProviderContext, Replay, Reply, Script, build_with, resolve};
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub fn find_model(name: &str) -> Result<FoundModel> {
     let provider = build_with(config, context, models.clone())?;
     let known = models.find(info.name, &name);
     let context_window = known.request_limit();
-    Ok(FoundModel { provider, model: Model { name, context_window, ..Model::default() } })
+    let prices = known.prices(0).is_some().then(|| known as Arc<dyn PriceList>);
+    Ok(FoundModel { provider, model: Model { name, context_window, prices, ..Model::default() } })
 }
 
 fn scripted(provider: impl Provider + 'static) -> FoundModel {

@@ -5,16 +5,6 @@ use pinion_agent::usage::{Cost, PriceList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Prices of the table, which depend on the size of the prompt.
-#[derive(Debug)]
-pub(super) struct TablePrices(pub(super) Arc<pinion_providers::Model>);
-
-impl PriceList for TablePrices {
-    fn cost(&self, _: &str, usage: &Usage) -> Option<Cost> {
-        self.0.cost(usage)
-    }
-}
-
 /// Prices of the model that answered: the first one or a fallback.
 #[derive(Debug)]
 pub(super) struct FallbackPrices {

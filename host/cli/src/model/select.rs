@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::files::private::read_settings;
 use crate::model::environment::{certificate_notices, gcloud_credentials, proxies_or};
 use crate::model::exchanges::Exchanges;
-use crate::model::prices::{FallbackPrices, TablePrices};
+use crate::model::prices::FallbackPrices;
 use crate::process::hardening;
 use crate::process::key_commands::KeyCommandSandbox;
 use futures_util::future::join_all;
@@ -167,7 +167,7 @@ impl Base {
                 .map(|(info, name)| models.find(info.name, &name));
             let known = known.filter(|known| known.prices(0).is_some());
             let known = known.ok_or_else(|| self.no_price(&chosen.label))?;
-            chosen.model.prices = Some(Arc::new(TablePrices(known)));
+            chosen.model.prices = Some(known);
         }
         Ok(chosen)
     }
@@ -264,11 +264,7 @@ impl Base {
         if self.config.limits.max_cost.is_some() && known.prices(0).is_none() {
             return Err(self.no_price(&format!("{}/{name}", info.name)));
         }
-        let model = pinion_agent::Model {
-            name,
-            prices: Some(Arc::new(TablePrices(known.clone()))),
-            context_window: known.request_limit(),
-        };
+        let model = pinion_agent::Model { name, prices: Some(known.clone()), context_window: known.request_limit() };
         Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
     }
 

@@ -3,7 +3,7 @@
 //! The figures come from the [`ModelTable`](crate::ModelTable). Wire formats consult this type instead of comparing
 //! model names.
 
-use pinion_protocol::{Cost, Prices, ThinkingLevel, Usage};
+use pinion_protocol::{Cost, PriceList, Prices, ThinkingLevel, Usage};
 use serde::Deserialize;
 
 /// The abilities and prices of a model.
@@ -119,6 +119,13 @@ pub enum ChatTools {
     WithoutThinking,
     /// Tools are supported only over the Responses API.
     No,
+}
+
+/// The prices of the table, which depend on the size of the prompt, whichever model answers.
+impl PriceList for Model {
+    fn cost(&self, _: &str, usage: &Usage) -> Option<Cost> {
+        Model::cost(self, usage)
+    }
 }
 
 impl Model {
