@@ -9,6 +9,7 @@ use pinion_agent::{Content, EventKind, Message, Outcome, RunEnd, SessionStore, T
 use pinion_plugin_runtime::Runtime;
 use pinion_tests::{EchoModel, Pinion, Sandbox, as_result, assert_paired, until};
 use serde_json::{Value, json};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -205,30 +206,41 @@ async fn long_run_with_an_unknown_window_stays_in_the_assumed_one() {
 }
 
 /// Runs many turns with the command and returns the memory of its process near a third of them and near the end, in
-/// kilobytes. The command reads its own numbers with a tool.
+/// kilobytes. At both, a tool waits until the memory was read.
 #[cfg(target_os = "linux")]
 fn memory_of_a_long_run(turns: usize) -> (u64, u64) {
     let pinion = Pinion::default();
     pinion.config("[compaction]\nassumed-window = 8000\nby-model = false\n[limits]\nmax-turns = 0\nmax-tokens = 0\n");
     let bash = |command: String| json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] });
-    let measure = |name: &str| bash(format!("grep VmRSS /proc/$PPID/status > {name}"));
+    let wait = |name: &str| bash(format!("touch {name}; while [ -e {name} ]; do sleep 0.01; done"));
     let mut replies: Vec<Value> = (0..turns)
         .map(|turn| {
             json!({ "calls": [{ "tool": "write", "arguments": {
         "path": format!("{}.txt", turn % 10), "content": format!("{turn} {}", "x".repeat(300)) } }] })
         })
         .collect();
-    replies[turns / 3] = measure("early");
-    replies[turns - 1] = measure("late");
+    replies[turns / 3] = wait("early");
+    replies[turns - 1] = wait("late");
     replies.push(json!({ "text": "done" }));
     let script = pinion.script(&replies);
-    let ended = pinion.run(["-p", "--approve", "all", "--replay", script.to_str().unwrap(), "go"]);
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{}", ended.stderr);
-    let memory = |name: &str| {
-        let line = std::fs::read_to_string(pinion.workspace().join(name)).unwrap();
+    let mut command = pinion.command(["-p", "--approve", "all", "--replay", script.to_str().unwrap(), "go"]);
+    let mut running = command.stderr(Stdio::null()).spawn().unwrap();
+    let mut memory = |name: &str| -> u64 {
+        let file = pinion.workspace().join(name);
+        while !file.exists() {
+            assert!(running.try_wait().unwrap().is_none(), "the run ended before `{name}`");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
+        assert!(status.starts_with("Name:\tpinion\n"), "{status}");
+        std::fs::remove_file(file).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    (memory("early"), memory("late"))
+    let memory = (memory("early"), memory("late"));
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), &*ended.stdout), (Some(0), &b"done\n"[..]));
+    memory
 }
 
 #[cfg(target_os = "linux")]
