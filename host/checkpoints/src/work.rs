@@ -16,7 +16,9 @@ use rustix::fs::{
     renameat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 
 /// A restoration at work.
 pub(crate) struct Work<'a> {
@@ -233,6 +235,9 @@ impl Work<'_> {
                     Ok(Progress::Kept)
                 }),
                 Err(Errno::INVAL | Errno::NOSYS) => renameat(parent, temporary, parent, name).map(|()| done),
+                Err(Errno::BUSY) if matches!(change.to, Some(Entry::File { .. })) => {
+                    overwrite(parent, temporary, name).map(|()| done)
+                }
                 Err(error) => Err(error),
             },
         };
@@ -271,6 +276,22 @@ fn set_attributes(file: &impl AsFd, mode: u32, owner: Option<Owner>) -> rustix::
     fchmod(file, mode_of(if is_limited { mode & !SET_ID } else { mode }))?;
     let is_complete = !is_limited && (is_owned || owner.is_none());
     Ok(if is_complete { Progress::Done } else { Progress::Unowned })
+}
+
+/// Copies a file over another one and removes it. A file on which something is mounted, such as a single file in a container,
+/// can be written but not replaced.
+fn overwrite(parent: &OwnedFd, from: &str, to: &OsStr) -> rustix::io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut source = File::from(openat(parent, from, OFlags::RDONLY | flags, Mode::empty())?);
+    let mut target = File::from(openat(parent, to, OFlags::WRONLY | flags, Mode::empty())?);
+    let stat = Stat::of(&fstat(&source)?);
+    if Stat::of(&fstat(&target)?).kind() != FileType::RegularFile {
+        return Err(Errno::BUSY);
+    }
+    let copied = target.set_len(0).and_then(|()| io::copy(&mut source, &mut target));
+    copied.and_then(|_| target.sync_all()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    set_attributes(&target, stat.bits(), Some(stat.owner()))?;
+    unlinkat(parent, from, AtFlags::empty())
 }
 
 /// Renames within a directory, and replaces nothing where the file system can tell.
@@ -334,4 +355,27 @@ fn observe(root: &Root, path: &RelPath) -> rustix::io::Result<Option<Entry>> {
         },
         _ => Entry::Uncovered { reason: Reason::Special, size: stat.size, changed: stat.changed },
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn file_that_cannot_be_replaced_is_overwritten_with_its_mode() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("before"), "old").unwrap();
+        std::fs::set_permissions(path("before"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::fs::write(path("mounted"), "a longer text").unwrap();
+        let parent = OwnedFd::from(File::open(directory.path()).unwrap());
+        overwrite(&parent, "before", OsStr::new("mounted")).unwrap();
+        assert_eq!(std::fs::read_to_string(path("mounted")).unwrap(), "old");
+        assert_eq!(path("mounted").metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(!path("before").exists());
+        std::fs::write(path("before"), "old").unwrap();
+        std::os::unix::fs::symlink("elsewhere", path("link")).unwrap();
+        assert!(overwrite(&parent, "before", OsStr::new("link")).is_err() && path("before").exists());
+    }
 }
