@@ -141,9 +141,13 @@ struct Entry {
     bytes: u64,
 }
 
-/// Removes old entries, then the oldest ones until at most `max_bytes` are left. Entries in use stay.
+/// Removes what programs of killed processes left in their `/tmp`, old entries, and then the oldest ones until at most
+/// `max_bytes` are left. Entries in use stay.
 fn sweep(root: &Path, now: SystemTime, max_bytes: u64) -> io::Result<()> {
     let mut entries = entries(root)?;
+    for entry in &entries {
+        remove_temporary(entry);
+    }
     entries.sort_by_key(|entry| entry.changed);
     let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
     for entry in entries {
@@ -175,6 +179,21 @@ fn entries(root: &Path) -> io::Result<Vec<Entry>> {
         entries.push(entry);
     }
     Ok(entries)
+}
+
+/// Removes the `/tmp` of a directory that is not in use. Its size has no bound, so it does not wait for its age.
+fn remove_temporary(entry: &Entry) {
+    let temporary = entry.path.join(TEMPORARY);
+    if !entry.metadata.is_dir() || fs::symlink_metadata(&temporary).is_err() {
+        return;
+    }
+    let removed = File::open(&entry.path).map(|directory| match directory.try_lock() {
+        Ok(()) => fs::remove_dir_all(&temporary),
+        Err(_) => Ok(()),
+    });
+    if let Err(error) = removed.flatten() {
+        tracing::debug!(path = %temporary.display(), %error, "temporary files of programs were not removed");
+    }
 }
 
 /// Removes an entry unless it is in use; returns whether it did. Removes a link without following it.
@@ -241,6 +260,20 @@ mod tests {
         let (root, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         std::os::unix::fs::symlink(elsewhere.path(), root.path().join("linked")).unwrap();
         assert!(claim(&root.path().join("linked")).is_err());
+    }
+
+    #[test]
+    fn sweep_removes_temporary_files_of_killed_processes() {
+        let root = TempDir::new().unwrap();
+        let used = Output::new(root.path().into());
+        used.begin("used", true);
+        for name in ["used", "killed"] {
+            fs::create_dir_all(root.path().join(name).join(TEMPORARY).join("deep")).unwrap();
+            fs::write(root.path().join(name).join("output.txt"), "kept").unwrap();
+        }
+        sweep(root.path(), SystemTime::now(), u64::MAX).unwrap();
+        assert_eq!(names(&root.path().join("used")), ["output.txt", TEMPORARY]);
+        assert_eq!(names(&root.path().join("killed")), ["output.txt"]);
     }
 
     #[test]
