@@ -56,14 +56,20 @@ fn known(name: &str, said: &FileProvider) -> Result<()> {
 /// # Errors
 /// A model has an unknown or invalid field.
 pub(crate) fn models(sections: &BTreeMap<String, FileProvider>) -> Result<ModelTable> {
-    let listed = |(name, said): (&String, &FileProvider)| {
-        let models = said.models.iter().cloned().map(toml::Value::Table).collect();
-        let provider = toml::Table::from_iter([("models".to_owned(), toml::Value::Array(models))]);
-        (name.clone(), toml::Value::Table(provider))
-    };
-    let table: toml::Table = sections.iter().filter(|(_, said)| !said.models.is_empty()).map(listed).collect();
-    ModelTable::read(&table.to_string())
-        .map_err(|error| Failure::usage("invalid `models` under `[providers]` of the config").because(error))
+    let mut all = ModelTable::default();
+    for (name, said) in sections {
+        for (number, model) in said.models.iter().enumerate() {
+            let models = toml::Value::Array(vec![toml::Value::Table(model.clone())]);
+            let provider = toml::Value::Table(toml::Table::from_iter([("models".to_owned(), models)]));
+            let table = toml::Table::from_iter([(name.clone(), provider)]).to_string();
+            let table = ModelTable::read(&table).map_err(|error| {
+                let place = format!("entry {} of `[[providers.{name}.models]]`", number + 1);
+                Failure::usage(format!("{place}: {}", error.problem().trim()))
+            })?;
+            all = all.with(&table);
+        }
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -102,6 +108,8 @@ mod tests {
             let error = registry(&sections(text)).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("hint:"), "{error}");
         }
-        assert!(models(&sections("[[providers.groq.models]]\nid = \"x\"\nprise = 3\n")).is_err());
+        let text = "[[providers.groq.models]]\nid = \"x\"\n[[providers.groq.models]]\nid = \"y\"\nprise = 3\n";
+        let error = models(&sections(text)).unwrap_err().to_string();
+        assert!(error.contains("entry 2 of `[[providers.groq.models]]`: unknown field `prise`"), "{error}");
     }
 }

@@ -31,6 +31,13 @@ pub struct ModelTable {
 #[error("malformed model table")]
 pub struct ModelTableError(#[from] toml::de::Error);
 
+impl ModelTableError {
+    /// Returns the problem without its line, for a table that is not a file of its own.
+    pub fn problem(&self) -> &str {
+        self.0.message()
+    }
+}
+
 impl ModelTable {
     /// The built-in table, parsed on first use.
     pub fn builtin() -> Arc<Self> {
