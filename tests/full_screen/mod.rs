@@ -4,6 +4,7 @@ mod actions;
 mod commands;
 mod forms;
 mod questions;
+mod reports;
 mod sessions;
 mod terminal;
 

@@ -7,7 +7,7 @@ use pinion_tests::{Pinion, Terminal, say, wait_until};
 fn message_and_queue_of_a_killed_conversation_return() {
     let pinion = Pinion::default();
     let mut killed = running(&pinion);
-    killed.keys("queued words\r!later\rhalf a thought");
+    killed.lines(&["queued words\r", "!later\r", "half a thought"]);
     killed.wait_for("half a thought");
     let drafts = || {
         let files = std::fs::read_dir(pinion.home().join("drafts")).into_iter().flatten().filter_map(Result::ok);

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+/// Pause between two lines that are typed one after another, longer than the time within which keys are a paste.
+const PAUSE: Duration = Duration::from_millis(45);
 /// Time limit for expected output, which appears at once unless the machine is overloaded.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The time until a key that may have been lost is pressed again.
@@ -54,6 +56,14 @@ impl Terminal {
     /// Types keys.
     pub fn keys(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Types lines with a pause after each. Without one, they would be a paste.
+    pub fn lines(&mut self, lines: &[&str]) {
+        for line in lines {
+            self.keys(line);
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Changes the size and types keys at the same time: the command is stopped meanwhile.

@@ -2,13 +2,31 @@
 //!
 //! Nothing here writes; the application writes the sequences to its stdout.
 
+#[cfg(unix)]
+mod bursts;
+#[cfg(not(unix))]
+mod console;
+#[cfg(unix)]
+mod decoder;
+#[cfg(all(test, unix))]
+mod decoder_tests;
+#[cfg(unix)]
+mod inputs;
+#[cfg(unix)]
+mod key_codes;
+#[cfg(unix)]
+mod reports;
+
+#[cfg(not(unix))]
+pub use self::console::Inputs;
+#[cfg(unix)]
+pub use self::inputs::Inputs;
+
 use crate::surroundings::{OUTPUT, PROMPT};
 use crate::view::PrintedRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crossterm::event::Event;
 use std::io;
-use std::time::Duration;
 
 /// Enters the alternate screen. Turns on bracketed paste, reports of focus, and keys that can be told apart (the first
 /// level of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor, and the
@@ -56,7 +74,12 @@ impl RawMode {
     /// # Errors
     /// There is no terminal, or it refuses.
     pub fn enter() -> io::Result<Self> {
+        let was_raw = crossterm::terminal::is_raw_mode_enabled()?;
         crossterm::terminal::enable_raw_mode()?;
+        #[cfg(unix)]
+        if !was_raw {
+            inputs::became_raw();
+        }
         Ok(Self(()))
     }
 }
@@ -65,75 +88,6 @@ impl Drop for RawMode {
     fn drop(&mut self) {
         // A lost terminal needs nothing.
         let _ = crossterm::terminal::disable_raw_mode();
-    }
-}
-
-/// The reader of the terminal.
-///
-/// crossterm reports no new size that arrives together with an input before the next one: of what one wake-up brings, it
-/// returns the input and forgets the signal. Zellij reports the focus at every new size. So the reader compares the size
-/// itself.
-#[derive(Debug)]
-pub struct Inputs {
-    /// The size that the UI knows.
-    size: (u16, u16),
-}
-
-impl Inputs {
-    /// Creates the reader for a UI that draws on this many columns and rows.
-    pub fn new(size: (u16, u16)) -> Self {
-        Self { size }
-    }
-
-    /// Waits until the terminal sends something, or has another size. Returns everything that has arrived.
-    ///
-    /// # Errors
-    /// The terminal is lost.
-    pub fn read(&mut self) -> io::Result<Vec<Event>> {
-        // crossterm learns of new sizes from its first read on.
-        let arrived = self.arrived()?;
-        if !arrived.is_empty() {
-            return Ok(arrived);
-        }
-        let first = crossterm::event::read()?;
-        self.and_arrived(vec![first])
-    }
-
-    /// Waits like [`Self::read`], and at most for a time.
-    ///
-    /// # Errors
-    /// The terminal is lost.
-    pub fn read_within(&mut self, time: Duration) -> io::Result<Vec<Event>> {
-        if crossterm::event::poll(time)? { self.read() } else { Ok(Vec::new()) }
-    }
-
-    /// Returns what the terminal has sent, without waiting for more.
-    ///
-    /// # Errors
-    /// The terminal is lost.
-    pub fn arrived(&mut self) -> io::Result<Vec<Event>> {
-        self.and_arrived(Vec::new())
-    }
-
-    fn and_arrived(&mut self, mut events: Vec<Event>) -> io::Result<Vec<Event>> {
-        while crossterm::event::poll(Duration::ZERO)? {
-            events.push(crossterm::event::read()?);
-        }
-        self.add_size(&mut events, size()?);
-        Ok(events)
-    }
-
-    /// Adds the size that the terminal has after these events, unless the UI learns it from them.
-    fn add_size(&mut self, events: &mut Vec<Event>, size: (u16, u16)) {
-        for event in &*events {
-            if let Event::Resize(columns, rows) = event {
-                self.size = (*columns, *rows);
-            }
-        }
-        if self.size != size {
-            self.size = size;
-            events.push(Event::Resize(size.0, size.1));
-        }
     }
 }
 
@@ -237,22 +191,6 @@ pub fn printed(rows: &[PrintedRow], has_styles: bool, has_marks: bool) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn size_that_no_event_reports_is_added() {
-        let mut inputs = Inputs::new((80, 24));
-        let mut read = |mut events: Vec<Event>, size| {
-            inputs.add_size(&mut events, size);
-            events
-        };
-        assert_eq!(read(vec![Event::FocusGained], (80, 24)), [Event::FocusGained]);
-        assert_eq!(read(vec![Event::FocusGained], (50, 24)), [Event::FocusGained, Event::Resize(50, 24)]);
-        assert_eq!(read(vec![], (50, 24)), []);
-        assert_eq!(read(vec![Event::Resize(60, 9)], (60, 9)), [Event::Resize(60, 9)]);
-        assert_eq!(read(vec![Event::Resize(60, 9)], (70, 9)), [Event::Resize(60, 9), Event::Resize(70, 9)]);
-        // The terminal may have wrapped its rows twice.
-        assert_eq!(read(vec![Event::Resize(70, 9)], (70, 9)), [Event::Resize(70, 9)]);
-    }
 
     #[test]
     fn notification_passes_tmux_and_rings() {

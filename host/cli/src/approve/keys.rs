@@ -1,7 +1,8 @@
 //! Keys that answer a question: pressed after it appeared, one at a time.
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
-use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use pinion_tui::terminal::{self, Inputs, RawMode};
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -67,24 +68,46 @@ impl Key {
 pub(crate) struct Keys<'a> {
     token: &'a CancellationToken,
     is_quiet: bool,
+    inputs: Inputs,
+    /// Events that have arrived.
+    arrived: VecDeque<Event>,
+    _raw: RawMode,
 }
 
 impl Drop for Keys<'_> {
     fn drop(&mut self) {
         // Keys typed during the question are not meant for what comes next.
-        discard_typed();
-        let _ = disable_raw_mode();
+        self.inputs.discard();
     }
 }
 
 impl<'a> Keys<'a> {
     /// Enters raw mode and discards what was typed before. Keys count after a quiet moment.
     pub(crate) fn open(token: &'a CancellationToken) -> io::Result<Self> {
-        enable_raw_mode()?;
-        let keys = Self { token, is_quiet: false };
         // Raw mode comes first because it makes the text of an unfinished line readable.
-        discard_typed();
+        let raw = RawMode::enter()?;
+        let inputs = Inputs::new(terminal::size()?).without_bursts();
+        let mut keys = Self { token, is_quiet: false, inputs, arrived: VecDeque::new(), _raw: raw };
+        keys.inputs.discard();
         Ok(keys)
+    }
+
+    /// Waits for an event. Returns whether there is one.
+    fn poll(&mut self, time: Duration) -> io::Result<bool> {
+        if self.arrived.is_empty() {
+            self.arrived.extend(self.inputs.read_within(time)?);
+            // Nothing is drawn here that depends on it.
+            let _ = self.inputs.background();
+        }
+        Ok(!self.arrived.is_empty())
+    }
+
+    /// Takes the next event if it is the press of a key; a paste is not one.
+    fn pressed(&mut self) -> Option<KeyEvent> {
+        match self.arrived.pop_front()? {
+            Event::Key(event) if event.kind != KeyEventKind::Release => Some(event),
+            _ => None,
+        }
     }
 
     /// Discards keys until none has arrived for a moment; later keys count. Returns Ctrl-C at any time, and a no once
@@ -95,8 +118,8 @@ impl<'a> Keys<'a> {
             if self.token.is_cancelled() {
                 return Ok(Some(Key::No));
             }
-            if poll(QUIET.saturating_sub(since.elapsed()).min(POLL_INTERVAL))? {
-                if pressed(&read()?).and_then(meaning) == Some(Key::Interrupt) {
+            if self.poll(QUIET.saturating_sub(since.elapsed()).min(POLL_INTERVAL))? {
+                if self.pressed().and_then(meaning) == Some(Key::Interrupt) {
                     return Ok(Some(Key::Interrupt));
                 }
                 since = Instant::now();
@@ -112,10 +135,10 @@ impl<'a> Keys<'a> {
             if self.token.is_cancelled() {
                 return Ok(Key::No);
             }
-            if !poll(POLL_INTERVAL)? {
+            if !self.poll(POLL_INTERVAL)? {
                 continue;
             }
-            let Some(event) = pressed(&read()?) else { continue };
+            let Some(event) = self.pressed() else { continue };
             let key = meaning(event).unwrap_or(Key::Other);
             if key == Key::Interrupt || self.is_alone()? {
                 return Ok(key);
@@ -139,12 +162,12 @@ impl<'a> Keys<'a> {
             if self.token.is_cancelled() {
                 return Ok(Typed::Late);
             }
-            if !poll(POLL_INTERVAL)? {
+            if !self.poll(POLL_INTERVAL)? {
                 continue;
             }
-            let Some(event) = pressed(&read()?) else { continue };
+            let Some(event) = self.pressed() else { continue };
             let first = typed(event);
-            if first == Typed::Interrupt || !poll(BURST)? {
+            if first == Typed::Interrupt || !self.poll(BURST)? {
                 return Ok(first);
             }
             return self.pasted(first);
@@ -152,7 +175,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Reads the rest of a burst, of which only characters count.
-    fn pasted(&self, first: Typed) -> io::Result<Typed> {
+    fn pasted(&mut self, first: Typed) -> io::Result<Typed> {
         let (mut text, mut is_over) = (String::new(), false);
         let mut take = |typed: Typed| match typed {
             Typed::Character(c) if !is_over => text.push(c),
@@ -160,8 +183,8 @@ impl<'a> Keys<'a> {
             _ => {}
         };
         take(first);
-        while poll(BURST)? {
-            match pressed(&read()?).map(typed) {
+        while self.poll(BURST)? {
+            match self.pressed().map(typed) {
                 Some(Typed::Interrupt) => return Ok(Typed::Interrupt),
                 Some(other) => take(other),
                 None => {}
@@ -171,35 +194,16 @@ impl<'a> Keys<'a> {
     }
 
     /// Returns whether no other key follows at once, except for a single Enter, which some people add out of habit.
-    fn is_alone(&self) -> io::Result<bool> {
+    fn is_alone(&mut self) -> io::Result<bool> {
         let mut has_entered = false;
-        while poll(BURST)? {
-            let is_enter = pressed(&read()?).is_none_or(|event| event.code == KeyCode::Enter);
+        while self.poll(BURST)? {
+            let is_enter = self.pressed().is_none_or(|event| event.code == KeyCode::Enter);
             if !is_enter || has_entered {
                 return Ok(false);
             }
             has_entered = true;
         }
         Ok(true)
-    }
-}
-
-/// Discards what the terminal and this program have read ahead.
-fn discard_typed() {
-    #[cfg(unix)]
-    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
-    while matches!(poll(Duration::ZERO), Ok(true)) {
-        if read().is_err() {
-            return;
-        }
-    }
-}
-
-/// Returns a key press; a paste is not one.
-fn pressed(event: &Event) -> Option<KeyEvent> {
-    match event {
-        Event::Key(event) if event.kind != KeyEventKind::Release => Some(*event),
-        _ => None,
     }
 }
 

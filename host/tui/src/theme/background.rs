@@ -2,6 +2,7 @@
 //!
 //! It answers among the keys, as soon as it can: at once, or after a round trip of SSH. Nothing waits for it.
 
+#[cfg(any(not(unix), test))]
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 /// Asks the terminal for its background (OSC 11 of xterm). Terminals that do not know the question ignore it.
@@ -11,6 +12,7 @@ pub const ASK_FOR_BACKGROUND: &str = "\x1b]11;?\x07";
 /// terminals one of opacity.
 const ANSWER: &str = "11;rgb";
 /// Characters of an answer.
+#[cfg(any(not(unix), test))]
 const MAX_ANSWER: usize = 40;
 
 /// The background of a terminal.
@@ -34,7 +36,7 @@ impl Background {
     }
 
     /// Reads the answer of a terminal, `11;rgb:RRRR/GGGG/BBBB` with one to four digits each.
-    fn of_answer(answer: &str) -> Option<Self> {
+    pub(crate) fn of_answer(answer: &str) -> Option<Self> {
         let (kind, shares) = answer.strip_prefix(ANSWER)?.split_once(':')?;
         let shares: Vec<f32> = shares.split('/').map(share).collect::<Option<_>>()?;
         match (kind, shares.as_slice()) {
@@ -60,9 +62,10 @@ fn share(digits: &str) -> Option<f32> {
     Some(f32::from(u16::from_str_radix(digits, 16).ok()?) / f32::from(largest))
 }
 
-/// Finds the answers of a terminal among the events that it sends. All others pass.
+/// Finds the answers of a terminal among the events that a console sends. All others pass.
+#[cfg(any(not(unix), test))]
 #[derive(Debug, Default)]
-pub struct Answers {
+pub(crate) struct Answers {
     /// Events that may be the beginning of an answer.
     held: Vec<Event>,
     /// Their text, behind the mark of the beginning.
@@ -71,15 +74,17 @@ pub struct Answers {
     is_after_escape: bool,
 }
 
+#[cfg(any(not(unix), test))]
 impl Answers {
     /// Returns whether events are held that may be the beginning of an answer. If no more come soon, they are none.
-    pub fn is_waiting(&self) -> bool {
+    #[cfg(not(unix))]
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Takes an event, and appends to `passed` what turns out to be no answer. Returns the background of an answer that is
     /// complete.
-    pub fn take(&mut self, event: Event, passed: &mut impl Extend<Event>) -> Option<Background> {
+    pub(crate) fn take(&mut self, event: Event, passed: &mut impl Extend<Event>) -> Option<Background> {
         let key = event.as_key_press_event();
         if self.held.is_empty() {
             let was_after_escape = std::mem::take(&mut self.is_after_escape);
@@ -115,7 +120,7 @@ impl Answers {
     }
 
     /// Appends to `passed` what is held, because it is no answer.
-    pub fn give_up(&mut self, passed: &mut impl Extend<Event>) {
+    pub(crate) fn give_up(&mut self, passed: &mut impl Extend<Event>) {
         self.text.clear();
         passed.extend(self.held.drain(..));
     }
@@ -128,6 +133,7 @@ impl Answers {
     }
 }
 
+#[cfg(any(not(unix), test))]
 fn is(key: KeyEvent, code: char, modifiers: KeyModifiers) -> bool {
     key.code == KeyCode::Char(code) && key.modifiers == modifiers
 }

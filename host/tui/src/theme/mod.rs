@@ -6,7 +6,9 @@
 mod background;
 mod colour;
 
-pub use self::background::{ASK_FOR_BACKGROUND, Answers, Background};
+#[cfg(not(unix))]
+pub(crate) use self::background::Answers;
+pub use self::background::{ASK_FOR_BACKGROUND, Background};
 pub use self::colour::Depth;
 
 use crate::highlight::Part;

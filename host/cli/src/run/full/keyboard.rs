@@ -7,7 +7,7 @@
 use crate::process::signals;
 use crossterm::event::Event;
 use pinion_tui::terminal::Inputs;
-use pinion_tui::{Answers, Background, KeyMap};
+use pinion_tui::{Background, KeyMap};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
@@ -23,8 +23,6 @@ pub(super) const BUSY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Maximum time between two Ctrl-C.
 const TWICE: Duration = Duration::from_secs(3);
-/// Time within which an answer of the terminal that has begun arrives.
-const ANSWERED: Duration = Duration::from_millis(100);
 /// Events that are read while the UI is busy.
 const MAX_WAITING: usize = 4096;
 
@@ -44,8 +42,8 @@ impl Batch {
     }
 }
 
-/// Returns a token that is cancelled when the terminal is lost. crossterm tries again and again to read from one that is, so
-/// that its reader never learns of it; a signal says so only if nobody ignores it.
+/// Returns a token that is cancelled when the terminal is lost, also while nothing reads it. A signal says so only if nobody
+/// ignores it.
 ///
 /// # Errors
 /// The system refuses a thread.
@@ -110,13 +108,12 @@ struct Keyboard {
     first: Option<Instant>,
     /// Time of the second of two Ctrl-C, until the UI has handled it.
     second: Option<Instant>,
-    answers: Answers,
     background: Option<Background>,
 }
 
 impl Keyboard {
     fn new(keys: KeyMap, inputs: Inputs) -> Self {
-        Self { keys, inputs, first: None, second: None, answers: Answers::default(), background: None }
+        Self { keys, inputs, first: None, second: None, background: None }
     }
 
     fn run(mut self, deliver: &mpsc::Sender<Batch>) -> io::Result<()> {
@@ -149,28 +146,18 @@ impl Keyboard {
         }
     }
 
-    /// Waits until the terminal sends something that is not the beginning of an answer alone.
+    /// Waits until the terminal sends something.
     fn read(&mut self, waiting: &mut VecDeque<Event>) -> io::Result<()> {
         while waiting.is_empty() && self.background.is_none() {
-            if !self.answers.is_waiting() {
-                let read = self.inputs.read()?;
-                self.add(waiting, read);
-                continue;
-            }
-            match self.inputs.read_within(ANSWERED)? {
-                none if none.is_empty() => self.answers.give_up(waiting),
-                events => self.add(waiting, events),
-            }
+            let read = self.inputs.read()?;
+            self.add(waiting, read);
         }
         Ok(())
     }
 
     fn add(&mut self, waiting: &mut VecDeque<Event>, events: Vec<Event>) {
-        let mut passed = Vec::new();
+        self.background = self.inputs.background().or(self.background);
         for event in events {
-            self.background = self.answers.take(event, &mut passed).or(self.background);
-        }
-        for event in passed {
             if let Event::Key(key) = event {
                 let now = Instant::now();
                 let first = self.first.take().filter(|first| now.duration_since(*first) <= TWICE);

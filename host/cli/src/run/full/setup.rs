@@ -89,20 +89,24 @@ struct Login {
 impl Shown {
     /// Shows the setup until it is complete. Returns the model, if one was chosen; the outer `None` if the user left.
     async fn run(&mut self, base: &Base, lacking: Lacking) -> Result<Option<Option<String>>> {
+        let mut inputs = self.canvas.inputs();
         loop {
             self.canvas.draw_setup(&mut self.setup)?;
             // Reading ends before the conversation begins, which would miss what another reader takes.
             let is_waiting = self.login.is_some();
-            let mut inputs = self.canvas.inputs();
-            let read = tokio::task::spawn_blocking(move || match is_waiting {
-                true => inputs.read_within(LOOK),
-                false => inputs.read(),
+            let reading = tokio::task::spawn_blocking(move || {
+                let read = if is_waiting { inputs.read_within(LOOK) } else { inputs.read() };
+                // The conversation asks for it again.
+                let _ = inputs.background();
+                (inputs, read)
             });
-            let read = tokio::select! {
+            let (reader, read) = tokio::select! {
                 biased;
                 () = self.lost.cancelled() => return Err(Failure::failed("the terminal is gone")),
-                read = read => read.map_err(|error| unusable(io::Error::other(error)))?.map_err(unusable)?,
+                read = reading => read.map_err(|error| unusable(io::Error::other(error)))?,
             };
+            inputs = reader;
+            let read = read.map_err(unusable)?;
             let mut stored = None;
             for event in read {
                 if let crossterm::event::Event::Resize(columns, rows) = event {

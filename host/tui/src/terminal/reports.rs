@@ -1,0 +1,101 @@
+//! Reports of terminals: sequences that no key sends.
+
+/// Kinds of reports with text, by the bytes that they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextKind {
+    /// A colour (OSC 4, 5, 10 to 19).
+    Colour,
+    /// Anything else.
+    Other,
+}
+
+impl TextKind {
+    /// Returns whether a byte can be in the text. Fewer bytes mean that fewer keys behind an unfinished report are lost.
+    pub(super) fn allows(self, byte: u8) -> bool {
+        match self {
+            Self::Colour => byte.is_ascii_hexdigit() || b"rgb:/;#?".contains(&byte),
+            Self::Other => matches!(byte, 0x20..=0x7e | 0x80..),
+        }
+    }
+}
+
+/// The beginning of a report with text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    /// It may become one.
+    Unfinished,
+    Of(TextKind),
+    /// It is something else.
+    None,
+}
+
+/// Judges the beginning of a report with text, from its introducer on: the number of an OSC up to its semicolon or the letter of a
+/// title, a DCS up to its final byte, or the letter of kitty's graphics.
+pub(super) fn header(bytes: &[u8]) -> Header {
+    match bytes {
+        [b']', b'l' | b'L'] | [b'_', b'G'] => Header::Of(TextKind::Other),
+        [b']', number @ .., b';'] if !number.is_empty() => Header::Of(match number {
+            [b'4' | b'5'] | [b'1', b'0'..=b'9'] => TextKind::Colour,
+            _ => TextKind::Other,
+        }),
+        [b']', number @ ..] if number.len() <= 4 && number.iter().all(u8::is_ascii_digit) => Header::Unfinished,
+        [b'P', prefix @ .., 0x40..=0x7e] if !prefix.is_empty() => Header::Of(TextKind::Other),
+        [b'P', prefix @ ..] if prefix.len() <= 16 && prefix.iter().all(|byte| matches!(byte, 0x20..=0x3f)) => {
+            Header::Unfinished
+        }
+        [b'_'] => Header::Unfinished,
+        _ => Header::None,
+    }
+}
+
+/// Returns whether a control sequence with these bytes between `ESC [` and its last one is a report: of attributes, modes, the
+/// state of the terminal, its keyboard, its window, its graphics, the cursor's position, or the focus.
+fn is_report(body: &[u8], last: u8) -> bool {
+    match (body.first(), last) {
+        (Some(b'?'), b'c' | b'n' | b'R' | b'S' | b'u' | b'y') | (Some(b'>' | b'='), b'c' | b'm' | b'u') => true,
+        (Some(b'0'..=b'9'), b'n' | b'R' | b't' | b'x' | b'y') | (None, b'I' | b'O') => true,
+        _ => false,
+    }
+}
+
+/// Returns the length of the complete report at the beginning of bytes that begin with ESC.
+pub(super) fn report_length(bytes: &[u8]) -> Option<usize> {
+    let after = bytes.get(1..)?;
+    if let Some(control) = after.strip_prefix(b"[") {
+        let body = control.iter().take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
+        let last = control.get(body)?;
+        return is_report(&control[..body], *last).then_some(2 + body + 1);
+    }
+    let mut kind = None;
+    for at in 2..bytes.len() {
+        match (kind, &bytes[at..]) {
+            (Some(_), [0x07, ..]) => return Some(at + 1),
+            (Some(_), [0x1b, b'\\', ..]) => return Some(at + 2),
+            (None, _) => match header(&bytes[1..=at]) {
+                Header::Unfinished => {}
+                Header::Of(found) => kind = Some(found),
+                Header::None => return None,
+            },
+            (Some(kind), [byte, ..]) if TextKind::allows(kind, *byte) => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Returns a pasted text without the reports that arrived among it, and these.
+pub(super) fn without_reports(pasted: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
+    let (mut text, mut reports, mut rest) = (Vec::with_capacity(pasted.len()), Vec::new(), pasted);
+    while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
+        text.extend_from_slice(&rest[..at]);
+        rest = &rest[at..];
+        let length = report_length(rest);
+        match length {
+            Some(length) => reports.push(&rest[..length]),
+            None => text.push(0x1b),
+        }
+        rest = &rest[length.unwrap_or(1)..];
+    }
+    text.extend_from_slice(rest);
+    (text, reports)
+}
