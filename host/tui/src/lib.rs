@@ -55,6 +55,6 @@ pub use setup::{EnteredKey, Setup, SetupRequest};
 pub use status::Segment;
 pub use surroundings::{Activity, Surroundings, undoing};
 pub use theme::{ASK_FOR_BACKGROUND, Background, Depth, Theme};
-pub use transcript::Tone;
+pub use transcript::{Excerpt, Tone};
 pub use update::{App, Settings};
 pub use view::{PrintedRow, text_of};

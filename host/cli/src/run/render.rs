@@ -9,7 +9,7 @@ use crate::output::terminal::Style;
 use crate::output::{Flow, PartExt as _, Prose, Sink, Stdout, Text, count, fit, page, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
-use crate::run::rows::{account, call, call_label, excerpt, has_failed, part, room};
+use crate::run::rows::{account, call, call_label, excerpt, failed_line, failure, has_failed, part, room};
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::ToolCall;
 use pinion_agent::drawing::Block;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(crate) enum Detail {
     /// Only what the user must know.
     Notices,
-    /// One line for the model and for each call, and the first line of each failure.
+    /// One line for the model, for each call, and for each failure.
     Progress,
     /// The model's text, and one line for each call and result.
     Conversation,
@@ -267,7 +267,7 @@ impl<W: Sink> Renderer<W> {
             EventKind::ToolExecutionStart { tool, arguments, .. } => call(tool, arguments, self.style, room(8)),
             EventKind::ToolExecutionEnd { is_error: true, content, .. } => {
                 let text: String = content.iter().map(part).collect();
-                let line = fit(text.lines().next().unwrap_or_default(), room(8));
+                let line = fit(failed_line(&text), room(8));
                 text!("{} {}", self.style.red("✗"), self.style.dim(line))
             }
             EventKind::AgentEnd { end, turns, usage, .. } => {
@@ -395,10 +395,11 @@ impl<W: Sink> Renderer<W> {
         }
         let mark = if is_error { self.style.red("✗") } else { self.style.green("✓") };
         let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
-        let (mut rows, mut left) = excerpt(&text, self.style);
-        if self.detail == Detail::Progress {
-            (rows, left) = (rows.into_iter().take(1).collect(), 0);
-        }
+        let (rows, left) = match is_error {
+            true if self.detail == Detail::Progress => (vec![self.style.dim(fit(failed_line(&text), room(6)))], 0),
+            true => (failure(&text, self.style), 0),
+            false => excerpt(&text, self.style),
+        };
         for (at, row) in label.into_iter().chain(rows).enumerate() {
             let mark = if at == 0 { text!("  {} ", mark) } else { text!("    ") };
             self.line(&text!("{}{}", mark, row))?;

@@ -5,7 +5,7 @@ use crate::output::{PartExt as _, Text, fit, size, text};
 use pinion_agent::Content;
 use pinion_agent::arguments::summary;
 use pinion_agent::tool::Ledger;
-use pinion_tui::without_colours;
+use pinion_tui::{Excerpt, without_colours};
 use serde_json::Value;
 
 /// Maximum lines of a result.
@@ -18,6 +18,29 @@ const LINE_CHARACTERS: usize = 160;
 /// Returns whether a tool says in its details that it did not succeed, as `bash` does for a failed program.
 pub(super) fn has_failed(details: Option<&Value>) -> bool {
     details.and_then(|details| details.get("success")).and_then(Value::as_bool) == Some(false)
+}
+
+/// Returns the rows of a failure that say most.
+pub(super) fn failure(text: &str, style: Style) -> Vec<Text> {
+    let excerpt = Excerpt::of_failure(text);
+    let row = |line: &str| style.dim(fit(line, room(6)));
+    let first = excerpt.first.iter().copied().map(row);
+    let more = excerpt.more().map(|more| style.dim(more));
+    let rows: Vec<Text> =
+        first.chain(more).chain(excerpt.hints.iter().chain(&excerpt.last).copied().map(row)).collect();
+    if rows.is_empty() { vec![Text::default()] } else { rows }
+}
+
+/// Returns the line of a failure that says most: the last one before that which says how a program ended, or the first one
+/// of a tool that ran none.
+pub(super) fn failed_line(text: &str) -> &str {
+    let is_ending = |line: &&str| line.starts_with('[') && line.ends_with(']');
+    let mut said = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("hint: "));
+    match said.clone().any(|line| line.starts_with("[exit code ")) {
+        true => said.rfind(|line| !is_ending(line)).or_else(|| text.lines().next()),
+        false => text.lines().next(),
+    }
+    .unwrap_or_default()
 }
 
 /// Returns the first rows of a result, or the changed ones of a difference, and the number of the other rows.
@@ -89,6 +112,18 @@ mod tests {
             shown("--- not a difference\n+++ at all"),
             (vec!["--- not a difference".into(), "+++ at all".into()], 0)
         );
+    }
+
+    #[test]
+    fn failure_shows_its_end() {
+        let text = format!("{}FAILED: left 1 right 2\n[exit code 101]\nhint: run it again", "ok\n".repeat(200));
+        let rows: Vec<_> = failure(&text, Style::Plain).iter().map(|row| row.as_str().to_owned()).collect();
+        let expected =
+            ["ok", "ok", "… 197 more lines", "ok", "FAILED: left 1 right 2", "[exit code 101]", "hint: run it again"];
+        assert_eq!(rows, expected);
+        assert_eq!(failed_line(&text), "FAILED: left 1 right 2");
+        assert_eq!(failed_line("no file `a`\nsee b"), "no file `a`");
+        assert_eq!((failed_line("[exit code 3]"), failed_line("")), ("[exit code 3]", ""));
     }
 
     #[test]

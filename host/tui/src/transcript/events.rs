@@ -133,7 +133,7 @@ impl Transcript {
             EventKind::ToolExecutionEnd { call_id, is_error, content, details, display, ledger, .. } => {
                 let is_error = *is_error || has_failed(details.as_ref());
                 self.call(call_id, |call| {
-                    call.end(is_error, content, Some(now));
+                    call.end(is_error, content, details.as_ref(), Some(now));
                     (call.display, call.ledger) = (display.clone(), ledger.clone());
                 });
             }
@@ -267,7 +267,8 @@ impl Transcript {
             Message::ToolResult(result) => self.call(&result.call_id, |call| {
                 // Calls that did not run have only their result.
                 if !call.is_over() {
-                    call.end(result.is_error || has_failed(result.details.as_ref()), &result.content, None);
+                    let details = result.details.as_ref();
+                    call.end(result.is_error || has_failed(details), &result.content, details, None);
                 }
             }),
             Message::Extension(_) => {}

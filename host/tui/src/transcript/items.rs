@@ -2,6 +2,7 @@
 
 use crate::diff::is_diff;
 use crate::rows::{Piece, width};
+use crate::transcript::excerpt::{ending, is_of_program};
 use crate::transcript::head::Head;
 use crate::transcript::segments::Segment;
 use pinion_protocol::arguments::of_beginning;
@@ -78,6 +79,10 @@ pub(crate) struct Call {
     pub(crate) drawn_result: Option<Drawing>,
     /// The user ran it.
     pub(crate) is_own: bool,
+    /// The tool ran a program.
+    pub(crate) is_program: bool,
+    /// The way in which the program failed, such as `exit 1`.
+    pub(crate) ending: Option<String>,
 }
 
 /// A drawing of a plugin.
@@ -116,6 +121,8 @@ impl Call {
             drawn_call: None,
             drawn_result: None,
             is_own: false,
+            is_program: false,
+            ending: None,
         }
     }
 
@@ -128,20 +135,19 @@ impl Call {
         self.state == CallState::Done && is_diff(&self.output)
     }
 
-    /// Keeps the beginning of a long result. Returns the bytes that became free.
+    /// Keeps the beginning of a long result, and the end of a program's. Returns the bytes that became free.
     pub(crate) fn shorten(&mut self) -> usize {
         let before = self.output.len();
-        let kept = self.output.floor_char_boundary(SHORT);
-        if kept + 100 < before {
-            self.output.truncate(kept);
-            self.output
-                .push_str(&format!("\n… {} kB more, which only the session keeps", (before - kept).div_ceil(1000)));
-            self.output.shrink_to_fit();
+        let end = if self.is_program { SHORT / 2 } else { 0 };
+        if before > SHORT + 100 {
+            let missing = |bytes: usize| format!("… {} kB more, which only the session keeps", bytes.div_ceil(1000));
+            self.output = without_middle(&self.output, SHORT - end, end, missing);
         }
         before.saturating_sub(self.output.len())
     }
 
-    pub(crate) fn end(&mut self, is_error: bool, content: &[Content], now: Option<Duration>) {
+    pub(crate) fn end(&mut self, is_error: bool, content: &[Content], details: Option<&Value>, now: Option<Duration>) {
+        (self.is_program, self.ending) = (is_of_program(details), ending(details));
         self.state = if is_error { CallState::Failed } else { CallState::Done };
         self.took = self.started.zip(now).map(|(from, to)| to.saturating_sub(from));
         self.output = text_of(content);
@@ -178,7 +184,7 @@ pub(crate) struct AgentCall {
     pub(crate) head: Head,
     pub(crate) state: CallState,
     pub(crate) ledger: Option<Box<Ledger>>,
-    /// The beginning of the result, if it is a failure.
+    /// The beginning and the end of the result, if it is a failure.
     pub(crate) failure: String,
 }
 
@@ -199,8 +205,7 @@ impl AgentCall {
         self.ledger = ledger.cloned().map(Box::new);
         if is_error {
             let text = text_of(content);
-            let kept = &text[..text.floor_char_boundary(MAX_FAILURE)];
-            self.failure = if kept.len() < text.len() { format!("{kept}…") } else { kept.to_owned() };
+            self.failure = without_middle(&text, MAX_FAILURE / 3, MAX_FAILURE * 2 / 3, |_| "…".to_owned());
         }
     }
 
@@ -210,6 +215,22 @@ impl AgentCall {
         let room = columns.saturating_sub(width(tool.text()) + 1);
         format!("{} {}", tool.text(), self.head.line(room, Style::new()).text())
     }
+}
+
+/// Returns the beginning and the end of a long text, of about so many bytes, with a line between them that says how many are
+/// missing.
+fn without_middle(text: &str, beginning: usize, end: usize, missing: impl FnOnce(usize) -> String) -> String {
+    if text.len() <= beginning + end {
+        return text.to_owned();
+    }
+    let begins = &text[..text.floor_char_boundary(beginning)];
+    let ends = &text[text.ceil_char_boundary(text.len() - end)..];
+    // Half a line would look like a whole one.
+    let begins = begins.rfind('\n').map_or(begins, |at| &begins[..at]);
+    let ends = ends.find('\n').map_or(ends, |at| &ends[at + 1..]);
+    let missing = missing(text.len() - begins.len() - ends.len());
+    let ends = if ends.is_empty() { String::new() } else { format!("\n{ends}") };
+    format!("{begins}\n{missing}{ends}")
 }
 
 /// Returns the text of content, with a note for each picture.
@@ -227,14 +248,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_of_a_sub_agents_call_keeps_its_beginning() {
+    fn failure_of_a_sub_agents_call_keeps_its_beginning_and_its_end() {
         let mut call = AgentCall::new("1", "bash", &Value::Null);
         call.end(true, &[Content::text("é".repeat(1 << 20))], None);
-        assert!(
-            call.failure.len() <= MAX_FAILURE + "…".len() && call.failure.ends_with("é…"),
-            "{}",
-            call.failure.len()
-        );
+        assert!(call.failure.len() <= MAX_FAILURE + "\n…\n".len() && call.failure.contains("é\n…\né"));
+        let mut call = AgentCall::new("1", "bash", &Value::Null);
+        call.end(true, &[Content::text("ok\n".repeat(1 << 20) + "FAILED\n[exit code 1]")], None);
+        assert!(call.failure.starts_with("ok\n") && call.failure.ends_with("\nok\nFAILED\n[exit code 1]"));
         let mut call = AgentCall::new("2", "bash", &Value::Null);
         call.end(false, &[Content::text("fine")], None);
         assert_eq!(call.failure, "");

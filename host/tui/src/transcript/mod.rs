@@ -7,6 +7,7 @@ mod code;
 mod copy;
 mod drawing;
 mod events;
+mod excerpt;
 mod head;
 mod items;
 mod needle;
@@ -17,6 +18,7 @@ mod segments;
 mod settled;
 mod window;
 
+pub use self::excerpt::Excerpt;
 pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item};
 pub(crate) use self::render::{FRAME, spinner};

@@ -3,24 +3,29 @@
 //! Everything from models, tools and plugins is indented by two columns; only marks of the host stand in the first
 //! ones.
 
-use crate::ansi;
+use crate::ansi::{self, without_colours};
 use crate::diff;
 use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
+use crate::transcript::excerpt::{Excerpt, without_ending};
 use crate::transcript::head::Head;
 use crate::transcript::items::{AgentCall, Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
 use crate::transcript::{Look, code, drawing};
 use pinion_protocol::diff::counts;
+use pinion_protocol::text::count;
 use pinion_protocol::{Display, Ledger};
 use ratatui_core::style::Style;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Columns of the marks.
 pub(super) const MARKS: usize = 2;
-/// Rows of a result that is folded: of a failure, of a difference, and of one that is still growing.
-const FAILURE_ROWS: usize = 6;
+/// Rows of a result that is folded: of a line of a failure, of a difference, and of one that is still growing.
+const LINE_ROWS: usize = 3;
 const CHANGED_ROWS: usize = 12;
 const GROWING_ROWS: usize = 5;
+/// Last lines of a program that succeeded.
+const PROGRAM_LINES: usize = 3;
 /// Bytes and lines of a message of the user that is shown whole, and rows of one that is not.
 const LONG_MESSAGE: usize = 4_000;
 const LONG_LINES: usize = 40;
@@ -209,20 +214,40 @@ fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
             time.into_iter().chain(call.progress.clone()).collect::<Vec<_>>().join(" · ")
         }
         CallState::Done | CallState::Failed => {
-            let lines = call.output.lines().count();
-            let size = match (diff::is_diff(&call.output), lines) {
-                (true, _) => {
+            let size = match diff::is_diff(&call.output) {
+                true => {
                     let (added, removed) = counts(&call.output);
                     Some(format!("+{added} −{removed}"))
                 }
-                (false, 0) => None,
-                (false, 1) => Some("1 line".to_owned()),
-                (false, n) => Some(format!("{n} lines")),
+                false => size(call),
             };
             let took = call.took.filter(|took| *took >= SHOW_TIME).map(|took| format!("{:.1} s", took.as_secs_f64()));
-            size.filter(|_| !is_unfolded).into_iter().chain(took).collect::<Vec<_>>().join(", ")
+            call.ending
+                .clone()
+                .into_iter()
+                .chain(size.filter(|_| !is_unfolded))
+                .chain(took)
+                .collect::<Vec<_>>()
+                .join(", ")
         }
     }
+}
+
+/// Returns the result of a call if it is a single line, and else the number of its lines.
+fn size(call: &Call) -> Option<String> {
+    let output = folded(call);
+    let mut lines = output.lines();
+    match (lines.next(), lines.count() as u64) {
+        (None, _) => None,
+        (Some(line), 0) if call.state == CallState::Done => Some(format!("→ {}", without_colours(line))),
+        (Some(_), more) => Some(count(more + 1, "line")),
+    }
+}
+
+/// Returns the result of a call as it is shown while it is folded, without what its head says.
+fn folded(call: &Call) -> Cow<'_, str> {
+    let output = call.output.trim_end();
+    if call.ending.is_some() { without_ending(output).into() } else { output.into() }
 }
 
 /// Returns whether the head of a call shows all of its arguments.
@@ -267,23 +292,49 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
         CallState::Running => {
             let lines: Vec<&str> = output.lines().collect();
             let tail = lines[lines.len().saturating_sub(GROWING_ROWS)..].iter();
-            // Of a long line, only the beginning is shown.
-            let line = |line: &&str| {
-                let mut rows = coloured(line, &lead, look);
-                let is_cut = rows.len() > 1;
-                let mut row = rows.swap_remove(0);
-                let room = look.columns.saturating_sub(row.width());
-                row.push(Piece::line(if is_cut { "…" } else { "" }, room, theme.dim));
-                row
-            };
-            tail.map(line).collect()
+            tail.flat_map(|line| line_rows(line, 1, &lead, look)).collect()
         }
-        CallState::Failed => beginning(coloured(output, &lead, look), FAILURE_ROWS, &lead, look),
+        CallState::Failed => failure(&folded(call), &lead, look),
         CallState::Done if is_diff => {
             beginning(diff::rows(output, look.columns, &lead, theme, true), CHANGED_ROWS, &lead, look)
         }
+        CallState::Done if call.is_program && call.output.trim_end().contains('\n') => {
+            let excerpt = Excerpt::new(&call.output, 0, PROGRAM_LINES);
+            let lines = excerpt.first.iter().rev().take(PROGRAM_LINES).rev().chain(&excerpt.last);
+            lines.flat_map(|line| line_rows(line, 1, &lead, look)).collect()
+        }
         _ => Vec::new(),
     }
+}
+
+/// Renders a failure: its beginning, its end, and hints.
+fn failure(output: &str, lead: &Lead, look: &Look) -> Vec<Row> {
+    let excerpt = Excerpt::of_failure(output);
+    let line = |line: &&str| match line.trim_start().starts_with("hint: ") {
+        true => coloured(line, lead, look),
+        false => line_rows(line, LINE_ROWS, lead, look),
+    };
+    let mut rows: Vec<Row> = excerpt.first.iter().flat_map(line).collect();
+    if let Some(more) = excerpt.more() {
+        rows.push(Row::of(lead.rest().iter().cloned().chain([Piece::new(&more, look.theme.dim)])));
+    }
+    rows.extend(excerpt.hints.iter().chain(&excerpt.last).flat_map(line));
+    rows
+}
+
+/// Renders a line of a program's output in at most so many rows, with a mark where it is cut off.
+fn line_rows(line: &str, most: usize, lead: &Lead, look: &Look) -> Vec<Row> {
+    // No more fits, whatever the characters are.
+    let fitting = &line[..line.floor_char_boundary(look.columns.saturating_mul(most).saturating_mul(16))];
+    let mut rows = coloured(fitting, lead, look);
+    if rows.len() > most {
+        rows.truncate(most);
+        if let Some(row) = rows.last_mut() {
+            let room = look.columns.saturating_sub(row.width());
+            row.push(Piece::line("…", room, look.theme.dim));
+        }
+    }
+    rows
 }
 
 /// Returns the first rows, and says how many are missing.
@@ -291,7 +342,7 @@ fn beginning(mut rows: Vec<Row>, most: usize, lead: &Lead, look: &Look) -> Vec<R
     let hidden = rows.len().saturating_sub(most);
     if hidden > 0 {
         rows.truncate(most);
-        let more = Piece::new(&format!("… {hidden} more"), look.theme.dim);
+        let more = Piece::new(&format!("… {}", count(hidden as u64, "more row")), look.theme.dim);
         rows.push(Row::of(lead.rest().iter().cloned().chain([more])));
     }
     rows
@@ -345,7 +396,7 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
     rows
 }
 
-/// Appends the row of a sub-agent's call, and below it the beginning of a failure and what it used.
+/// Appends the row of a sub-agent's call, and below it parts of a failure and what it used.
 fn agent_call_rows(call: &AgentCall, indent: &str, look: &Look, rows: &mut Vec<Row>) {
     let theme = &look.theme;
     let (mark, style) = match call.state {
@@ -359,7 +410,7 @@ fn agent_call_rows(call: &AgentCall, indent: &str, look: &Look, rows: &mut Vec<R
     rows.push(row);
     let lead = Lead::same(vec![Piece::new(&format!("{indent}│   "), theme.dim)]);
     if !call.failure.is_empty() {
-        rows.extend(beginning(coloured(&call.failure, &lead, look), FAILURE_ROWS, &lead, look));
+        rows.extend(failure(&call.failure, &lead, look));
     }
     if let Some(ledger) = &call.ledger {
         ledger_rows(ledger, &lead, look, rows);

@@ -85,7 +85,8 @@ fn sub_agents_calls_show_their_failures_and_what_they_used() {
     };
     assert_eq!(shown(&mut ui), ["  ◇ builder · bash ls"]);
     ui.ctrl('o');
-    let failure = (0..6).map(|n| format!("  │   error {n}")).chain(["  │   … 14 more".to_owned()]);
+    let line = |n: usize| format!("  │   error {n}");
+    let failure = (0..2).map(line).chain(["  │   … 14 more lines".to_owned()]).chain((16..20).map(line));
     let failure: Vec<String> = ["  ◇ builder · bash ls", "  │ anthropic/claude", "  ├ ✗ bash make"]
         .map(str::to_owned)
         .into_iter()
@@ -96,4 +97,62 @@ fn sub_agents_calls_show_their_failures_and_what_they_used() {
     let used = ["  │   shell #0 · 0.00 ms · 0 fuel · 0 B memory · 0 host calls", "  │   may run programs"];
     let used = used.map(str::to_owned).to_vec();
     assert_eq!(shown(&mut ui), [failure, used.clone(), vec!["  ├ ✓ bash ls".to_owned()], used].concat());
+}
+
+/// Runs a program that ends with this exit code. Returns the rows of its call.
+fn program(columns: u16, code: i32, output: &str) -> Vec<String> {
+    let mut ui = Ui::new(columns, 40);
+    ui.start("go");
+    ui.call("1", "bash", json!({ "command": "make" }));
+    ui.event(EventKind::ToolExecutionEnd {
+        call_id: "1".into(),
+        tool: "bash".into(),
+        is_error: false,
+        content: vec![Content::text(output)],
+        details: Some(json!({ "exit_code": code, "signal": null, "success": code == 0 })),
+        display: Display::Plain,
+        ledger: None,
+        child_loop_id: None,
+    });
+    let screen = ui.screen();
+    let rows = screen.lines().skip_while(|line| !line.contains("bash make")).take_while(|line| !line.is_empty());
+    rows.map(|row| row.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn failed_program_shows_its_end_its_status_and_hints() {
+    let tests: String = (1..=200).map(|n| format!("test t{n} ... ok\n")).collect();
+    let output = format!("{tests}t201 FAILED: left 1 right 2\n[exit code 101]\nhint: run it again");
+    let expected = [
+        "✗ bash make  exit 101, 202 lines",
+        "    test t1 ... ok",
+        "    test t2 ... ok",
+        "    … 196 more lines",
+        "    test t199 ... ok",
+        "    test t200 ... ok",
+        "    t201 FAILED: left 1 right 2",
+        "    hint: run it again",
+    ];
+    assert_eq!(program(80, 101, &output), expected);
+    // A hint in the middle and one that is longer than a row are shown whole.
+    let output =
+        format!("a\nb\n{}hint: `/net allow crates.io` lets programs reach it\n{}", "c\n".repeat(9), "d\n".repeat(9));
+    let shown = program(40, 1, &output);
+    let expected = ["    … 14 more lines", "    hint: `/net allow crates.io` lets", "    programs reach it"];
+    assert_eq!(shown[3..6], expected, "{shown:#?}");
+    // Of a long line, a few rows are shown.
+    let shown = program(40, 1, &"word ".repeat(1_000));
+    assert_eq!(shown.len(), 4, "{shown:#?}");
+    assert!(shown[3].ends_with('…'), "{shown:#?}");
+    assert_eq!(program(80, 3, "[exit code 3]"), ["✗ bash make  exit 3"]);
+}
+
+#[test]
+fn successful_program_shows_its_line_or_its_last_lines() {
+    assert_eq!(program(80, 0, "\x1b[32mhi\x1b[0m\n"), ["✓ bash make  → hi"]);
+    assert_eq!(program(80, 0, "one\ntwo\n"), ["✓ bash make  2 lines", "    one", "    two"]);
+    let output: String = (1..=90).map(|n| format!("line {n}\n")).collect();
+    assert_eq!(program(80, 0, &output), ["✓ bash make  90 lines", "    line 88", "    line 89", "    line 90"]);
+    let shown = program(40, 0, &"word ".repeat(100));
+    assert!(shown.len() == 1 && shown[0].ends_with('…'), "{shown:?}");
 }

@@ -76,7 +76,7 @@ fn past_has_its_calls_with_ledgers_and_its_sub_agents() {
         of("run2", end_of(Message::user("and now?"))),
     ];
     ui.input(Input::Session(past));
-    let expected = "› compare\n\n✓ task part 1  1 line\n  ◆ sub-agent “Read one.rs.” · done, 1 turn, 0 tokens\n✓ task part 2  1 line\n\n› and now?";
+    let expected = "› compare\n\n✓ task part 1  → short\n  ◆ sub-agent “Read one.rs.” · done, 1 turn, 0 tokens\n✓ task part 2  → skipped\n\n› and now?";
     assert!(ui.screen().starts_with(expected), "{}", ui.screen());
     ui.press(KeyCode::Char('l'), KeyModifiers::ALT);
     assert!(ui.screen().contains("\n    short #0") && ui.screen().contains("read src/"), "{}", ui.screen());

@@ -47,7 +47,7 @@ fn with_call() -> Ui {
     let mut ui = Ui::new(60, 20);
     ui.start("go");
     ui.call("1", "bash", json!({ "command": "seq 3" }));
-    ui.result("1", "bash", false, "the result");
+    ui.result("1", "bash", false, "all of\nthe result");
     ui
 }
 

@@ -360,7 +360,7 @@ fn all_results_unfold_also_after_one_was_folded_alone() {
     let mut ui = Ui::new(60, 30);
     ui.start("go");
     ui.call("1", "bash", json!({ "command": "seq 3" }));
-    ui.result("1", "bash", false, "the result");
+    ui.result("1", "bash", false, "all of\nthe result");
     ui.press(KeyCode::Up, KeyModifiers::SHIFT);
     ui.key(KeyCode::Enter);
     assert!(ui.screen().contains("the result"));
