@@ -127,7 +127,10 @@ mod tests {
         let mut prose = Prose::new(20, Theme::plain(), false);
         assert_eq!(plain(&prose.push("Steps:\n1. one\n   more")), "  Steps:\n");
         assert_eq!(plain(&prose.push("\n2.")), "");
-        assert_eq!(plain(&prose.push(" two\n   - below\n\n3. three\n")), "\n  1. one more\n  2. two\n     • below\n");
+        assert_eq!(
+            plain(&prose.push(" two\n   - below\n\n3. three\n")),
+            "\n  1. one\n     more\n  2. two\n     • below\n"
+        );
         assert_eq!(plain(&prose.push("\nEnd.\n\n- last")), "\n  3. three\n\n  End.\n");
         assert_eq!(plain(&prose.end()), "\n  • last\n");
     }

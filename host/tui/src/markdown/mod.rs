@@ -7,6 +7,7 @@ mod table;
 
 pub(crate) use self::plain::{code_blocks, plain, without_emphasis};
 
+use self::plain::without_invisible;
 use self::table::Table;
 use crate::diff;
 use crate::highlight::{Highlights, Part, language, pieces_of};
@@ -130,12 +131,12 @@ impl<'a> Page<'a> {
             Event::End(tag) => self.end(tag),
             Event::Text(text) => match &mut self.code {
                 Some(code) => code.text.push_str(&text),
-                None => self.push(&text, self.style()),
+                None => self.push(&without_invisible(&text), self.style()),
             },
             Event::Code(text) => self.push(&text, self.style().patch(self.theme.code)),
             Event::Html(text) | Event::InlineHtml(text) => self.push(&text, self.theme.dim),
-            Event::SoftBreak => self.push(" ", self.style()),
-            Event::HardBreak => self.push("\n", self.style()),
+            // Models write lines, although Markdown would join them.
+            Event::SoftBreak | Event::HardBreak => self.push("\n", self.style()),
             Event::Rule => {
                 self.begin_block();
                 self.push(if self.paper.is_linear { "---" } else { "───" }, self.theme.dim);
@@ -389,8 +390,23 @@ mod tests {
     #[test]
     fn blocks_are_laid_out() {
         let text = "# Title\n\nA *short* paragraph with `code`.\n\n- one\n- two\n  - nested\n\n1. first\n2. second\n\n> quoted\n> text\n\n```rust\nfn main() {}\n\nlet x;\n```\nend";
-        let expected = "Title\n\nA short paragraph with code.\n\n• one\n• two\n  • nested\n\n1. first\n2. second\n\n│ quoted text\n\n  rust\n  fn main() {}\n\n  let x;\n\nend";
+        let expected = "Title\n\nA short paragraph with code.\n\n• one\n• two\n  • nested\n\n1. first\n2. second\n\n│ quoted\n│ text\n\n  rust\n  fn main() {}\n\n  let x;\n\nend";
         assert_eq!(shown(text, 80), expected);
+    }
+
+    #[test]
+    fn line_breaks_are_kept() {
+        let text = "Name: foo\nSize: *3\nof* 4\n\n- one\n  more\n- two\nlazy";
+        assert_eq!(shown(text, 80), "Name: foo\nSize: 3\nof 4\n\n• one\n  more\n• two\n  lazy");
+    }
+
+    #[test]
+    fn invisible_characters_are_dropped_in_prose_and_shown_in_code() {
+        let text =
+            "zero\u{200b}width, soft\u{ad}hyphen, word\u{2060}joiner\u{feff}, 👩\u{200d}👧 \u{202e} `a\u{200b}b`";
+        let expected = "zerowidth, softhyphen, wordjoiner, 👩\u{200d}👧 \\u{202e} a\\u{200b}b";
+        assert_eq!(shown(text, 80), expected);
+        assert_eq!(shown("```\na\u{200b}b\n```", 80), "  a\\u{200b}b");
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::ops::Range;
 /// Returns the text that is shown, a line for each line of code, cell, and block.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    let mut links = Vec::new();
+    let (mut links, mut is_code) = (Vec::new(), false);
     for event in parser(text) {
         match event {
+            Event::Text(text) if !is_code => plain.push_str(&without_invisible(&text)),
             Event::Text(text)
             | Event::Code(text)
             | Event::Html(text)
@@ -18,7 +19,6 @@ pub(crate) fn plain(text: &str) -> String {
             | Event::FootnoteReference(text)
             | Event::InlineMath(text)
             | Event::DisplayMath(text) => plain.push_str(&text),
-            Event::SoftBreak => plain.push(' '),
             Event::TaskListMarker(is_done) => plain.push_str(if is_done { "[x] " } else { "[ ] " }),
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => links.push(dest_url),
             Event::End(TagEnd::Link | TagEnd::Image) => {
@@ -27,10 +27,22 @@ pub(crate) fn plain(text: &str) -> String {
             }
             Event::Start(Tag::Emphasis | Tag::Strong | Tag::Strikethrough)
             | Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough) => {}
+            Event::Start(Tag::CodeBlock(_)) | Event::End(TagEnd::CodeBlock) => {
+                is_code = !is_code;
+                plain.push('\n');
+            }
+            // A phrase is found across it.
+            Event::SoftBreak => plain.push(' '),
             Event::HardBreak | Event::Rule | Event::Start(_) | Event::End(_) => plain.push('\n'),
         }
     }
     plain
+}
+
+/// Returns prose without characters that only say where words may break. Code and other text show them.
+pub(super) fn without_invisible(text: &str) -> Cow<'_, str> {
+    const INVISIBLE: [char; 4] = ['\u{ad}', '\u{200b}', '\u{2060}', '\u{feff}'];
+    if text.contains(INVISIBLE) { text.replace(INVISIBLE, "").into() } else { text.into() }
 }
 
 /// Returns the contents of the code blocks of a text.

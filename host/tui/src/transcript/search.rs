@@ -70,18 +70,15 @@ impl Transcript {
 
 /// Returns the rows in which a text begins that is in small letters. It may continue in the rows below.
 fn begins(rows: &[Row], text: &str) -> Vec<usize> {
-    let (mut found, mut first) = (Vec::new(), 0);
-    for line in rows.chunk_by(|_, next| next.continues.is_some()) {
-        let (mut whole, mut starts) = (String::new(), Vec::new());
-        for row in line {
-            whole.extend(std::iter::repeat_n(' ', row.continues.unwrap_or(0)));
-            starts.push(whole.len());
-            whole.push_str(&row.text_in(&(row.lead..usize::MAX)).to_lowercase());
-        }
-        let row = |at: usize| first + starts.partition_point(|start| *start <= at).saturating_sub(1);
-        found.extend(whole.match_indices(text).map(|(at, _)| row(at)));
-        first += line.len();
+    let (mut whole, mut starts) = (String::new(), Vec::new());
+    for row in rows {
+        let blanks = if starts.is_empty() { 0 } else { row.continues.unwrap_or(1) };
+        whole.extend(std::iter::repeat_n(' ', blanks));
+        starts.push(whole.len());
+        whole.push_str(&row.text_in(&(row.lead..usize::MAX)).to_lowercase());
     }
+    let row = |at: usize| starts.partition_point(|start| *start <= at).saturating_sub(1);
+    let mut found: Vec<usize> = whole.match_indices(text).map(|(at, _)| row(at)).collect();
     found.dedup();
     found
 }
