@@ -178,7 +178,7 @@ fn always_names_its_scope_and_covers_no_more() {
     let replies = [bash("touch one"), bash("touch two"), write, say("finished")];
     let mut terminal = conversation(&pinion, &replies, USUAL, "");
     let seen = plain(&terminal.wait_for(CHOICE));
-    assert!(seen.contains("every call of bash of this version of shell in this session"), "{seen}");
+    assert!(seen.contains("do not ask again for bash in this session"), "{seen}");
     terminal.keys("a");
     let seen = plain(&terminal.wait_for_nth(CHOICE, 2));
     assert!(seen.contains("\n  tool:   write\n"), "{seen}");

@@ -82,9 +82,10 @@ impl Asked {
     /// Renders the notes of plugins and all arguments of the call, wrapped to the width of the terminal.
     pub(super) fn rows(&self, style: Style, columns: usize) -> Vec<Text> {
         let mut rows = Vec::new();
-        self.notes.iter().for_each(|note| guest_rows(&mut rows, note, style, columns));
+        self.notes.iter().for_each(|note| sentence_rows(&mut rows, note, style, columns));
         // The reason quotes the command.
-        self.reason.iter().for_each(|reason| guest_rows(&mut rows, &format!("asked because {reason}"), style, columns));
+        let reasons = self.reason.iter().map(|reason| format!("asked because {reason}"));
+        reasons.for_each(|reason| sentence_rows(&mut rows, &reason, style, columns));
         for argument in &self.arguments {
             let lines: Vec<&str> = argument.value.split('\n').collect();
             let (first, more) = match lines.as_slice() {
@@ -107,10 +108,8 @@ impl Asked {
             style.bold("r")
         );
         let rule = self.rule.as_ref().map(|rule| text!("  [{}] always `{}` in this project", style.bold("p"), rule));
-        let of = if self.plugin.is_empty() { String::new() } else { format!(" of this version of {}", self.plugin) };
         let to = self.reach.as_ref().map(|reach| format!(" to {reach}")).unwrap_or_default();
-        let scope =
-            format!("always: every call of {}{of} in this session{to}, as long as it can do no more", self.tool);
+        let scope = format!("a: do not ask again for {}{to} in this session, unless it can do more", self.tool);
         let mut rows: Vec<Text> = host_rows("  ", &scope, columns).into_iter().map(|row| style.dim(row)).collect();
         rows.extend(rule);
         rows.push(keys);
@@ -156,6 +155,16 @@ pub(super) fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<T
         rest = more;
     }
     rows
+}
+
+/// Wraps a sentence behind a bar at words, with a different bar on continuation rows.
+fn sentence_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize) {
+    let (mut rest, mut bar) = (line, "│");
+    while !rest.is_empty() {
+        let (part, more) = break_words(rest, columns.saturating_sub(3).max(8));
+        rows.push(text!("{} {}", style.dim(bar), row(part)));
+        (rest, bar) = (more, "┊");
+    }
 }
 
 /// Wraps a line of a model or a guest behind a bar, with a different bar on continuation rows.
@@ -245,6 +254,6 @@ mod tests {
     #[test]
     fn meaning_of_always_is_stated() {
         let rows = asked(json!({}), "").choice(Style::Plain, 120);
-        assert!(rows[0].as_str().contains("every call of wipe of this version of red in this session"), "{rows:?}");
+        assert!(rows[0].as_str().contains("do not ask again for wipe in this session"), "{rows:?}");
     }
 }

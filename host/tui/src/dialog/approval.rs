@@ -305,13 +305,9 @@ impl Approval {
             let progress = format!("{} of {} rows; space for more, n for no", self.seen, self.body.len());
             return hint.into_iter().chain([line(&progress, theme.warning)]).collect();
         }
-        let of = match self.question.plugin.as_str() {
-            "" => String::new(),
-            plugin => format!(" of this version of {plugin}"),
-        };
         let to = self.question.reach.as_ref().map(|reach| format!(" to {reach}")).unwrap_or_default();
         let tool = &self.question.tool;
-        let scope = format!("always: every call of {tool}{of} in this session{to} that can do no more");
+        let scope = format!("a: do not ask again for {tool}{to} in this session, unless it can do more");
         let mut rows: Vec<Row> = hint.into_iter().collect();
         let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
         wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
@@ -374,11 +370,11 @@ fn head(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
 fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
     let (arguments, mut rows) = (&question.arguments, Vec::new());
     for note in &question.notes {
-        guest(&mut rows, &exposed(note).replace('\n', "⏎"), theme.warning, columns, theme);
+        sentence(&mut rows, &exposed(note).replace('\n', "⏎"), columns, theme);
     }
     if let Some(reason) = &question.reason {
         let reason = exposed(&one_line(reason, 300));
-        guest(&mut rows, &format!("asked because {reason}"), theme.warning, columns, theme);
+        sentence(&mut rows, &format!("asked because {reason}"), columns, theme);
     }
     let Value::Object(fields) = arguments else {
         guest(&mut rows, &format!("arguments: {}", exposed(&pretty(arguments))), theme.text, columns, theme);
@@ -396,10 +392,13 @@ fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
         if let Some(edits) = edits(value) {
             for (number, (old, new)) in edits.iter().enumerate() {
                 guest(&mut rows, &format!("{name} {}:", number + 1), theme.dim, columns, theme);
-                exposed(old)
-                    .split('\n')
-                    .for_each(|l| guest(&mut rows, &format!("- {l}"), theme.removed, columns, theme));
-                exposed(new).split('\n').for_each(|l| guest(&mut rows, &format!("+ {l}"), theme.added, columns, theme));
+                let (removed, added) = (theme.removed, theme.added);
+                lines(&exposed(old)).for_each(|l| guest(&mut rows, &format!("- {l}"), removed, columns, theme));
+                lines(&exposed(new)).for_each(|l| guest(&mut rows, &format!("+ {l}"), added, columns, theme));
+                if !old.is_empty() && !new.is_empty() && old.ends_with('\n') != new.ends_with('\n') {
+                    let does = if new.ends_with('\n') { "adds" } else { "removes" };
+                    guest(&mut rows, &format!("({does} the line break at the end)"), theme.dim, columns, theme);
+                }
             }
             continue;
         }
@@ -433,6 +432,12 @@ fn changed(diff: &str, columns: usize, theme: &Theme, rows: &mut Vec<Row>) {
     }
 }
 
+/// Returns the lines of a text. A line break at its end begins no further one.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let whole = text.strip_suffix('\n').unwrap_or(text);
+    whole.split('\n').take(if text.is_empty() { 0 } else { usize::MAX })
+}
+
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
@@ -447,6 +452,12 @@ fn edits(value: &Value) -> Option<Vec<(&str, &str)>> {
             Some((value.get("old_text")?.as_str()?, value.get("new_text")?.as_str()?))
         })
         .collect()
+}
+
+/// Wraps a sentence behind a bar, at words.
+fn sentence(rows: &mut Vec<Row>, text: &str, columns: usize, theme: &Theme) {
+    let lead = Lead::new(vec![Piece::new("│ ", theme.dim)], vec![Piece::new("┊ ", theme.dim)]);
+    wrap(&[Piece::new(text, theme.warning)], columns.saturating_sub(1), &lead, rows);
 }
 
 /// Wraps a line of a model or a plugin behind a bar. Breaks anywhere, so that no blank is lost.

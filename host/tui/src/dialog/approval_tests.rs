@@ -106,3 +106,42 @@ fn rule_is_offered_by_name_and_counts_only_then() {
     assert!(shown(&mut approval, 20, 450).contains("[p] always `cargo test …` in this project"));
     assert_eq!(press(&mut approval, 'p', 500), Some(Answer::Rule));
 }
+
+#[test]
+fn sentences_wrap_at_words_and_arguments_anywhere() {
+    let reason = "programs of this call could not reach `crates.io`: yes allows it for the session".to_owned();
+    let asked = question(json!({ "command": format!("curl{}https://crates.io/a/long/path", " ".repeat(9)) }));
+    let asked = Question { notes: vec!["plugin `red` thinks that this call is one to look at".into()], ..asked };
+    let mut approval = Approval::new(asked.explained(Some(reason), None));
+    let rows = approval.draw(40, 20, &Theme::plain(), ms(0)).0;
+    let rows: Vec<String> = rows.iter().map(Row::plain).collect();
+    let expected = [
+        "│ plugin `red` thinks that this call is",
+        "┊ one to look at",
+        "│ asked because programs of this call",
+        "┊ could not reach `crates.io`: yes",
+        "┊ allows it for the session",
+        "│ \"command\": curl         https://crate",
+        "┊ s.io/a/long/path",
+        "  a: do not ask again for bash in this",
+        "  session, unless it can do more",
+    ];
+    let from = rows.iter().position(|row| row.starts_with('│')).unwrap();
+    assert_eq!(rows[from..from + expected.len()], expected, "{rows:#?}");
+}
+
+#[test]
+fn line_break_at_the_end_of_an_edit_is_no_line() {
+    let edit = |old: &str, new: &str| {
+        let edits = json!({ "edits": [{ "old_text": old, "new_text": new }] });
+        let text = shown(&mut Approval::new(question(edits)), 30, 0);
+        let rows = text.lines().filter(|row| row.starts_with("│ ")).skip(1);
+        rows.map(|row| row.trim_start_matches("│ ").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(edit("a\nb\n", "c\n"), ["- a", "- b", "+ c"]);
+    assert_eq!(edit("a\n\n", "a\n"), ["- a", "- ", "+ a"]);
+    assert_eq!(edit("a", "a\n"), ["- a", "+ a", "(adds the line break at the end)"]);
+    assert_eq!(edit("a\n", "b"), ["- a", "+ b", "(removes the line break at the end)"]);
+    assert_eq!(edit("a\n", ""), ["- a"]);
+    assert_eq!(edit("", "a\n"), ["+ a"]);
+}
