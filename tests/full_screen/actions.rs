@@ -181,7 +181,9 @@ fn case_of(action: &str) -> Case {
         "search" => shows(Idle, vec![], "\nsearch:"),
         "copy" => case(Idle, vec![], |_, is| is.has("of the last answer") && is.bytes.contains("\x1b]52;c;")),
         "copy-code" => case(Idle, vec![], |_, is| is.has("of the last code block") && is.bytes.contains("\x1b]52;c;")),
-        "mouse" => case(Idle, vec![], |_, is| is.has("a drag copies") && is.bytes.contains("\x1b[?1002h")),
+        "mouse" => {
+            case(Idle, vec![], |_, is| is.has("the mouse is the terminal's") && is.bytes.contains("\x1b[?1002l"))
+        }
         "redraw" => case(Idle, vec![], |_, is| is.bytes.contains("row 75") && is.bytes.contains("row 79")),
         "suspend" => case(Idle, vec![], |_, is| is.bytes.contains(LEAVE)),
         "help" => shows(Idle, vec![], "Begin a new line"),

@@ -55,16 +55,17 @@ fn new_size_that_comes_with_an_input_is_noticed() {
 }
 
 #[test]
-fn mouse_is_reported_only_if_the_user_wants_it_and_until_the_end() {
+fn mouse_is_reported_unless_the_user_does_not_want_it_and_until_the_end() {
     const ON: &str = "\x1b[?1002h\x1b[?1006h";
     const OFF: &str = "\x1b[?1006l\x1b[?1002l";
     let pinion = Pinion::default();
+    pinion.config("[tui]\nmouse = false\n");
     let script = pinion.script(&[say("done")]);
     let command = pinion.default_command(["--replay", script.to_str().unwrap(), "--no-session", "go"]);
     let terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("done");
     assert!(!terminal.exit().1.contains("[?1002h"));
-    pinion.config("[tui]\nmouse = true\n");
+    pinion.config("");
     let mut terminal = Terminal::start(&command, SIZE, "");
     terminal.wait_for("done");
     terminal.keys("\x1bw");
@@ -83,12 +84,11 @@ fn mouse_is_reported_only_if_the_user_wants_it_and_until_the_end() {
 #[test]
 fn drag_copies_what_was_marked() {
     let pinion = Pinion::default();
-    pinion.config("[tui]\nmouse = true\n");
     let mut terminal = conversation(&pinion, &[say("the words to copy")], "");
     terminal.wait_for("the words to copy");
     // Over all rows of the conversation; columns and rows begin with 1.
     terminal.keys("\x1b[<0;1;1M\x1b[<32;40;12M\x1b[<32;80;18M\x1b[<0;80;18m");
-    terminal.wait_for("of the marked text");
+    terminal.wait_for("of the marked text; with shift, the terminal selects");
     let (status, seen) = terminal.exit();
     let copied = seen.split("\x1b]52;c;").nth(1).and_then(|rest| rest.split('\x07').next()).expect("nothing copied");
     let copied = String::from_utf8(STANDARD.decode(copied).unwrap()).unwrap();

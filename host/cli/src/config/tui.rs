@@ -18,8 +18,8 @@ pub(crate) struct FileTui {
     pub(crate) status: Option<Vec<String>>,
     /// The editor has the keys of vi.
     pub(crate) vi: bool,
-    /// The terminal reports the mouse: a drag copies, a click folds or unfolds, and the wheel scrolls.
-    pub(crate) mouse: bool,
+    /// The terminal reports the mouse: a drag copies, a click folds or unfolds, and the wheel scrolls. On by default.
+    pub(crate) mouse: Option<bool>,
     /// Draws no moving marks.
     pub(crate) reduced_motion: bool,
     /// Shows the model's reasoning completely.

@@ -136,6 +136,8 @@ pub struct App {
     asides: usize,
     /// The first of two keys that quit was pressed at this time.
     quitting: Option<Duration>,
+    /// The user knows how the terminal's own selection works.
+    knows_selection: bool,
     /// True while the terminal says that the user looks at it.
     is_focused: bool,
     /// The session whose preview was requested last.
@@ -177,6 +179,7 @@ impl App {
             mode_before: None,
             asides: 0,
             quitting: None,
+            knows_selection: false,
             is_focused: false,
             previewed: None,
             requests: Vec::new(),

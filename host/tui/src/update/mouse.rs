@@ -89,7 +89,13 @@ impl App {
     fn release(&mut self, row: usize, now: Duration) {
         match self.transcript.marked(now) {
             Some(text) if text.trim().is_empty() => self.transcript.unmark(),
-            Some(text) => self.copy_text(text, "the marked text", now),
+            Some(text) => {
+                self.copy_text(text, "the marked text", now);
+                if let Some((hint, _)) = self.hint.as_mut().filter(|_| !self.knows_selection) {
+                    hint.push_str("; with shift, the terminal selects");
+                }
+                self.knows_selection = true;
+            }
             None => self.click(row, now),
         }
     }

@@ -53,7 +53,7 @@ impl Canvas {
             screen,
             buffer,
             inline,
-            has_mouse: base.config.tui.mouse,
+            has_mouse: false,
             is_viewing: false,
             drawn_at: Duration::ZERO,
             surroundings: surroundings(base),
@@ -92,7 +92,9 @@ impl Canvas {
     /// Lets the terminal report the mouse, or stops that.
     pub(super) fn report_mouse(&mut self, is_reported: bool) {
         self.has_mouse = is_reported;
-        self.write(if is_reported { MOUSE } else { NO_MOUSE });
+        if self.inline.is_none() {
+            self.write(if is_reported { MOUSE } else { NO_MOUSE });
+        }
     }
 
     /// Returns the terminal as it was.

@@ -38,7 +38,10 @@ impl Opening {
     pub(super) fn new(base: &Base, settings: Settings) -> Result<Self> {
         let (deliver, batches) = mpsc::channel(1);
         let keys = settings.keys.clone();
-        let canvas = Canvas::open(base, settings.is_inline)?;
+        let mut canvas = Canvas::open(base, settings.is_inline)?;
+        if settings.has_mouse {
+            canvas.report_mouse(true);
+        }
         keyboard::start(keys, canvas.inputs(), deliver).map_err(unusable)?;
         let lost = keyboard::lost().map_err(unusable)?;
         Ok(Self { app: App::new(settings), canvas, batches, lost, started: Instant::now() })

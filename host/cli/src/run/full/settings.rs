@@ -52,7 +52,7 @@ pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Res
         status,
         has_vi_keys: tui.vi,
         is_inline,
-        has_mouse: tui.mouse,
+        has_mouse: tui.mouse.unwrap_or(true),
         has_reduced_motion: tui.reduced_motion || is_set("PINION_REDUCED_MOTION"),
     })
 }
