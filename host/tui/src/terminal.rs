@@ -16,6 +16,8 @@ mod inputs;
 mod key_codes;
 #[cfg(unix)]
 mod reports;
+#[cfg(all(test, unix))]
+mod sampled_reports_tests;
 
 #[cfg(not(unix))]
 pub use self::console::Inputs;

@@ -1,5 +1,6 @@
 use super::bursts::Bursts;
 use super::decoder::Decoder;
+use super::sampled_reports_tests::REPORTS;
 use crate::theme::Background;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 use proptest::prelude::*;
@@ -75,87 +76,6 @@ fn decoded(bytes: impl AsRef<[u8]>) -> Vec<Event> {
     reading.read(bytes);
     reading.end()
 }
-
-/// Reports of twelve terminals, some of them to questions of other programs.
-const REPORTS: &[&str] = &[
-    // Attributes: xterm, kitty, foot, Alacritty, VTE, Konsole, Windows Terminal, tmux, screen, iTerm2, WezTerm, Ghostty.
-    "\x1b[?64;1;2;6;9;15;16;17;18;21;22;28c",
-    "\x1b[?62;52;c",
-    "\x1b[?62;4;22;28;29c",
-    "\x1b[?6c",
-    "\x1b[?65;1;9c",
-    "\x1b[?62;1;4c",
-    "\x1b[?61;6;7;14;21;22;23;24;28;32;42;52c",
-    "\x1b[?1;2;4c",
-    "\x1b[?1;2c",
-    "\x1b[?64;1;2;4;6;17;18;21;22;52c",
-    "\x1b[?65;4;6;18;22;52c",
-    "\x1b[?62;22;52c",
-    "\x1b[>41;390;0c",
-    "\x1b[>1;4000;42c",
-    "\x1b[>84;0;0c",
-    "\x1b[=0c",
-    "\x1bP!|464F4F54\x1b\\",
-    "\x1bP!|00000000\x1b\\",
-    // Versions.
-    "\x1bP>|XTerm(390)\x1b\\",
-    "\x1bP>|kitty(0.42.1)\x1b\\",
-    "\x1bP>|ghostty 1.2.0\x1b\\",
-    "\x1bP>|WezTerm 20240203-110809-5046fc22\x1b\\",
-    "\x1bP>|iTerm2 3.5.14\x1b\\",
-    "\x1bP>|tmux 3.6\x1b\\",
-    "\x1bP>|VTE(7803)\x1b\\",
-    "\x1bP>|Konsole 25.04.1\x1b\\",
-    "\x1bP>|Zellij(4300)\x1b\\",
-    // Modes, colour schemes, status, positions.
-    "\x1b[?2026;2$y",
-    "\x1b[?2027;0$y",
-    "\x1b[?2031;1$y",
-    "\x1b[4;2$y",
-    "\x1b[?997;1n",
-    "\x1b[?997;2n",
-    "\x1b[0n",
-    "\x1b[?13n",
-    "\x1b[?5;5R",
-    "\x1b[24;80R",
-    "\x1b[1;1R",
-    "\x1b[?1;80;1R",
-    // Colours, with both ends.
-    "\x1b]11;rgb:1e1e/1e1e/2e2e\x07",
-    "\x1b]11;rgb:ffff/ffff/ffff\x1b\\",
-    "\x1b]11;rgba:0000/0000/0000/ffff\x07",
-    "\x1b]10;rgb:ffff/ffff/ffff\x07",
-    "\x1b]12;#ffcc00\x1b\\",
-    "\x1b]4;255;rgb:eeee/eeee/eeee\x07",
-    "\x1b]4;0;rgb:00/00/00;1;rgb:cc/00/00\x1b\\",
-    "\x1b]17;rgb:1/2/3\x07",
-    "\x1b]21;foreground=rgb:ff/ff/ff\x1b\\",
-    // The clipboard, titles, graphics, keyboards, windows, settings.
-    "\x1b]52;c;aGVsbG8gd29ybGQK\x07",
-    "\x1b]52;c;\x1b\\",
-    "\x1b]lhome - vim – ü\x1b\\",
-    "\x1b]Lxterm\x1b\\",
-    "\x1b]1337;ReportCellSize=17.0;8.0;2.0\x1b\\",
-    "\x1b]99;i=1:p=?;p=title,body\x1b\\",
-    "\x1b_Gi=31;OK\x1b\\",
-    "\x1b_Gi=31,I=7;ENOENT:no such file\x1b\\",
-    "\x1b[?0u",
-    "\x1b[?31u",
-    "\x1b[>4;2m",
-    "\x1b[?1;0;256S",
-    "\x1b[?2;0;1024;768S",
-    "\x1b[4;768;1024t",
-    "\x1b[6;17;8t",
-    "\x1b[8;24;80t",
-    "\x1b[48;24;80;768;1024t",
-    "\x1b[2;1;1;112;112;1;0x",
-    "\x1bP1$r0m\x1b\\",
-    "\x1bP1$r2 q\x1b\\",
-    "\x1bP0$r\x1b\\",
-    "\x1bP1+r544e=787465726d2d6b69747479\x1b\\",
-    "\x1bP0+r524742\x07",
-    "\x1bP1$u1;1;1;@;@;@;0;0;@;BBBB\x1b\\",
-];
 
 #[test]
 fn no_report_types_anything() {

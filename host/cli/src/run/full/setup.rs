@@ -90,6 +90,8 @@ impl Shown {
     /// Shows the setup until it is complete. Returns the model, if one was chosen; the outer `None` if the user left.
     async fn run(&mut self, base: &Base, lacking: Lacking) -> Result<Option<Option<String>>> {
         let mut inputs = self.canvas.inputs();
+        // A message that was typed ahead is no key of a provider.
+        inputs.discard();
         loop {
             self.canvas.draw_setup(&mut self.setup)?;
             // Reading ends before the conversation begins, which would miss what another reader takes.
