@@ -40,7 +40,7 @@ impl EchoModel {
     /// Creates an agent without limits that uses this model.
     pub fn agent(self: &Arc<Self>, tools: Arc<dyn ToolExecutor>, change: impl FnOnce(&mut LoopConfig)) -> Agent {
         let mut config = LoopConfig::new(self.clone(), Self::with_window(None), tools);
-        config.policy.limits = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
+        config.policy.limits = RunLimits::NONE;
         change(&mut config);
         Agent::new(config, Context::new("You are a test.", self.name.as_str()))
     }

@@ -5,8 +5,7 @@
 //! config, watchers and a token; it has no state of its own. Its phases:
 //!
 //! 1. `begin`: filters and hooks of plugins check the prompts.
-//! 2. `turn`, repeatedly: the prompts, steering messages, compaction if needed ([`crate::compaction`]), one reply
-//!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
+//! 2. `turn`, repeatedly: messages, [`crate::compaction`], a reply ([`crate::turn`]), its calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, messages in the queues start another round.
 //! 4. `end`: the last event, in every case.
 //!
@@ -58,7 +57,8 @@ pub async fn run(
     let events = &events.until(&token);
     let hooks = HookChain::new(&config.ports.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
-    let end = match caught_async(within(config, &token, run.work(prompts))).await {
+    let over = if config.policy.limits.ends_between_turns { run.late.clone() } else { token.clone() };
+    let end = match caught_async(within(config, &over, run.work(prompts))).await {
         Ok(end) => end,
         Err(panicked) => run.recover(&panicked).await,
     };
@@ -67,14 +67,14 @@ pub async fn run(
     outcome
 }
 
-/// Aborts the work at its time limit, and waits for its end. Time during which a person is asked does not count.
-async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
+/// Cancels `over` at the time limit of the work, and waits for its end. Time during which a person is asked does not count.
+async fn within(config: &LoopConfig, over: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
     let Some(time) = config.policy.limits.max_time.filter(|time| !time.is_zero()) else { return work.await };
     tokio::select! {
         biased;
         end = &mut work => return end,
-        () = config.ports.approval.sleep(time) => token.cancel(),
+        () = config.ports.approval.sleep(time) => over.cancel(),
     }
     match work.await {
         RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.as_secs()) },
@@ -88,13 +88,13 @@ struct Run<'a> {
     config: &'a LoopConfig,
     events: &'a Events,
     token: &'a CancellationToken,
+    late: CancellationToken,
     spent: Spend,
     turns: u32,
     budget: Arc<Budget>,
     added: Added,
     /// Messages that filters admitted to the next turn.
     pending: Vec<Message>,
-    /// The turn in progress.
     open: Option<OpenTurn>,
     tracker: ContextTracker,
     repetition: Repetition,
@@ -129,6 +129,7 @@ impl<'a> Run<'a> {
             config,
             events,
             token,
+            late: CancellationToken::new(),
             spent: Spend::default(),
             turns: 0,
             budget: config.budget.clone().unwrap_or_default(),
@@ -245,7 +246,7 @@ impl<'a> Run<'a> {
     }
 
     async fn turn(&mut self) -> Next {
-        if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
+        if let Some(limit) = self.config.policy.limits.reached(self.turns, self.late.is_cancelled(), &self.budget) {
             return Next::End(RunEnd::Limit { limit });
         }
         let (turn, trigger) = (self.turns + 1, self.trigger());

@@ -124,16 +124,16 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Tools", conflicts_with = "sandbox", hide_short_help = true)]
     pub(crate) no_sandbox: bool,
 
-    /// Stop after this many turns, 0 for no limit [default: 50]
+    /// Stop after this many turns, 0 for no limit [default: 50, none in a conversation]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
-    /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000]
+    /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000, none in a conversation]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
     pub(crate) max_tokens: Option<u64>,
     /// Stop at this cost in US dollars, 0 for no limit (requires known prices of all models)
     #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = amount, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
-    /// Stop after this many seconds, 0 for no limit [default: 600]
+    /// Stop after this many seconds, 0 for no limit [default: 600, none in a conversation]
     #[arg(
         long,
         allow_negative_numbers = true,

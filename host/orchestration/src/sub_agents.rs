@@ -219,7 +219,7 @@ impl Call {
         let mut config = parent.child(ChildKind::Task);
         config.ports.tools = Arc::new(tools);
         config.policy.limits.max_turns = Some(assignment.max_turns.unwrap_or(turn_limit).min(turn_limit).max(1));
-        config.policy.limits.max_time = assignment.max_time;
+        (config.policy.limits.max_time, config.policy.limits.ends_between_turns) = (assignment.max_time, false);
         if let Some(level) = kind.thinking {
             config.policy.options.thinking = level;
             // A budget for all levels would override the level; budgets by level apply.

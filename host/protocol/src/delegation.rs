@@ -36,7 +36,7 @@ pub struct SubAgentPolicy {
 
 impl Default for SubAgentPolicy {
     fn default() -> Self {
-        Self { max_depth: 1, max_turns: 10, max_per_call: 16, kinds: Vec::new(), models: None }
+        Self { max_depth: 1, max_turns: 50, max_per_call: 16, kinds: Vec::new(), models: None }
     }
 }
 

@@ -15,8 +15,17 @@ pub struct RunLimits {
     pub max_tokens: Option<u64>,
     /// Maximum duration of the run, not counting the time that people take to answer questions.
     pub max_time: Option<Duration>,
+    /// At the time limit, the run ends before its next turn: the message and the calls in progress end by themselves.
+    /// Otherwise they are aborted.
+    pub ends_between_turns: bool,
     /// Maximum cost in US dollars. Applies only to models with known prices.
     pub max_cost: Option<f64>,
+}
+
+impl RunLimits {
+    /// No limits.
+    pub const NONE: Self =
+        Self { max_turns: None, max_tokens: None, max_time: None, max_cost: None, ends_between_turns: false };
 }
 
 impl Default for RunLimits {
@@ -26,6 +35,7 @@ impl Default for RunLimits {
             max_tokens: Some(1_000_000),
             max_time: Some(Duration::from_secs(600)),
             max_cost: None,
+            ends_between_turns: false,
         }
     }
 }
@@ -48,14 +58,15 @@ impl Budget {
 }
 
 impl RunLimits {
-    /// Returns the limit that forbids another turn. Ignores the time limit, which a timer enforces.
-    pub fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
+    /// Returns the limit that forbids another turn. A timer of the caller knows whether the run `is_late`.
+    pub fn reached(&self, turns: u32, is_late: bool, budget: &Budget) -> Option<Limit> {
         let spent = *budget.spent();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
         let turns = self.max_turns.filter(|max| *max > 0 && turns >= *max).map(Limit::Turns);
         let tokens = self.max_tokens.filter(|max| *max > 0 && tokens >= *max).map(Limit::Tokens);
         let cost = self.max_cost.filter(|max| *max > 0.0 && cost >= *max).map(Limit::Cost);
-        turns.or(tokens).or(cost)
+        let time = self.max_time.filter(|_| is_late).map(|max| Limit::Time(max.as_secs()));
+        turns.or(tokens).or(cost).or(time)
     }
 }
 
@@ -73,12 +84,13 @@ mod tests {
             budget
         };
         let fresh = Budget::default();
-        assert_eq!(limits.reached(0, &fresh), None);
-        assert_eq!(limits.reached(50, &fresh), Some(Limit::Turns(50)));
+        assert_eq!(limits.reached(0, false, &fresh), None);
+        assert_eq!(limits.reached(0, true, &fresh), Some(Limit::Time(600)));
+        assert_eq!(limits.reached(50, false, &fresh), Some(Limit::Turns(50)));
         let usage = Usage { input: 999_999, output: 1, ..Usage::default() };
-        assert_eq!(limits.reached(0, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
+        assert_eq!(limits.reached(0, false, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
         let cost = Some(Cost { output: 1.5, ..Cost::default() });
-        assert_eq!(limits.reached(0, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
+        assert_eq!(limits.reached(0, false, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
     }
 
     #[test]
@@ -86,8 +98,8 @@ mod tests {
         let budget = Budget::default();
         let cost = Some(Cost { output: 1e6, ..Cost::default() });
         budget.add(Spend { usage: Usage { input: u64::MAX / 2, ..Usage::default() }, cost });
-        let lifted = RunLimits { max_turns: Some(0), max_tokens: Some(0), max_time: None, max_cost: Some(0.0) };
-        assert_eq!(lifted.reached(u32::MAX, &budget), None);
+        let lifted = RunLimits { max_turns: Some(0), max_tokens: Some(0), max_cost: Some(0.0), ..RunLimits::NONE };
+        assert_eq!(lifted.reached(u32::MAX, false, &budget), None);
     }
 
     #[test]
@@ -95,6 +107,6 @@ mod tests {
         let budget = Budget::default();
         let usage = Usage { cache_read: u64::MAX, ..Usage::default() };
         budget.add(Spend { usage, cost: None });
-        assert_eq!(RunLimits::default().reached(0, &budget), None);
+        assert_eq!(RunLimits::default().reached(0, false, &budget), None);
     }
 }

@@ -89,7 +89,7 @@ async fn limited(limits: RunLimits) -> Outcome {
 
 #[tokio::test]
 async fn l12_limits_end_a_run_with_a_message_that_names_the_limit() {
-    let none = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
+    let none = RunLimits::NONE;
     for (limits, limit, turns) in [
         (RunLimits { max_turns: Some(3), ..none.clone() }, Limit::Turns(3), 3),
         (RunLimits { max_tokens: Some(40), ..none.clone() }, Limit::Tokens(40), 3),
@@ -108,8 +108,13 @@ async fn l12_limits_of_zero_do_not_limit() {
     let busy = Reply::Fails(vec![], ProviderError::Overloaded { message: "busy".into(), retry_after: None });
     let mut setup =
         Setup::new(vec![busy, calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Answer("seen"));
-    setup.limits =
-        RunLimits { max_turns: Some(0), max_tokens: Some(0), max_time: Some(Duration::ZERO), max_cost: Some(0.0) };
+    setup.limits = RunLimits {
+        max_turns: Some(0),
+        max_tokens: Some(0),
+        max_time: Some(Duration::ZERO),
+        max_cost: Some(0.0),
+        ..RunLimits::NONE
+    };
     let prices = Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 };
     setup.model_info.prices = Some(Arc::new(prices));
     // The delay before the retry is time in which a limit would end the run.
@@ -123,4 +128,21 @@ async fn l12_time_ends_a_run_that_hangs() {
     let outcome = setup.build().prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(600) });
     assert_paired(&outcome.messages);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l12_time_limit_can_let_the_call_in_progress_end() {
+    let replies = vec![calls(&[("wait", json!({}))]), says("not asked for")];
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let mut setup = Setup::new(replies).tool("wait", Act::Wait(gate.clone()));
+    setup.limits = RunLimits { max_time: Some(Duration::from_secs(600)), ends_between_turns: true, ..RunLimits::NONE };
+    let harness = setup.build();
+    let opened = async {
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        gate.notify_one();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), opened);
+    assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(600) });
+    assert!(letters(&outcome.messages[2]).starts_with("result call-0"), "{:?}", outcome.messages);
+    assert_eq!(harness.requests(), 1);
 }

@@ -134,12 +134,12 @@ impl Config {
     /// # Errors
     /// A file cannot be read, or is invalid; the error names the file, the line and the key.
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
-        Self::over(users(paths)?, paths, workspace, args)
+        Self::over(users_over(defaults(args.is_conversation())?, paths)?, paths, workspace, args)
     }
 
     /// Loads everything except the user's file, for commands that explain what is wrong with that.
     pub(crate) fn without_users_file(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
-        Self::over(layer(DEFAULTS, "the built-in defaults")?, paths, workspace, args)
+        Self::over(defaults(args.is_conversation())?, paths, workspace, args)
     }
 
     /// Loads the project's layer and the command line over the user's layers.
@@ -241,7 +241,20 @@ impl Config {
 
 /// Merges the layers that belong to the user: the defaults and the user's file over them.
 fn users(paths: &Paths) -> Result<toml::Table> {
-    let mut merged = layer(DEFAULTS, "the built-in defaults")?;
+    users_over(defaults(false)?, paths)
+}
+
+/// Returns the built-in defaults. The limits among them are for runs that no person watches.
+fn defaults(is_watched: bool) -> Result<toml::Table> {
+    let mut defaults = layer(DEFAULTS, "the built-in defaults")?;
+    if is_watched {
+        defaults.remove("limits");
+    }
+    Ok(defaults)
+}
+
+/// Merges the user's file over the layer below.
+fn users_over(mut merged: toml::Table, paths: &Paths) -> Result<toml::Table> {
     if let Some(text) = read(&paths.config_file())? {
         merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
     }
@@ -344,6 +357,7 @@ fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
         max_tokens: args.max_tokens.or(file.max_tokens),
         max_cost: args.max_cost.or(file.max_cost).filter(|max| *max > 0.0),
         max_time: args.timeout.or(file.timeout_seconds).map(Duration::from_secs),
+        ends_between_turns: args.is_conversation(),
     }
 }
 

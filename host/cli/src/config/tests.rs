@@ -34,7 +34,7 @@ impl Setup {
 
 #[test]
 fn defaults_are_valid_and_match_the_documented_limits() {
-    let config = Setup::new("", "").load(&[]).unwrap();
+    let config = Setup::new("", "").load(&["-p"]).unwrap();
     assert_eq!(config.limits, RunLimits::default());
     assert_eq!(config.approve, ApprovalMode::Smart);
     assert_eq!((config.cache, &config.compaction), (CachePolicy::Auto, &CompactionPolicy::default()));
@@ -44,10 +44,22 @@ fn defaults_are_valid_and_match_the_documented_limits() {
 #[test]
 fn options_override_the_users_file_which_overrides_the_defaults() {
     let setup = Setup::new("model = \"a\"\n[limits]\nmax-turns = 3\n", "");
-    let config = setup.load(&["-m", "b"]).unwrap();
+    let config = setup.load(&["-p", "-m", "b"]).unwrap();
     assert_eq!((config.model.as_deref(), config.limits.max_turns), (Some("b"), Some(3)));
     assert_eq!(config.limits.max_tokens, Some(1_000_000));
     assert_eq!(setup.load(&["--max-turns", "7"]).unwrap().limits.max_turns, Some(7));
+}
+
+#[test]
+fn conversation_has_only_the_limits_that_the_user_and_the_project_set() {
+    let setup = Setup::new("[limits]\nmax-turns = 3\n", "");
+    let limits = |is_watched| {
+        let merged = users_over(defaults(is_watched).unwrap(), &setup.paths()).unwrap();
+        limits(&typed(&merged).unwrap().limits, &RunArgs::of(&["-p", "--max-cost", "2"]))
+    };
+    let set = RunLimits { max_turns: Some(3), max_cost: Some(2.0), ..RunLimits::NONE };
+    assert_eq!(limits(true), set);
+    assert_eq!(limits(false), RunLimits { max_turns: Some(3), max_cost: Some(2.0), ..RunLimits::default() });
 }
 
 #[test]

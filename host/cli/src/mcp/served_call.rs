@@ -52,7 +52,7 @@ const NO_BOUNDS: OutputBounds = OutputBounds {
 };
 
 /// The runtime limits calls.
-const NO_LIMITS: RunLimits = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
+const NO_LIMITS: RunLimits = RunLimits::NONE;
 
 /// The parts that all calls of a server share.
 pub(super) struct ServedCalls {
