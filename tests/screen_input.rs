@@ -53,10 +53,9 @@ fn message_that_steers_takes_its_pictures_along() {
     pinion.write("shot.png", png);
     let mut terminal = Terminal::start(&conversation(&pinion, "all", &[waiting(), say("finished")]), SIZE, "");
     terminal.wait_for("running bash");
-    // The first Enter lets it wait, the second one sends it at once.
     terminal.keys("see @\"shot.png\" now\r");
-    terminal.wait_for("enter sends now");
-    terminal.keys("\r");
+    terminal.wait_for("esc interrupts bash and sends");
+    terminal.keys("\x1b");
     terminal.wait_for("finished");
     assert_eq!(terminal.exit().0, Some(0));
     let session = last_session(&pinion);

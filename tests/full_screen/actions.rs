@@ -145,6 +145,7 @@ fn case_of(action: &str) -> Case {
     let begins = |screen: &Screen| screen.terminal.screen().contents().starts_with("› go");
     match action {
         "send" => shows(Idle, vec![typed("more", "more", 4)], "the second answer"),
+        "send-later" => shows(Working, vec![typed("later", "later", 5)], "◷ later"),
         "newline" => case(Idle, vec![typed("ab", "ab", 2)], |_, is| is.edits("ab\n", 0)),
         "interrupt" => shows(Working, vec![], "interrupted"),
         "cancel" => shows(Idle, vec![typed("text", "text", 4)], "cleared"),
@@ -158,7 +159,7 @@ fn case_of(action: &str) -> Case {
         "thinking-level" => shows(Idle, vec![], "from the next message on"),
         "models" => shows(Idle, vec![], "models "),
         "sessions" => shows(Idle, vec![], "sessions 1 of 1"),
-        "queue" => shows(Working, vec![until("later\r", "◷ later")], "queue 1 of 1"),
+        "queue" => shows(Working, vec![until("later\t", "◷ later")], "queue 1 of 1"),
         "unfold" => shows(Idle, vec![until(TOP, GREETING)], "line 2"),
         "toggle" => shows(Idle, vec![], "-old text"),
         "thinking" => shows(Idle, vec![until(TOP, GREETING)], "thought 7"),

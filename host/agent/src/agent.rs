@@ -306,6 +306,16 @@ impl Agent {
         self.config().inbox.steering.push(message);
     }
 
+    /// Adds the message before the next request, after the tools of the current turn.
+    pub fn steer_after_calls(&self, message: Message) {
+        self.config().inbox.steering.push_patient(message);
+    }
+
+    /// Interrupts the tools of the current turn if messages wait for their end.
+    pub fn interrupt_calls(&self) {
+        self.config().inbox.steering.urge();
+    }
+
     /// Queues a message that starts another round when the agent would stop.
     pub fn follow_up(&self, message: Message) {
         self.config().inbox.follow_up.push(message);

@@ -56,7 +56,7 @@ pub enum Input {
     SideAnswer(String),
     /// Text for the editor.
     Insert(String),
-    /// Messages that steered a run too late return to the editor.
+    /// Messages that no run has read.
     Returned(Vec<String>),
     /// The work for a submitted message or command has ended.
     Finished,
@@ -189,8 +189,13 @@ pub enum Request {
     CopyCommand(String),
     /// Describe the session with this id.
     Preview(String),
-    /// Add a message to the run in progress. The UI keeps it until its [`EventKind::MessageEnd`] or [`Input::Returned`].
+    /// Add a message to the run in progress, which reads it after the calls in progress. The UI keeps it until its
+    /// [`EventKind::MessageEnd`] or [`Input::Returned`].
     Steer(String),
+    /// Interrupt the calls in progress, so that the run reads the messages that wait for their end.
+    InterruptCalls,
+    /// Take back the messages that the run has not read yet. Answered by [`Input::Returned`].
+    Recall,
     /// Interrupt the work in progress.
     Interrupt,
     /// Answer the question with this number.

@@ -18,11 +18,13 @@ macro_rules! actions {
 }
 
 actions! {
-    /// Send the message; queue it while the agent works
+    /// Send the message; the working agent reads it after the call in progress
     Send "send" ["enter"];
+    /// Send the message after the end of the work
+    SendLater "send-later" ["ctrl+enter"];
     /// Begin a new line
     Newline "newline" ["shift+enter", "alt+enter", "ctrl+j"];
-    /// Interrupt the agent, or close what is open
+    /// Interrupt the agent, or only what is in progress if a message waits for that; close what is open
     Interrupt "interrupt" ["esc"];
     /// Clear the editor, interrupt the agent, or quit when pressed twice
     Cancel "cancel" ["ctrl+c"];
@@ -30,7 +32,7 @@ actions! {
     Quit "quit" ["ctrl+d"];
     /// Quit; the message in the editor is kept for the next conversation
     Exit "exit" ["ctrl+q"];
-    /// Complete a command or a file, or open a pasted block
+    /// Complete a command or a file, open a pasted block, or send the message after the end of the work
     Complete "complete" ["tab"];
     /// Edit the message in the external editor
     Edit "edit" ["ctrl+g"];
@@ -234,7 +236,8 @@ impl KeyMap {
             help.push_str(&format!("| {keys} | {description} | {name} |\n"));
         }
         help + "\nType `/` for commands, `@` for files, and `!` for a shell command, which the model learns of with your next \
-                message (`!!` keeps it to yourself). Enter on an empty line sends the first queued message at once."
+                message (`!!` keeps it to yourself). While the agent works, Enter sends a message to it, which it reads after \
+                the call in progress; Tab keeps the message for the end of the work."
     }
 }
 
@@ -320,7 +323,7 @@ mod tests {
         keys.set("newline", ["enter", "ctrl+j"]).unwrap();
         let help = keys.help();
         for row in [
-            "| ctrl+enter, \\| | Send the message; queue it while the agent works | send |",
+            "| ctrl+enter, \\| | Send the message; the working agent reads it after the call in progress | send |",
             "| ctrl+j, enter | Begin a new line | newline |",
             "| none | Turn plan mode on or off | plan |",
         ] {

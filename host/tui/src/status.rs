@@ -104,6 +104,24 @@ impl Status {
         self.since.is_some()
     }
 
+    /// Returns whether calls are running.
+    pub(crate) fn has_calls(&self) -> bool {
+        matches!(&self.activity, Activity::Running(tools) if tools.iter().any(|(id, _)| !id.is_empty()))
+    }
+
+    /// Names what an interruption ends.
+    pub(crate) fn in_progress(&self) -> String {
+        match &self.activity {
+            Activity::Running(tools) => match &tools[..] {
+                [] => "the request".to_owned(),
+                [(_, tool)] => one_line(tool, MAX_SUBJECT),
+                tools => format!("{} calls", tools.len()),
+            },
+            Activity::Waiting | Activity::Retrying(_) => "the request".to_owned(),
+            Activity::Thinking | Activity::Writing | Activity::Calling { .. } => "the reply".to_owned(),
+        }
+    }
+
     /// Applies an event of the foreground run.
     pub(crate) fn event(&mut self, event: &EventKind, now: Duration) {
         match event {

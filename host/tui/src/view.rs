@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Maximum rows of sent and queued messages, and of completions.
 const QUEUE_ROWS: usize = 4;
 const POPUP_ROWS: usize = 8;
-/// The remark behind the first message that the run in progress has not read yet.
+/// The remark behind the first message that the agent reads as soon as it can.
 const SENT: &str = "  (sent, the agent reads it next)";
 /// Least columns between the status and a remark.
 const GAP: usize = 3;
@@ -221,7 +221,7 @@ impl App {
         let has_hint = |at: usize| at == 0 && columns >= 60;
         let sent = self.queue.sent();
         for (at, text) in sent.iter().take(QUEUE_ROWS).enumerate() {
-            add("→ ", text, if has_hint(at) { SENT } else { "" });
+            add("→ ", text, &if has_hint(at) { self.sent_hint() } else { String::new() });
         }
         for (at, text) in self.queue.texts().take(QUEUE_ROWS.saturating_sub(sent.len())).enumerate() {
             add("◷ ", text, &if has_hint(at) { self.queue_hint(text) } else { String::new() });
@@ -232,10 +232,23 @@ impl App {
         }
     }
 
+    /// Says behind the first message that the agent has not read when it does, and what keys do with it.
+    fn sent_hint(&self) -> String {
+        let keys = &self.settings.keys;
+        match self.queue.is_urgent() {
+            true => SENT.to_owned(),
+            false => {
+                let edits = if self.queue.is_empty() { keys.says(Action::Up, ", ", "edits") } else { String::new() };
+                let interrupts = keys.says(Action::Interrupt, "; ", &self.interrupts());
+                format!("  (next{interrupts}{edits})")
+            }
+        }
+    }
+
     /// Says behind the first text that waits what keys do with it.
     fn queue_hint(&self, first: &str) -> String {
         let keys = &self.settings.keys;
-        let sends = if is_message(first) { keys.says(Action::Send, "", "sends now") } else { String::new() };
+        let sends = if is_message(first) { keys.says(Action::Send, "", "sends it sooner") } else { String::new() };
         let (action, does) = if self.queue.len() == 1 { (Action::Up, "edits") } else { (Action::Queue, "lists all") };
         let hint = keys.says(action, if sends.is_empty() { "" } else { ", " }, does);
         if sends.is_empty() && hint.is_empty() { String::new() } else { format!("  ({sends}{hint})") }

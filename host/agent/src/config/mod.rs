@@ -112,14 +112,14 @@ pub struct Policy {
 /// Messages that come in while a run is under way.
 #[derive(Clone, Default)]
 pub struct Inbox {
-    /// Messages that interrupt the tools of a turn, and come before the next request.
+    /// Messages that come before the next request. Urgent ones interrupt the tools of a turn.
     pub steering: Arc<MessageQueue>,
     /// Messages that come when the agent would stop.
     pub follow_up: Arc<MessageQueue>,
 }
 
 impl Inbox {
-    /// Removes and returns the next messages, those that interrupt first; `None` if there are none. The run ends then,
+    /// Removes and returns the next messages, those that steer first; `None` if there are none. The run ends then,
     /// which its state says before another message can come.
     pub(crate) fn next(&self, run: Option<MutexGuard<'_, State>>) -> Option<Vec<Message>> {
         let queue = if self.steering.is_empty() { &self.follow_up } else { &self.steering };

@@ -15,10 +15,12 @@ pub enum QueueMode {
     All,
 }
 
-/// A queue of messages, filled from any thread.
+/// A queue of messages, filled from any thread. In a queue that steers, an urgent message interrupts the calls in progress, and
+/// a patient one comes after them.
 #[derive(Debug, Default)]
 pub struct MessageQueue {
-    messages: Mutex<VecDeque<Message>>,
+    /// Messages, each with whether it is urgent.
+    messages: Mutex<VecDeque<(Message, bool)>>,
     news: Notify,
     mode: QueueMode,
 }
@@ -29,9 +31,20 @@ impl MessageQueue {
         Self { mode, ..Self::default() }
     }
 
-    /// Adds a message at the end.
+    /// Adds an urgent message at the end.
     pub fn push(&self, message: Message) {
-        self.lock().push_back(message);
+        self.lock().push_back((message, true));
+        self.news.notify_waiters();
+    }
+
+    /// Adds a patient message at the end.
+    pub fn push_patient(&self, message: Message) {
+        self.lock().push_back((message, false));
+    }
+
+    /// Makes all messages urgent.
+    pub fn urge(&self) {
+        self.lock().iter_mut().for_each(|(_, is_urgent)| *is_urgent = true);
         self.news.notify_waiters();
     }
 
@@ -47,35 +60,39 @@ impl MessageQueue {
 
     /// Removes and returns all messages, whatever the mode.
     pub fn clear(&self) -> Vec<Message> {
-        self.lock().drain(..).collect()
+        self.lock().drain(..).map(|(message, _)| message).collect()
+    }
+
+    /// Returns whether a message is urgent.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.lock().iter().any(|(_, is_urgent)| *is_urgent)
     }
 
     /// Returns copies of the messages.
     pub(crate) fn waiting(&self) -> Vec<Message> {
-        self.lock().iter().cloned().collect()
+        self.lock().iter().map(|(message, _)| message.clone()).collect()
     }
 
     /// Removes and returns the messages that the mode takes at once.
     pub(crate) fn take(&self) -> Vec<Message> {
-        let mut messages = self.lock();
         match self.mode {
-            QueueMode::OneAtATime => messages.pop_front().into_iter().collect(),
-            QueueMode::All => messages.drain(..).collect(),
+            QueueMode::OneAtATime => self.lock().pop_front().map(|(message, _)| message).into_iter().collect(),
+            QueueMode::All => self.clear(),
         }
     }
 
-    /// Waits until the queue has a message.
-    pub(crate) async fn filled(&self) {
+    /// Waits until a message is urgent.
+    pub(crate) async fn urged(&self) {
         loop {
             let news = self.news.notified();
-            if !self.is_empty() {
+            if self.is_urgent() {
                 return;
             }
             news.await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Message>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Message, bool)>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,7 +123,7 @@ mod tests {
     async fn waiter_wakes_on_a_message_from_another_thread() {
         let queue = std::sync::Arc::new(MessageQueue::default());
         let from = queue.clone();
-        let (_, ()) = tokio::join!(tokio::task::spawn_blocking(move || from.push(Message::user("hi"))), queue.filled());
+        let (_, ()) = tokio::join!(tokio::task::spawn_blocking(move || from.push(Message::user("hi"))), queue.urged());
         assert_eq!(queue.len(), 1);
     }
 }

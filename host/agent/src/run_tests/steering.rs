@@ -55,6 +55,53 @@ async fn l9_what_a_cancelled_call_had_done_is_told() {
     );
 }
 
+/// Says something patiently while a call runs, which ends when `then` lets it.
+async fn patient(then: impl FnOnce(&Harness, &tokio::sync::Notify)) -> (Harness, Outcome) {
+    let gate = std::sync::Arc::new(tokio::sync::Notify::new());
+    let replies = vec![calls(&[("wait", json!({})), ("hang", json!({}))]), says("as you wish")];
+    let mut setup = Setup::new(replies).tool("wait", Act::Wait(gate.clone())).tool("hang", Act::UntilCancelled);
+    setup.queue_mode = QueueMode::All;
+    setup.strategy = Strategy::Sequential;
+    let harness = setup.build();
+    let steer = async {
+        harness.tools.reached("+call-0").await;
+        harness.agent.steer_after_calls(Message::user("also this"));
+        harness.agent.steer_after_calls(Message::user("and that"));
+        tokio::task::yield_now().await;
+        then(&harness, &gate);
+        harness.tools.reached("+call-1").await;
+        harness.agent.interrupt_calls();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
+    (harness, outcome)
+}
+
+#[tokio::test]
+async fn l9_patient_messages_come_after_the_calls_in_progress_and_can_become_urgent() {
+    let (harness, outcome) = patient(|_, gate| gate.notify_one()).await;
+    assert!(done(&outcome));
+    let sent = harness.last_request();
+    assert!(sent[2].starts_with("result call-0"), "the first call ends by itself: {sent:?}");
+    assert!(sent[3].starts_with("failed call-1: The user sent a message"), "the second one is interrupted: {sent:?}");
+    assert_eq!(sent[4..], ["user: also this", "user: and that"]);
+}
+
+#[tokio::test]
+async fn l9_interrupting_calls_without_a_message_changes_nothing() {
+    let gate = std::sync::Arc::new(tokio::sync::Notify::new());
+    let replies = vec![calls(&[("wait", json!({}))]), says("done")];
+    let harness = Setup::new(replies).tool("wait", Act::Wait(gate.clone())).build();
+    let idle = async {
+        harness.tools.reached("+call-0").await;
+        harness.agent.interrupt_calls();
+        tokio::task::yield_now().await;
+        gate.notify_one();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), idle);
+    assert!(done(&outcome));
+    assert!(harness.last_request()[2].starts_with("result call-0"));
+}
+
 #[tokio::test]
 async fn l9_steering_before_the_run_comes_before_the_first_request() {
     let harness = Setup::new(vec![says("yes")]).build();

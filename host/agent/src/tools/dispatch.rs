@@ -4,7 +4,7 @@
 //! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
 //!
 //! Calls of a group run concurrently, and each starts as soon as its own question is answered. Questions are asked one
-//! at a time, in the order of the calls. A message of the user ends an open question like a running call.
+//! at a time, in the order of the calls. An urgent message of the user ends an open question like a running call.
 //!
 //! `ToolExecutionStart` and `ToolExecutionEnd` come in pairs, for calls that run: after approval and `before_tool`. A call
 //! that does not run (unknown, invalid, repeated, denied, skipped) has only its result.
@@ -128,7 +128,7 @@ impl Dispatch<'_> {
         if self.token.is_cancelled() {
             return Some(Interrupt::Aborted);
         }
-        (!self.config.inbox.steering.is_empty()).then_some(Interrupt::Steered)
+        self.config.inbox.steering.is_urgent().then_some(Interrupt::Steered)
     }
 
     /// Refuses a call that gave the same result too many times.
@@ -166,14 +166,14 @@ impl Dispatch<'_> {
 
     /// Runs the calls concurrently, each as soon as it may run.
     async fn run_group(&self, group: Vec<Prepared<'_>>, repetition: &mut Repetition) -> Vec<Stored> {
-        // Cancelled with the run, and by the user's next message.
+        // Cancelled with the run, and by an urgent message of the user.
         let token = self.token.child_token();
         let group: Vec<_> = group.into_iter().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
         let is_refused = |prepared: &Prepared<'_>| matches!(prepared.ready, Err(ToolError::Repeated { .. }));
         let calls: Vec<_> = group.iter().map(|prepared| (prepared.wrote, is_refused(prepared))).collect();
         let running = join_all(group.into_iter().map(|prepared| self.execute(prepared, &token)));
         let steering = async {
-            self.config.inbox.steering.filled().await;
+            self.config.inbox.steering.urged().await;
             token.cancel();
             std::future::pending::<()>().await;
         };

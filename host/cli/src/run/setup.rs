@@ -19,6 +19,7 @@ use crate::run::net_question::NetQuestion;
 use crate::run::session::OpenSession;
 use crate::undo::keeper::Keeper;
 use pinion_agent::approval::Approval;
+use pinion_agent::config::{MessageQueue, QueueMode};
 use pinion_agent::delegation::{FoundModel, ModelSource as _, SubAgentPolicy};
 use pinion_agent::provider::RequestOptions;
 use pinion_agent::secrets::RedactedTools;
@@ -303,6 +304,8 @@ impl Base {
             session_id: Some(parts.session.id.to_string()),
             ..RequestOptions::default()
         };
+        // What the user says during one call belongs together.
+        config.inbox.steering = Arc::new(MessageQueue::new(QueueMode::All));
         config.policy.limits = self.config.limits.clone();
         config.policy.compaction = self.config.compaction.clone();
         Agent::new(config, self.conversation(args, parts.session, parts.context))

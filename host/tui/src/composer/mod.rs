@@ -156,24 +156,32 @@ impl Composer {
         self.changed();
     }
 
+    /// Returns the block before or behind the cursor, if there is one: its place and its text.
+    fn block_at_cursor(&self) -> Option<(Range<usize>, String)> {
+        let (before, after) = self.buffer.text().split_at(self.buffer.cursor());
+        let at = |c: Option<char>, start: usize| c.map(|c| (c, start..start + c.len_utf8()));
+        let behind = at(after.chars().next(), before.len());
+        let ahead = at(before.chars().next_back(), before.len() - before.chars().next_back().map_or(0, char::len_utf8));
+        let text = |(c, range)| Some((range, self.chips.text(c)?.to_owned()));
+        [ahead, behind].into_iter().flatten().find_map(text)
+    }
+
+    /// Returns whether there is a block before or behind the cursor.
+    pub(crate) fn is_at_block(&self) -> bool {
+        self.block_at_cursor().is_some()
+    }
+
     /// Puts the text of the block before or behind the cursor, if there is one, in its place.
     ///
     /// # Errors
     /// The block is too large.
     pub(crate) fn open_block(&mut self) -> Result<(), Unopened> {
-        let (before, after) = self.buffer.text().split_at(self.buffer.cursor());
-        let at = |c: Option<char>, start: usize| c.map(|c| (c, start..start + c.len_utf8()));
-        let behind = at(after.chars().next(), before.len());
-        let ahead = at(before.chars().next_back(), before.len() - before.chars().next_back().map_or(0, char::len_utf8));
-        for (c, range) in [ahead, behind].into_iter().flatten() {
-            let Some(text) = self.chips.text(c).map(str::to_owned) else { continue };
-            if text.len() > MAX_OPEN {
-                return Err(Unopened { bytes: text.len() });
-            }
-            self.buffer.splice(range, &text);
-            self.changed();
-            return Ok(());
+        let Some((range, text)) = self.block_at_cursor() else { return Ok(()) };
+        if text.len() > MAX_OPEN {
+            return Err(Unopened { bytes: text.len() });
         }
+        self.buffer.splice(range, &text);
+        self.changed();
         Ok(())
     }
 

@@ -131,7 +131,7 @@ pub(crate) enum Picked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OfQueue {
     Remove,
-    /// Send the message at once.
+    /// Let the agent read the message after the calls in progress.
     Steer,
     Up,
     Down,
@@ -411,7 +411,7 @@ impl Picker {
                 "enter resumes, elsewhere in a copy · ctrl+f forks · ctrl+r renames · ctrl+x deletes · \
                  alt+c copies the command · ctrl+a lists those of this directory · esc closes"
             }
-            Pick::Queue => "enter edits · ctrl+s sends now · ctrl+x removes · ctrl+↑ and ctrl+↓ move · esc closes",
+            Pick::Queue => "enter edits · ctrl+s sends sooner · ctrl+x removes · ctrl+↑ and ctrl+↓ move · esc closes",
             Pick::Plan => "enter chooses · pageup and pagedown scroll · esc keeps the plan for later",
             Pick::History => "enter edits the message again · esc closes",
             Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",

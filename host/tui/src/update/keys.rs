@@ -112,13 +112,15 @@ impl App {
             return;
         }
         match action {
-            Action::Send => self.send(now),
+            Action::Send => self.send(false, now),
+            Action::SendLater => self.send(true, now),
             Action::Interrupt => self.interrupt(),
             Action::Cancel => self.cancel(now),
             Action::Quit if self.composer.is_empty() => self.quit(now),
             Action::Exit => self.quit(now),
             Action::Quit => self.composer.delete(Motion::Right),
             Action::Complete if self.accept() => {}
+            Action::Complete if self.status.is_busy() && !self.composer.is_at_block() => self.send(true, now),
             Action::Complete => {
                 if let Some(Unopened { bytes }) = self.composer.open_block().err() {
                     self.hint_at_block(bytes, now);
@@ -158,7 +160,7 @@ impl App {
             }
             Action::Up if self.select_completion(false) => {}
             Action::Down if self.select_completion(true) => {}
-            Action::Up if self.composer.is_empty() && !self.queue.is_empty() => self.unqueue(now),
+            Action::Up if self.composer.is_empty() && self.queue.has_any() => self.unqueue(now),
             Action::Up => drop(self.composer.up()),
             Action::Down => drop(self.composer.down()),
             _ => {}
@@ -214,12 +216,16 @@ impl App {
         std::mem::take(&mut self.is_viewing)
     }
 
-    fn send(&mut self, now: Duration) {
+    /// Sends the message in the editor; `is_later` lets it wait for the end of the work.
+    fn send(&mut self, is_later: bool, now: Duration) {
         if self.completes_on_enter() && self.accept() {
             return;
         }
         if self.composer.text().trim().is_empty() {
-            return self.send_nothing(now);
+            if !is_later {
+                self.send_nothing(now);
+            }
+            return;
         }
         // A backslash at the end continues the message, for terminals without another key.
         if self.composer.text().ends_with('\\') && self.composer.cursor() == self.composer.text().len() {
@@ -233,8 +239,10 @@ impl App {
         self.requests.push(Request::Remember(text.clone()));
         let text = of_hash(&text).unwrap_or(text);
         self.vi.reset();
-        if !self.own_command(&text, now) {
-            self.submit(text, now);
+        match self.own_command(&text, now) {
+            true => {}
+            false if is_later => self.submit_later(text, now),
+            false => self.submit(text, now),
         }
     }
 
@@ -243,7 +251,9 @@ impl App {
             return;
         }
         if self.status.is_busy() {
-            self.stop();
+            if !self.urge() {
+                self.stop();
+            }
         } else if self.asides > 0 {
             self.requests.push(Request::CancelAsides);
         }

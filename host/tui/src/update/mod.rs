@@ -109,7 +109,7 @@ pub struct App {
     pub(crate) popup: Option<Popup>,
     /// The words that the transcript is searched for, while they are written.
     pub(crate) search: Option<Composer>,
-    /// Messages and commands that wait for the end of the work in progress, and those that it has not read yet.
+    /// Messages and commands that wait for the end of the work in progress, and messages that the agent has not read yet.
     pub(crate) queue: Queue,
     /// A remark below the editor, and the time at which it disappears.
     pub(crate) hint: Option<(String, Duration)>,
@@ -320,12 +320,12 @@ impl App {
     }
 
     fn finished(&mut self, now: Duration) {
+        self.take_over_sent();
         let began = self.status.end();
         self.account(began.map(|began| now.saturating_sub(began)));
         (self.approval, self.dialog) = (None, None);
         self.quitting = None;
         self.release_mode();
-        self.put_back_sent();
         if !self.submit_next(now) {
             self.notify_end(began.map(|began| now.saturating_sub(began)));
         }

@@ -1,7 +1,7 @@
-//! Sending, and the messages and commands that wait for the end of the work in progress.
+//! Sending, and the messages and commands that wait.
 //!
-//! A message that is sent at once stays here until the run in progress has read it: that may be a long reply later, and the
-//! process may end before.
+//! A message for the work in progress goes to the agent, which reads it after the calls in progress. It stays here until
+//! then, because the process may end before. Messages for later and commands wait here for the end of the work.
 
 use crate::commands::{command_of, is_message};
 use crate::dialog::picker::{Choice, OfQueue, Pick, Picker};
@@ -23,8 +23,12 @@ const WAITS: &str = "commands wait for the end of the work";
 pub(crate) struct Queue {
     waiting: VecDeque<(u64, String)>,
     next: u64,
-    /// Messages that were sent at once, in order, until the run in progress has read or returned them.
+    /// Messages for the work in progress, in order, until the agent has read or returned them.
     sent: Vec<String>,
+    /// The user does not want them to wait for what is in progress.
+    is_urgent: bool,
+    /// The user wants them back in the editor.
+    is_recalled: bool,
     /// The run in progress has read its prompt.
     is_answering: bool,
     /// Counts changes.
@@ -40,6 +44,11 @@ impl Queue {
         self.waiting.is_empty()
     }
 
+    /// Returns whether a message or a command waits, or was not read yet.
+    pub(super) fn has_any(&self) -> bool {
+        !self.waiting.is_empty() || !self.sent.is_empty()
+    }
+
     /// Returns a number that changes with the content.
     pub(super) fn version(&self) -> u64 {
         self.version
@@ -50,13 +59,29 @@ impl Queue {
         self.waiting.iter().map(|(_, text)| text.as_str())
     }
 
-    /// Returns the messages that were sent at once and not read yet, in order.
+    /// Returns the messages for the work in progress that the agent has not read yet, in order.
     pub(crate) fn sent(&self) -> &[String] {
         &self.sent
     }
 
+    /// Returns whether those messages do not wait for what is in progress.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
+    /// Returns whether a command waits, which no message overtakes.
+    fn has_command(&self) -> bool {
+        self.texts().any(|text| !is_message(text))
+    }
+
     fn push(&mut self, text: String) {
         self.waiting.push_back((self.next, text));
+        self.next += 1;
+        self.version += 1;
+    }
+
+    fn push_first(&mut self, text: String) {
+        self.waiting.push_front((self.next, text));
         self.next += 1;
         self.version += 1;
     }
@@ -73,11 +98,15 @@ impl Queue {
         self.waiting.remove(at).map(|(_, text)| text)
     }
 
-    /// Removes the message with a number, to be sent at once.
-    fn steer(&mut self, number: u64) -> Option<String> {
-        let text = self.take(number)?;
+    fn send(&mut self, text: String) -> Request {
+        self.version += 1;
         self.sent.push(text.clone());
-        Some(text)
+        Request::Steer(text)
+    }
+
+    /// Removes the message with a number, for the work in progress.
+    fn steer(&mut self, number: u64) -> Option<Request> {
+        self.take(number).map(|text| self.send(text))
     }
 
     /// Follows the run in progress, which reads what was sent to it.
@@ -102,15 +131,17 @@ impl Queue {
         let found = self.sent.iter().position(|sent| Some(sent.as_str()) == text);
         if let Some(at) = found.or_else(|| (self.is_answering && !self.sent.is_empty()).then_some(0)) {
             self.sent.remove(at);
+            self.is_urgent &= !self.sent.is_empty();
             self.version += 1;
         }
     }
 
-    /// Removes and returns the messages that were sent at once and not read: those with one of these texts, or all.
+    /// Removes and returns the messages for the work in progress that were not read: those with one of these texts, or all.
     fn unsend(&mut self, texts: Option<&[String]>) -> Vec<String> {
         let is_meant = |text: &String| texts.is_none_or(|texts| texts.contains(text));
         let (removed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.sent).into_iter().partition(is_meant);
         self.sent = kept;
+        self.is_urgent &= !self.sent.is_empty();
         self.version += u64::from(!removed.is_empty());
         removed
     }
@@ -127,10 +158,14 @@ impl Queue {
 }
 
 impl App {
-    /// Submits a message or a command, or queues it while another one is worked on.
+    /// Submits a message or a command. While something works, a message goes to the agent, which reads it after the calls in
+    /// progress; a command waits for the end of the work, and so does what follows it, and a message that asks for a plan.
     pub(super) fn submit(&mut self, text: String, now: Duration) {
         if self.status.is_busy() {
-            return self.queue.push(text);
+            return match is_message(&text) && !self.queue.has_command() && !self.planning.is_on {
+                true => self.requests.push(self.queue.send(text)),
+                false => self.queue.push(text),
+            };
         }
         self.transcript.follow();
         self.status.begin(now);
@@ -141,6 +176,14 @@ impl App {
         self.requests.push(request);
     }
 
+    /// Submits a message, or queues it until the work in progress has ended.
+    pub(super) fn submit_later(&mut self, text: String, now: Duration) {
+        match self.status.is_busy() {
+            true => self.queue.push(text),
+            false => self.submit(text, now),
+        }
+    }
+
     /// Submits the message that waits longest, unless a plan waits for a decision. Returns whether there is one.
     pub(super) fn submit_next(&mut self, now: Duration) -> bool {
         let next = if self.is_deciding() || self.status.is_busy() { None } else { self.queue.pop() };
@@ -149,7 +192,8 @@ impl App {
         is_one
     }
 
-    /// Unfolds the selected block, or sends the first queued message at once.
+    /// Unfolds the selected block, or lets the agent read the first queued message after the calls in progress. Interrupts nothing,
+    /// however often it is pressed.
     pub(super) fn send_nothing(&mut self, now: Duration) {
         if self.transcript.selected().is_some() {
             return self.transcript.toggle();
@@ -157,18 +201,49 @@ impl App {
         match self.queue.waiting.front() {
             Some((number, text)) if is_message(text) => {
                 let number = *number;
-                self.requests.extend(self.queue.steer(number).map(Request::Steer));
+                self.requests.extend(self.queue.steer(number));
             }
             Some(_) => self.hint(WAITS, now),
+            None if self.can_urge() => {
+                self.hint(self.settings.keys.says(Action::Interrupt, "", &self.interrupts()), now);
+            }
             None => {}
         }
     }
 
-    /// Puts the only queued text back into the editor, or lists several.
+    /// Returns whether messages wait for what is in progress, which the user can interrupt for them.
+    fn can_urge(&self) -> bool {
+        self.status.is_busy() && !self.queue.sent.is_empty() && !self.queue.is_urgent
+    }
+
+    /// Says what the key that interrupts does.
+    pub(crate) fn interrupts(&self) -> String {
+        match self.can_urge() {
+            true => format!("interrupts {} and sends", self.status.in_progress()),
+            false => "interrupts".to_owned(),
+        }
+    }
+
+    /// Interrupts what is in progress, so that the agent reads the messages that wait for it. Returns false if none does.
+    pub(super) fn urge(&mut self) -> bool {
+        let can_urge = self.can_urge();
+        if can_urge {
+            self.queue.is_urgent = true;
+            // A reply is no call, which a message could interrupt: the messages begin another run.
+            self.requests.push(if self.status.has_calls() { Request::InterruptCalls } else { Request::Interrupt });
+        }
+        can_urge
+    }
+
+    /// Puts the only queued text back into the editor, or lists several. If none waits, takes back what the agent has not read.
     pub(super) fn unqueue(&mut self, now: Duration) {
         match self.queue.waiting.back() {
             Some((number, _)) if self.queue.len() == 1 => self.edit_queued(*number),
-            _ => self.list_queue(now),
+            Some(_) => self.list_queue(now),
+            None => {
+                self.queue.is_recalled = true;
+                self.requests.push(Request::Recall);
+            }
         }
     }
 
@@ -230,10 +305,10 @@ impl App {
         }
     }
 
-    /// Sends a queued message at once.
+    /// Lets the agent read a queued message after the calls in progress.
     fn steer_queued(&mut self, number: u64) {
         match self.queue.waiting.iter().any(|(other, text)| *other == number && is_message(text)) {
-            true => self.requests.extend(self.queue.steer(number).map(Request::Steer)),
+            true => self.requests.extend(self.queue.steer(number)),
             false => self.picker.iter_mut().for_each(|picker| picker.set_notice(WAITS)),
         }
     }
@@ -241,20 +316,35 @@ impl App {
     /// Interrupts the work. Queued messages return to the editor, so that none is sent unseen.
     pub(super) fn stop(&mut self) {
         self.requests.push(Request::Interrupt);
+        self.queue.is_recalled = true;
         let queued = std::iter::from_fn(|| self.queue.pop()).collect();
         self.put_back(queued);
     }
 
-    /// Puts messages that steered a run too late back into the editor.
+    /// Takes over messages that the agent has not read.
     pub(super) fn returned(&mut self, messages: Vec<String>) {
         self.queue.unsend(Some(&messages));
-        self.put_back(messages);
+        self.take_over(messages);
+        // An interruption returns messages at the end of the work, which may be later.
+        self.queue.is_recalled &= !self.queue.sent.is_empty();
     }
 
-    /// Puts messages back into the editor that were sent to the run that has ended, and neither read nor returned.
-    pub(super) fn put_back_sent(&mut self) {
+    /// Takes over messages for the work that has ended, which were neither read nor returned.
+    pub(super) fn take_over_sent(&mut self) {
         let sent = self.queue.unsend(None);
-        self.put_back(sent);
+        self.take_over(sent);
+        self.queue.is_recalled = false;
+    }
+
+    /// Puts messages that the agent has not read back into the editor if the user wants that, or has not sent them in this
+    /// conversation. Otherwise they are the next message.
+    fn take_over(&mut self, messages: Vec<String>) {
+        if self.queue.is_recalled || !self.status.is_busy() {
+            return self.put_back(messages);
+        }
+        if !messages.is_empty() {
+            self.queue.push_first(messages.join("\n\n"));
+        }
     }
 
     /// Puts messages that were not sent before the one in the editor. Commands would become a part of it, or it a part of

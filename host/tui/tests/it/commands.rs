@@ -96,10 +96,9 @@ fn remarks_name_the_keys_in_effect() {
     assert!(ui.screen().contains("cleared; f5 brings it back"), "{}", ui.screen());
     ui.types("go");
     ui.key(KeyCode::F(8));
-    ui.types("later");
-    ui.key(KeyCode::F(8));
+    ui.later("later");
     let screen = ui.screen();
-    assert!(screen.contains("· f6 interrupts") && screen.contains("(f8 sends now, f9 edits)"), "{screen}");
+    assert!(screen.contains("· f6 interrupts") && screen.contains("(f8 sends it sooner, f9 edits)"), "{screen}");
     ui.input(Input::Page("line\n\n".repeat(30)));
     ui.key(KeyCode::PageUp);
     assert!(ui.screen().contains("scrolled up; f7 returns to the end"), "{}", ui.screen());

@@ -4,44 +4,115 @@ use crate::ui::{Ui, agent_start, done, end_of};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, Message, RunEnd};
 use pinion_tui::{Input, Request};
+use serde_json::json;
 
 fn submits(requests: &[Request]) -> Vec<&str> {
     requests.iter().filter_map(|r| if let Request::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
 }
 
+fn steers(requests: &[Request]) -> Vec<&str> {
+    requests.iter().filter_map(|r| if let Request::Steer(text) = r { Some(text.as_str()) } else { None }).collect()
+}
+
 #[test]
-fn messages_typed_while_working_wait_and_are_sent_in_order() {
+fn messages_for_later_wait_and_are_sent_in_order() {
     let mut ui = Ui::new(80, 24);
     assert_eq!(submits(&ui.send("one")), ["one"]);
-    assert_eq!(submits(&ui.send("two")), [""; 0]);
-    ui.send("three");
+    assert_eq!(ui.later("two"), []);
+    ui.types("three");
+    assert_eq!(ui.press(KeyCode::Enter, KeyModifiers::CONTROL), [Request::Remember("three".into())]);
     assert!(ui.screen().contains("◷ two") && ui.screen().contains("◷ three"));
     assert_eq!(submits(&ui.end(done())), ["two"]);
     assert_eq!(submits(&ui.end(done())), ["three"]);
 }
 
 #[test]
-fn enter_on_an_empty_line_steers_with_the_first_queued_message() {
+fn message_typed_while_a_call_runs_goes_to_the_agent() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
-    ui.send("look at b.rs instead");
-    assert!(ui.screen().contains("◷ look at b.rs instead  (enter sends now, ↑ edits)"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("look at b.rs instead".into())]);
-    let screen = ui.screen();
-    assert!(
-        !screen.contains('◷') && screen.contains("→ look at b.rs instead  (sent, the agent reads it next)"),
-        "{screen}"
-    );
+    ui.call("1", "bash", json!({ "command": "sleep 9" }));
+    assert_eq!(steers(&ui.send("look at b.rs")), ["look at b.rs"]);
+    let hint = "→ look at b.rs  (next; esc interrupts bash and sends, ↑ edits)";
+    assert!(ui.screen().contains(hint), "{}", ui.screen());
+    // No number of Enters interrupts anything.
+    for _ in 0..3 {
+        assert_eq!(ui.key(KeyCode::Enter), []);
+    }
+    assert!(ui.screen().contains("esc interrupts bash and sends"), "{}", ui.screen());
 }
 
-/// Starts a run that replies, and sends these texts to it at once.
+#[test]
+fn escape_interrupts_the_call_for_the_message_and_then_the_agent() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.call("1", "bash", json!({ "command": "sleep 9" }));
+    ui.send("two");
+    assert_eq!(ui.key(KeyCode::Esc), [Request::InterruptCalls]);
+    assert!(ui.screen().contains("→ two  (sent, the agent reads it next)"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    ui.input(Input::Returned(vec!["two".into()]));
+    assert_eq!(submits(&ui.end(RunEnd::Aborted)), [""; 0]);
+    assert!(ui.screen().contains("› two") && !ui.screen().contains('→'), "{}", ui.screen());
+}
+
+#[test]
+fn escape_interrupts_a_reply_and_sends_the_messages_as_the_next_prompt() {
+    let mut ui = steered(&["two", "three"]);
+    assert!(ui.screen().contains("esc interrupts the reply and sends"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    ui.input(Input::Returned(vec!["two".into(), "three".into()]));
+    assert_eq!(submits(&ui.end(RunEnd::Aborted)), ["two\n\nthree"]);
+}
+
+#[test]
+fn enter_on_an_empty_line_sends_the_first_message_for_later_sooner() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.later("look at b.rs instead");
+    assert!(ui.screen().contains("◷ look at b.rs instead  (enter sends it sooner, ↑ edits)"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("look at b.rs instead".into())]);
+    let screen = ui.screen();
+    assert!(!screen.contains('◷') && screen.contains("→ look at b.rs instead  (next; esc"), "{screen}");
+}
+
+#[test]
+fn message_that_was_not_read_is_the_next_prompt() {
+    let mut ui = steered(&["two"]);
+    ui.later("three");
+    ui.input(Input::Returned(vec!["two".into()]));
+    assert_eq!(submits(&ui.end(done())), ["two"]);
+    assert_eq!(submits(&ui.end(done())), ["three"]);
+}
+
+#[test]
+fn message_that_was_not_read_is_taken_back_to_edit_it() {
+    let mut ui = steered(&["two", "three"]);
+    assert_eq!(ui.key(KeyCode::Up), [Request::Recall]);
+    ui.input(Input::Returned(vec!["two".into(), "three".into()]));
+    assert!(ui.screen().contains("› two\n\n  three") && !ui.screen().contains('→'), "{}", ui.screen());
+    // The next one goes its usual way.
+    ui.ctrl('c');
+    ui.send("four");
+    ui.input(Input::Returned(vec!["four".into()]));
+    assert_eq!(submits(&ui.end(done())), ["four"]);
+}
+
+#[test]
+fn no_message_overtakes_a_command() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("one");
+    ui.send("/compact");
+    assert_eq!(steers(&ui.send("two")), [""; 0]);
+    assert_eq!(rest(&mut ui), ["/compact", "two"]);
+}
+
+/// Starts a run that replies, and sends these texts to it.
 fn steered(texts: &[&str]) -> Ui {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
     ui.text("a long reply");
     for text in texts {
-        ui.send(text);
-        assert_eq!(ui.key(KeyCode::Enter), [Request::Steer((*text).into())]);
+        assert_eq!(steers(&ui.send(text)), [*text]);
     }
     ui
 }
@@ -54,14 +125,14 @@ fn user(content: Vec<Content>) -> Message {
 #[test]
 fn sent_message_is_shown_until_the_run_has_read_it() {
     let mut ui = steered(&["two", "three"]);
-    ui.send("later");
-    let rows = "→ two  (sent, the agent reads it next)\n→ three\n◷ later  (";
+    ui.later("later");
+    let rows = "→ two  (next; esc interrupts the reply and sends)\n→ three\n◷ later  (";
     assert!(ui.screen().contains(rows), "{}", ui.screen());
     // A message of a program is another one, and plugins add to that of the user.
     ui.event(end_of(Message::labelled("two", "output")));
     assert!(ui.screen().contains(rows), "{}", ui.screen());
     ui.event(end_of(user(vec![Content::text("two"), Content::text("a plugin's words")])));
-    assert!(ui.screen().contains("› two") && ui.screen().contains("→ three  (sent"), "{}", ui.screen());
+    assert!(ui.screen().contains("› two") && ui.screen().contains("→ three  (next"), "{}", ui.screen());
     // Secrets are removed from what the run reads.
     ui.event(end_of(Message::user("[redacted]")));
     assert!(!ui.screen().contains('→') && ui.screen().contains("◷ later"), "{}", ui.screen());
@@ -73,10 +144,9 @@ fn prompt_of_the_run_leaves_a_message_that_was_sent_before() {
     let mut ui = Ui::new(80, 24);
     ui.send("one");
     ui.send("two");
-    ui.key(KeyCode::Enter);
     ui.event(agent_start("agent"));
     ui.event(end_of(Message::user("one")));
-    assert!(ui.screen().contains("→ two  (sent"), "{}", ui.screen());
+    assert!(ui.screen().contains("→ two  (next"), "{}", ui.screen());
     ui.event(end_of(Message::user("two")));
     assert!(!ui.screen().contains('→'), "{}", ui.screen());
 }
@@ -84,8 +154,8 @@ fn prompt_of_the_run_leaves_a_message_that_was_sent_before() {
 #[test]
 fn sent_messages_fill_the_rows_of_the_queue_first() {
     let mut ui = steered(&["two", "three", "four"]);
-    ["five", "six", "seven"].into_iter().for_each(|text| drop(ui.send(text)));
-    let rows = "\n→ three\n→ four\n◷ five  (enter sends now, alt+q lists all)\nand 2 more\n";
+    ["five", "six", "seven"].into_iter().for_each(|text| drop(ui.later(text)));
+    let rows = "\n→ three\n→ four\n◷ five  (enter sends it sooner, alt+q lists all)\nand 2 more\n";
     assert!(ui.screen().contains(rows), "{}", ui.screen());
 }
 
@@ -93,7 +163,7 @@ fn sent_messages_fill_the_rows_of_the_queue_first() {
 fn sent_message_that_was_not_read_returns_to_the_editor_once() {
     for returned in [vec![], vec!["two".to_owned()], vec!["two".to_owned(), "three".to_owned()]] {
         let mut ui = steered(&["two", "three"]);
-        assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+        assert_eq!(ui.ctrl('c'), [Request::Interrupt]);
         assert!(ui.screen().contains("→ two"), "{}", ui.screen());
         ui.input(Input::Returned(returned));
         ui.end(RunEnd::Aborted);
@@ -121,24 +191,23 @@ fn commands_never_reach_the_model_as_messages() {
     // A path at the beginning makes no command.
     let mut ui = Ui::new(80, 24);
     ui.start("one");
-    ui.send("/etc/hosts is empty");
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("/etc/hosts is empty".into())]);
+    assert_eq!(steers(&ui.send("/etc/hosts is empty")), ["/etc/hosts is empty"]);
 }
 
 #[test]
 fn queued_message_returns_to_the_editor() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
-    ui.send("two");
+    ui.later("two");
     ui.key(KeyCode::Up);
     assert!(!ui.screen().contains('◷') && ui.screen().contains("› two"));
 }
 
 #[test]
-fn escape_interrupts_and_sends_nothing_that_was_queued() {
+fn escape_interrupts_and_sends_nothing_that_was_for_later() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
-    ui.send("two");
+    ui.later("two");
     assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
     assert_eq!(submits(&ui.end(RunEnd::Aborted)), [""; 0]);
     let screen = ui.screen();
@@ -157,7 +226,7 @@ fn interrupted_commands_are_named_and_do_not_join_messages() {
     assert!(screen.contains("! not run: !echo own") && screen.contains("! not run: /compact"), "{screen}");
     assert_eq!(submits(&ui.key(KeyCode::Enter)), ["see @README.md\n\nand this"]);
     // Nor does a message join a command that is being written.
-    ui.send("later");
+    ui.later("later");
     ui.types("!rm");
     ui.key(KeyCode::Esc);
     ui.end(RunEnd::Aborted);
@@ -195,7 +264,7 @@ fn draft_has_what_waits() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
     ui.wait(1_000);
-    ui.send("two");
+    ui.later("two");
     ui.send("!ls");
     assert_eq!(ui.wait(1_000), [draft("", &["two", "!ls"])]);
     ui.end(done());
@@ -205,14 +274,15 @@ fn draft_has_what_waits() {
 #[test]
 fn draft_has_what_was_sent_until_the_run_has_read_it() {
     let mut ui = steered(&["two"]);
-    ui.send("three");
+    ui.later("three");
     assert_eq!(ui.wait(1_000), [draft("", &["two", "three"])]);
     ui.event(end_of(Message::user("two")));
     assert_eq!(ui.wait(1_000), [draft("", &["three"])]);
     ui.key(KeyCode::Enter);
     assert_eq!(ui.wait(1_000), [draft("", &["three"])]);
+    ui.ctrl('c');
     ui.input(Input::Returned(vec!["three".into()]));
-    ui.end(done());
+    ui.end(RunEnd::Aborted);
     assert_eq!(ui.wait(1_000), [draft("three", &[])]);
 }
 
@@ -228,7 +298,7 @@ fn last_draft_is_kept_before_the_end() {
 fn listed(texts: &[&str]) -> Ui {
     let mut ui = Ui::new(80, 24);
     ui.start("go");
-    texts.iter().for_each(|text| drop(ui.send(text)));
+    texts.iter().for_each(|text| drop(ui.later(text)));
     ui.key(KeyCode::Up);
     assert!(ui.screen().contains(&format!("queue {0} of {0}", texts.len())), "{}", ui.screen());
     ui
@@ -249,7 +319,7 @@ fn text_in_the_middle_of_the_queue_is_edited() {
     ui.key(KeyCode::Down);
     ui.key(KeyCode::Enter);
     assert!(ui.screen().contains("› two"), "{}", ui.screen());
-    ui.send(", better");
+    ui.later(", better");
     assert_eq!(rest(&mut ui), ["one", "three", "two, better"]);
 }
 
@@ -275,6 +345,7 @@ fn queued_texts_change_places_and_one_is_sent_at_once() {
     assert_eq!(ui.ctrl('s'), [Request::Steer("three".into())]);
     ui.press(KeyCode::Up, KeyModifiers::CONTROL);
     ui.key(KeyCode::Esc);
+    ui.event(end_of(Message::user("three")));
     assert_eq!(rest(&mut ui), ["one", "two"]);
 }
 

@@ -76,7 +76,7 @@ fn running_call_with_output() {
         ui.call("1", "bash", json!({ "command": "cargo test" }));
         let partial = vec![Content::text("running 3 tests\ntest a ... ok\ntest b ... ok")];
         ui.event(EventKind::ToolExecutionUpdate { call_id: "1".into(), partial });
-        ui.send("then commit");
+        ui.later("then commit");
         ui.types("and pu");
         ui.wait(3_200);
     });
@@ -97,8 +97,7 @@ fn message_that_the_agent_reads_next() {
         ui.start("run the tests");
         ui.text("The tests are in");
         ui.send("only those of the parser");
-        ui.key(KeyCode::Enter);
-        ui.send("then commit");
+        ui.later("then commit");
         ui.wait(3_200);
     });
 }

@@ -114,6 +114,13 @@ impl Ui {
         self.key(KeyCode::Enter)
     }
 
+    /// Types a message and sends it after the end of the work. Returns the requests besides those that keep it.
+    pub(crate) fn later(&mut self, text: &str) -> Vec<Request> {
+        self.types(text);
+        let requests = self.key(KeyCode::Tab);
+        requests.into_iter().filter(|request| !matches!(request, Request::Remember(_))).collect()
+    }
+
     /// Draws a frame in which all code is highlighted.
     pub(crate) fn buffer(&mut self) -> (Buffer, Option<(u16, u16)>) {
         let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));

@@ -56,6 +56,10 @@ impl Ui {
                 Err(failure) => self.input(Input::Remark(failure.message())),
             },
             Request::Steer(text) => self.steer(text),
+            // A command of the user is no call of the agent.
+            Request::InterruptCalls if !self.to.agent.is_running() => self.interrupt(),
+            Request::InterruptCalls => self.to.agent.interrupt_calls(),
+            Request::Recall => self.take_back(),
             Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
                 if let Some((_, Open::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
@@ -102,13 +106,13 @@ impl Ui {
         }
     }
 
-    /// Adds a message to the run in progress, with its pictures and what waited for the next message.
+    /// Adds a message to the run in progress, behind its calls, with its pictures and what waited for the next message.
     fn steer(&mut self, text: String) {
         let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text.into());
         problems.into_iter().for_each(|problem| self.to.said.put(Input::Note(Tone::Warning, problem)));
         let with_it = self.to.pending.take();
         self.steered.extend(with_it.iter().cloned());
-        with_it.into_iter().chain([message]).for_each(|message| self.to.agent.steer(message));
+        with_it.into_iter().chain([message]).for_each(|message| self.to.agent.steer_after_calls(message));
     }
 
     /// Runs a command of pinion itself.

@@ -184,6 +184,12 @@ impl Ui {
     /// Reports that the submitted work has ended.
     pub(super) fn finished(&mut self) {
         self.refresh();
+        self.take_back();
+        self.input(Input::Finished);
+    }
+
+    /// Takes the messages back that no run has read.
+    pub(super) fn take_back(&mut self) {
         let late = self.to.agent.config().inbox.steering.clear();
         let text = |message: &Message| match message {
             Message::User(message) => message.content.iter().filter_map(Content::as_text).collect::<String>(),
@@ -194,7 +200,6 @@ impl Ui {
         let (with_it, own): (Vec<_>, Vec<_>) = late.into_iter().partition(|message| steered.contains(message));
         self.to.pending.add(with_it);
         self.input(Input::Returned(own.iter().map(text).collect()));
-        self.input(Input::Finished);
     }
 
     /// Waits for something to work on; `None` once the user quits.
