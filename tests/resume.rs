@@ -67,9 +67,30 @@ fn conversation_is_shown_as_it_is_after_an_undo() {
     terminal.wait_for("the second answer");
     terminal.keys("/undo\r");
     terminal.wait_for("undone:");
-    // The message is in the editor again.
-    terminal.keys("\x03");
+    // The message is one key away, and the editor is free for a command.
+    terminal.wait_for("↑ brings the message back");
     let (status, seen) = terminal.exit();
     let main = seen.rsplit_once("\x1b[?1049l").unwrap().1;
     assert!(status == Some(0) && main.contains("the first answer") && !main.contains("the second answer"), "{main}");
+}
+
+#[test]
+fn undone_prompt_is_one_key_away_and_a_redo_is_no_part_of_it() {
+    let pinion = Pinion::default();
+    let replies = [say("the first answer"), say("the second answer"), say("the third answer")];
+    let mut terminal = start(&pinion, &replies, &["the first question"]);
+    terminal.wait_for("the first answer");
+    terminal.keys("the second question\r");
+    terminal.wait_for("the second answer");
+    terminal.keys("/undo\r");
+    terminal.wait_for("↑ brings the message back");
+    terminal.keys("/redo\r");
+    terminal.wait_for("redone:");
+    terminal.keys("/undo\r");
+    terminal.wait_for_nth("↑ brings the message back", 2);
+    terminal.keys("\x1b[A");
+    terminal.wait_for("› the second question");
+    terminal.keys("\r");
+    terminal.wait_for("the third answer");
+    assert_eq!(terminal.exit().0, Some(0));
 }

@@ -101,14 +101,14 @@ fn conversation_undoes_lists_and_compares() {
     enter("/diff session", "new/deep/file");
     enter("/rewind", "1 file  change a");
     enter("/rewind 7", "cannot undo 7 turns");
-    // The prompt comes back into the line, and is discarded.
+    // The prompt is one key away, and the line is free for a command.
     enter("/undo", "undone: 1 turn");
     assert_eq!(state(&pinion.workspace()), middle);
-    enter("\u{15}/redo", "redone: 1 turn");
+    enter("/redo", "redone: 1 turn");
     assert_eq!(state(&pinion.workspace()), after);
     enter("/rewind 2", "undone: 2 turns");
     assert_eq!(state(&pinion.workspace()), before);
-    enter("\u{15}from here", "reply 3");
+    enter("from here", "reply 3");
     terminal.exit();
     let shown = shown(&pinion);
     assert!(shown.contains("from here") && !shown.contains("change a"), "{shown}");

@@ -56,6 +56,8 @@ pub enum Input {
     SideAnswer(String),
     /// Text for the editor.
     Insert(String),
+    /// A message that the key for the earlier message brings into the editor.
+    Offer(String),
     /// Messages that no run has read.
     Returned(Vec<String>),
     /// The work for a submitted message or command has ended.

@@ -28,6 +28,8 @@ pub(crate) struct Next {
     pub(crate) submit: Vec<Prompt>,
     /// Text to put into the line that the user edits.
     pub(crate) insert: Option<String>,
+    /// An undone prompt, for the history of lines. In the line, a command that is typed next would become a part of it.
+    pub(crate) offer: Option<String>,
     /// End the conversation.
     pub(crate) quit: bool,
 }

@@ -180,6 +180,7 @@ impl Chat<'_> {
                     }
                     waiting.extend(next.submit);
                     insert = next.insert.unwrap_or_default();
+                    next.offer.into_iter().for_each(|text| editor.offer(&text, style));
                     signals.forget();
                 }
             }

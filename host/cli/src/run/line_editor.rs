@@ -122,6 +122,18 @@ impl LineEditor {
         input
     }
 
+    /// Adds a text that was not sent to the end of the history, where there is one, and says so.
+    pub(super) fn offer(&mut self, text: &str, style: Style) {
+        let shown = one_line(text, MAX_INSERT);
+        match self.editor.as_mut().filter(|_| !is_linear()) {
+            Some(editor) => {
+                let _ = editor.add_history_entry(&shown);
+                say(&style.dim("  ↑ brings the message back"));
+            }
+            None => say(&text!("suggested: {}", shown)),
+        }
+    }
+
     /// Writes notices above the line that is being edited. Ignores errors, because the editor meets them as well.
     fn print(&mut self, notices: &[Text], style: Style) {
         for notice in notices {

@@ -54,7 +54,7 @@ impl Chat<'_> {
         lines.iter().for_each(|line| self.say(line));
         moved?;
         let prompt = done.prompt.filter(|_| has_moved).map(|prompt| self.base.secrets.clean(&prompt).into_owned());
-        Ok(Next { insert: prompt, ..Next::default() })
+        Ok(Next { offer: prompt, ..Next::default() })
     }
 
     /// Continues the conversation at another entry of the session.

@@ -332,6 +332,11 @@ impl Composer {
         self.history = History::new(messages);
     }
 
+    /// Adds a message that was not sent to the end of the history.
+    pub(crate) fn offer(&mut self, message: &str) {
+        self.history.add(message);
+    }
+
     /// Returns the messages of the history, latest first.
     pub(crate) fn past(&self) -> impl Iterator<Item = &str> {
         self.history.latest_first()

@@ -229,6 +229,7 @@ impl App {
             }
             Input::Paste(text) => self.paste(&text, now),
             Input::Insert(text) => self.composer.set(&text),
+            Input::Offer(text) => self.offer_message(&text, now),
             Input::Returned(messages) => self.returned(messages),
             Input::Finished => self.finished(now),
             Input::Commands(commands) => self.commands = commands,

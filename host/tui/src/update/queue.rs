@@ -211,6 +211,13 @@ impl App {
         }
     }
 
+    /// Lets the key for the earlier message bring a message into the editor. There, a command that is typed next would become a
+    /// part of it.
+    pub(super) fn offer_message(&mut self, text: &str, now: Duration) {
+        self.composer.offer(text);
+        self.hint(self.settings.keys.says(Action::Up, "", "brings the message back"), now);
+    }
+
     /// Returns whether messages wait for what is in progress, which the user can interrupt for them.
     fn can_urge(&self) -> bool {
         self.status.is_busy() && !self.queue.sent.is_empty() && !self.queue.is_urgent

@@ -27,7 +27,7 @@ macro_rules! input_names {
 
 input_names! {
     Terminal Event Session Note Page OwnCall OwnEvent Facts Question Dialog Segment Withdrawn Plan PlanUnsaved Paste SideAnswer
-    Insert Returned Finished Commands Completions Files Choices Relisted Remark Preview Edited History Highlighted Theme Tick
+    Insert Offer Returned Finished Commands Completions Files Choices Relisted Remark Preview Edited History Highlighted Theme Tick
 }
 
 /// Returns an event of each kind, with this text wherever it has any.
@@ -173,6 +173,7 @@ pub(crate) fn inputs(text: &str) -> Vec<Input> {
         Input::Paste(own()),
         Input::SideAnswer(own()),
         Input::Insert(own()),
+        Input::Offer(own()),
         Input::Returned(vec![own(); 2]),
         Input::Finished,
         Input::Commands(vec![SlashCommand { name: own(), hint: own(), description: own(), is_immediate: true }]),

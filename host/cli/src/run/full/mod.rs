@@ -146,6 +146,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
             return Ok(());
         }
         next.insert.into_iter().for_each(|text| ui.insert(text));
+        next.offer.into_iter().for_each(|text| ui.input(Input::Offer(text)));
         ui.finished();
     }
 }
