@@ -1,7 +1,7 @@
 //! Keys that Pinion stores: the setup of a first conversation, `pinion login` and `pinion logout`.
 
 use crate::command::assert_error;
-use crate::providers::{Vendor, all_files, ended, reply};
+use crate::providers::{Vendor, all_files, answer, ended, reply};
 use pinion_tests::{Ended, Pinion, Terminal};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
@@ -152,6 +152,21 @@ fn key_from_stdin_is_stored_found_and_removed() {
     assert_eq!(std::fs::read_to_string(auth_file(&pinion)).unwrap(), "");
     assert_error(&pinion.run(["logout", "groq"]), 1, &["no stored key of `groq`"]);
     assert_error(&pinion.run(["logout"]), 1, &["no stored keys"]);
+}
+
+#[test]
+fn server_of_the_user_that_asks_for_a_key_gets_the_stored_one() {
+    let refusal = answer("401 Unauthorized", "application/json", "{\"error\":\"no key\"}");
+    let vendor = Vendor::answering(vec![refusal, reply(&json!({ "content": "hello" }), "stop")]);
+    let pinion = Pinion::default();
+    let url = &vendor.url;
+    pinion.config(&format!("model = 'box/q'\n[providers.box]\nformat = 'openai-chat'\nbase-url = '{url}'\n"));
+    assert_error(&pinion.run(["-p", "go"]), 1, &["requires a key", "`pinion login box`", "`key-variable`"]);
+    assert_eq!(login(&pinion, "box", KEY).code, Some(0));
+    assert_private(&pinion, "box");
+    let ended = pinion.run(["-p", "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "hello\n"), "{ended:?}");
+    assert!(vendor.asked.lock().unwrap()[1].contains(&format!("bearer {}", KEY.to_lowercase())));
 }
 
 #[test]

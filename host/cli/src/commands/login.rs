@@ -87,13 +87,20 @@ fn named(base: &Base, name: &str) -> Result<&'static ProviderInfo> {
     }
 }
 
+/// Returns whether a key of the provider may be of use. A server that needs none may be behind one that does.
 fn takes_key(info: &ProviderInfo) -> bool {
-    info.key_variables().next().is_some() && !info.is_scripted()
+    !info.is_scripted()
+}
+
+/// Returns whether to name the provider to those who have not decided on one: it needs a key, or is in the config.
+fn is_offered(base: &Base, info: &ProviderInfo) -> bool {
+    takes_key(info) && (info.key_variables().next().is_some() || base.config.providers.contains_key(info.name))
 }
 
 /// Asks for the provider on the terminal.
 fn asked(base: &Base) -> Result<&'static ProviderInfo> {
-    let names: Vec<&str> = base.config.registry.iter().filter(|info| takes_key(info)).map(|info| info.name).collect();
+    let names: Vec<&str> =
+        base.config.registry.iter().filter(|info| is_offered(base, info)).map(|info| info.name).collect();
     let names = names.join(", ");
     if !stdin().is_terminal() {
         return Err(Failure::usage("the provider is missing").hint(format!("`pinion login PROVIDER`: {names}")));

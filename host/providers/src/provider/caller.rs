@@ -152,7 +152,12 @@ impl UsedKey {
     /// Names the key and the remedy in the vendor's rejection.
     fn rejected(&self, provider: &str, message: &str) -> String {
         let key = match self {
-            Self::None => return format!("`{provider}` requires a key: {message}"),
+            Self::None => {
+                let stored = format!("store one with `pinion login {provider}`");
+                return format!(
+                    "`{provider}` requires a key: {message}; {stored}, or name its variable in `key-variable`"
+                );
+            }
             Self::Given => "the key".to_owned(),
             Self::Found(origin) => format!("the key from `{origin}`"),
             Self::Header => format!("the key in `headers` of `[providers.{provider}]`"),
