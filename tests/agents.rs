@@ -298,6 +298,18 @@ fn with_a_model_that_fails(pinion: &Pinion, replies: Vec<String>, more: &str) ->
 }
 
 #[test]
+fn json_and_stderr_name_the_fallback_that_answered_and_an_answer_that_was_cut_off() {
+    let pinion = Pinion::default();
+    let _good = with_a_model_that_fails(&pinion, vec![reply(&json!({ "content": "half" }), "length")], "");
+    let ended = pinion.run(["-p", "-m", "bad/y", "--output-format", "json", "go"]);
+    let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((ended.code, &result["model"], &result["stop_reason"]), (Some(0), &json!("good/x"), &json!("length")));
+    for part in ["! `bad/y` failed, and the fallback `good/x` answered", "! the answer was cut off"] {
+        assert!(ended.stderr.contains(part), "{ended:?}");
+    }
+}
+
+#[test]
 fn model_of_a_kind_of_agent_has_the_users_fallback() {
     let pinion = Pinion::default();
     let arguments = json!({ "prompt": "count", "agent": "helper" }).to_string();

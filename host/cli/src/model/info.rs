@@ -1,7 +1,8 @@
 //! Information about models and spending, for plugins with the capability `catalog`.
 
-use pinion_agent::Agent;
+use crate::model::Chosen;
 use pinion_agent::delegation::AgentKind;
+use pinion_agent::{Agent, Message};
 use pinion_plugin_runtime::{AgentInfo, HostCommand, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -11,15 +12,18 @@ pub(crate) struct SessionInfo {
     models: Arc<ModelTable>,
     agents: Vec<AgentInfo>,
     current: Mutex<String>,
+    /// The models that may answer instead, `PROVIDER/MODEL`.
+    fallbacks: Vec<String>,
     agent: OnceLock<Weak<Agent>>,
     commands: OnceLock<Vec<HostCommand>>,
 }
 
 impl SessionInfo {
-    pub(crate) fn new(models: Arc<ModelTable>, kinds: &[AgentKind], current: String) -> Self {
+    pub(crate) fn new(models: Arc<ModelTable>, kinds: &[AgentKind], chosen: &Chosen) -> Self {
         let info = |kind: &AgentKind| AgentInfo { name: kind.name.clone(), description: kind.description.clone() };
         let agents = kinds.iter().map(info).collect();
-        Self { models, agents, current: Mutex::new(current), agent: OnceLock::new(), commands: OnceLock::new() }
+        let (current, fallbacks) = (Mutex::new(chosen.label.clone()), chosen.fallbacks.clone());
+        Self { models, agents, current, fallbacks, agent: OnceLock::new(), commands: OnceLock::new() }
     }
 
     /// Sets the agent that accounts for spending. It is created after this, because its tools need this.
@@ -41,6 +45,19 @@ impl SessionInfo {
     /// `PROVIDER/MODEL`.
     pub(crate) fn model(&self) -> String {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl SessionInfo {
+    /// Returns the model that wrote the last of these messages: a fallback, or else the one in use.
+    pub(crate) fn answering(&self, messages: &[Arc<Message>]) -> String {
+        let last = messages.iter().rev().find_map(|message| match &**message {
+            Message::Assistant(reply) => Some(reply.model.as_str()),
+            _ => None,
+        });
+        // Vendors report names of their own, and replies of fallbacks have the names here.
+        let fallback = self.fallbacks.iter().find(|label| Some(label.as_str()) == last);
+        fallback.cloned().unwrap_or_else(|| self.model())
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Chosen {
     pub(crate) label: String,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) model: pinion_agent::Model,
+    /// The models that are asked when it fails, `PROVIDER/MODEL`.
+    pub(crate) fallbacks: Vec<String>,
     /// Notices for the user.
     pub(crate) notices: Vec<String>,
 }
@@ -43,6 +45,7 @@ impl Chosen {
             label: format!("replay/{model}"),
             provider: Arc::new(Replay::new(script)),
             model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
+            fallbacks: Vec::new(),
             notices: Vec::new(),
         }
     }
@@ -197,7 +200,7 @@ impl Base {
         if self.config.fallback.is_empty() {
             return Ok(first);
         }
-        let Chosen { label, provider, mut model, mut notices } = first;
+        let Chosen { label, provider, mut model, mut fallbacks, mut notices } = first;
         let mut others = Vec::new();
         let mut prices = FallbackPrices { first: model.prices, others: BTreeMap::new() };
         for name in &self.config.fallback {
@@ -208,12 +211,13 @@ impl Base {
             notices.extend(other.notices);
             let (provider, model) = (other.provider, other.model);
             let member = FallbackMember { provider, model: model.name };
+            fallbacks.push(member.label());
             prices.others.insert(member.label(), model.prices);
             others.push(member);
         }
         let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
         model.prices = Some(Arc::new(prices));
-        Ok(Chosen { label, provider: Arc::new(fallback), model, notices })
+        Ok(Chosen { label, provider: Arc::new(fallback), model, fallbacks, notices })
     }
 
     /// Selects a model by name, with or without its provider.
@@ -265,7 +269,8 @@ impl Base {
             return Err(self.no_price(&format!("{}/{name}", info.name)));
         }
         let model = pinion_agent::Model { name, prices: Some(known.clone()), context_window: known.request_limit() };
-        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
+        let label = format!("{}/{}", info.name, model.name);
+        Ok(Chosen { label, provider, model, fallbacks: Vec::new(), notices })
     }
 
     /// Returns whether requests to a provider need a key that no source has. A server at an address of the user's choice may

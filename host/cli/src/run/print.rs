@@ -20,6 +20,7 @@ use pinion_agent::approval::{ApprovalMode, Approver, Decision, DeniedCall, Quest
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::text_of;
 use pinion_agent::dialog::UserInterface;
+use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
@@ -60,8 +61,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let text = if is_on_screen(args.output_format, global) { String::new() } else { text };
     let finished = headless.end().await?;
     finished.answer(&text, &outcome, Map::new())?;
-    if !global.quiet && is_silent(&outcome) {
-        note(&text!("! the model ended its reply without an answer"));
+    if !global.quiet {
+        finished.remark(&outcome);
     }
     if !was_interrupted && let Some(notice) = finished.ready.compile_later(base).filter(|_| !global.quiet) {
         note(&text!("! {}", Text::block(notice)));
@@ -90,6 +91,9 @@ pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Person> {
     Arc::new(Unattended { remedy: remedy(mode) })
 }
 
+/// The reason of a denial. The model also gets the remedies, which the user reads once, at the end.
+const UNATTENDED: &str = "no one can be asked in this run";
+
 /// The approver of a run in which no one can be asked.
 struct Unattended {
     remedy: &'static str,
@@ -99,8 +103,8 @@ impl Approver for Unattended {
     fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         let reason = match question.notes.iter().find(|note| note.asks()) {
             // No option answers for the user what a plugin asks.
-            Some(note) => format!("no one can be asked in this run, and {note}"),
-            None => format!("no one can be asked in this run; {}", self.remedy),
+            Some(note) => format!("{UNATTENDED}, and {note}"),
+            None => format!("{UNATTENDED}; {}", self.remedy),
         };
         Box::pin(async { Decision::Unanswered { reason } })
     }
@@ -210,6 +214,21 @@ impl Finished {
         }
     }
 
+    /// Says on stderr what a reader of the answer cannot see in it.
+    pub(crate) fn remark(&self, outcome: &Outcome) {
+        if is_silent(outcome) {
+            note(&text!("! the model ended its reply without an answer"));
+        }
+        if matches!(outcome.end, RunEnd::Done { stop_reason: StopReason::Length }) {
+            let limit = "the model reached its output limit (`max-output-tokens`)";
+            note(&text!("! the answer was cut off: {}", limit));
+        }
+        let (asked, answered) = (self.ready.info.model(), self.ready.info.answering(&outcome.messages));
+        if asked != answered {
+            note(&text!("! `{}` failed, and the fallback `{}` answered (-v tells why)", asked, answered));
+        }
+    }
+
     fn summary(&self, text: &str, outcome: &Outcome) -> Map<String, Value> {
         let Self { ready, elapsed, .. } = self;
         let saving = self.saved.as_ref().err().map(Failure::message);
@@ -224,7 +243,7 @@ impl Finished {
             ("usage", json!(outcome.spend.usage)),
             ("cost", json!(outcome.spend.cost.map(|cost| cost.total()))),
             ("session_id", json!(ready.session.id)),
-            ("model", json!(ready.info.model())),
+            ("model", json!(ready.info.answering(&outcome.messages))),
             ("turns", json!(outcome.turns)),
             ("duration_ms", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
         ])
@@ -344,6 +363,9 @@ impl Denials {
             EventKind::ApprovalResolved { call_id, unanswered, .. } => {
                 let tool = self.asked.remove(&(event.loop_id.clone(), call_id.clone()))?;
                 let reason = unanswered.as_ref()?;
+                // The remedies follow at the end of the run.
+                let is_plain = reason.strip_prefix(UNATTENDED).is_some_and(|rest| rest.starts_with("; "));
+                let reason = if is_plain { UNATTENDED } else { reason.as_str() };
                 self.reported.insert(tool.clone()).then(|| format!("denied `{tool}`: {reason}"))
             }
             _ => None,

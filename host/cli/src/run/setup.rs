@@ -145,7 +145,7 @@ impl Base {
         session.notices.extend(revert_killed(&self.paths.removed(), &self.permissions.audit));
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
-        let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
+        let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, &chosen));
         let runtime = Arc::new(self.runtime(engine, info.clone(), on_notice)?);
         let built_ins = Arc::new(BuiltIns::of(self, args, purpose, &runtime));
         if let Some(last) = session.messages.last() {
