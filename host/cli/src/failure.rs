@@ -100,6 +100,11 @@ impl Failure {
         text
     }
 
+    /// Returns whether another error caused the failure.
+    pub(crate) fn has_cause(&self) -> bool {
+        self.source.is_some()
+    }
+
     pub(crate) fn remedy(&self) -> Option<&str> {
         self.hint.as_deref()
     }

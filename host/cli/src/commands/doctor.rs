@@ -132,7 +132,8 @@ fn verdict(chosen: &Result<Chosen>, broken: usize, style: Style) -> Text {
         ),
         Ok(chosen) => text!("{}: start with `pinion` (model {})\n", style.green("ready"), chosen.label),
         Err(failure) => {
-            text!("{}: {}\n", style.yellow("not ready"), Text::block(failure.remedy().unwrap_or("no model selected")))
+            let message = failure.message();
+            text!("{}: {}\n", style.yellow("not ready"), Text::block(failure.remedy().unwrap_or(&message)))
         }
     }
 }
@@ -235,6 +236,8 @@ fn unused<'a>(setting: &str, thing: &str, name: &str, names: impl IntoIterator<I
 fn model(chosen: &Result<Chosen>) -> Finding {
     match chosen {
         Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
+        // A file with a mistake, for example.
+        Err(failure) if failure.has_cause() => Finding::of(failure),
         Err(failure) => Finding::Missing(failure.message()),
     }
 }

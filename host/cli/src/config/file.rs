@@ -227,6 +227,8 @@ pub(crate) struct FileProvider {
     pub(crate) default_model: Option<String>,
     /// Departures of a provider of the user's own from its format.
     pub(crate) quirks: CustomQuirks,
+    /// Context window in tokens of its models, unless a table or `models` says another.
+    pub(crate) context_window: Option<u64>,
     /// Figures of its models, in the form of `models.toml`.
     pub(crate) models: Vec<toml::Table>,
     /// Shell command that prints the key, run if no other place has one.

@@ -51,6 +51,14 @@ fn known(name: &str, said: &FileProvider) -> Result<()> {
     }
 }
 
+/// The pattern for all models of a provider.
+const ALL: &str = "*";
+
+/// Returns whether a section says something about models.
+pub(crate) fn has_models(said: &FileProvider) -> bool {
+    !said.models.is_empty() || said.context_window.is_some()
+}
+
 /// Returns the models that the sections list.
 ///
 /// # Errors
@@ -58,18 +66,38 @@ fn known(name: &str, said: &FileProvider) -> Result<()> {
 pub(crate) fn models(sections: &BTreeMap<String, FileProvider>) -> Result<ModelTable> {
     let mut all = ModelTable::default();
     for (name, said) in sections {
-        for (number, model) in said.models.iter().enumerate() {
-            let models = toml::Value::Array(vec![toml::Value::Table(model.clone())]);
+        let listed = said.models.len();
+        for (number, model) in with_window(said).into_iter().enumerate() {
+            let models = toml::Value::Array(vec![toml::Value::Table(model)]);
             let provider = toml::Value::Table(toml::Table::from_iter([("models".to_owned(), models)]));
             let table = toml::Table::from_iter([(name.clone(), provider)]).to_string();
             let table = ModelTable::read(&table).map_err(|error| {
-                let place = format!("entry {} of `[[providers.{name}.models]]`", number + 1);
-                Failure::usage(format!("{place}: {}", error.problem().trim()))
+                let place = match number < listed {
+                    true => format!("entry {} of `[[providers.{name}.models]]`", number + 1),
+                    false => format!("`context-window` of `[providers.{name}]`"),
+                };
+                let failure = Failure::usage(format!("{place}: {}", error.problem().trim()));
+                failure.hint("begin each model with `[[providers.NAME.models]]`, followed by its `id`")
             })?;
             all = all.with(&table);
         }
     }
     Ok(all)
+}
+
+/// Returns the models of a section. Those without a context window get the section's, as do all others.
+fn with_window(said: &FileProvider) -> Vec<toml::Table> {
+    let mut models = said.models.clone();
+    if let Some(window) = said.context_window {
+        let window = toml::Value::Integer(i64::try_from(window).unwrap_or(i64::MAX));
+        let has_all = models.iter().any(|model| model.get("id").and_then(toml::Value::as_str) == Some(ALL));
+        models.extend((!has_all).then(|| toml::Table::from_iter([("id".to_owned(), ALL.into())])));
+        // A model that is listed takes nothing from the pattern.
+        for model in models.iter_mut().filter(|model| !model.contains_key("like")) {
+            model.entry("context-window").or_insert(window.clone());
+        }
+    }
+    models
 }
 
 #[cfg(test)]
@@ -94,6 +122,20 @@ mod tests {
         assert_eq!((info.name, model.as_str(), info.key_variable), ("box", "qwen", Some("BOX_KEY")));
         assert_eq!(table.find("box", "qwen").context_window, 32_768);
         assert!(registry(&sections).unwrap().provider("second").is_ok());
+    }
+
+    #[test]
+    fn window_of_a_provider_is_that_of_its_models_unless_they_have_another() {
+        let text = "[providers.box]\nformat = \"openai-chat\"\nbase-url = \"http://box:8000/v1\"\ncontext-window = 40_000\n\
+                    [[providers.box.models]]\nid = \"small\"\ncontext-window = 8_000\n\
+                    [[providers.box.models]]\nid = \"plain\"\n\
+                    [providers.groq]\ncontext-window = 50_000\n";
+        let table = models(&sections(text)).unwrap();
+        let window = |provider, model| table.find(provider, model).request_limit();
+        assert_eq!(window("box", "any"), Some(40_000));
+        assert_eq!((window("box", "small"), window("box", "plain")), (Some(8_000), Some(40_000)));
+        assert_eq!(window("groq", "new"), Some(50_000));
+        assert_eq!(window("xai", "new"), None);
     }
 
     #[test]

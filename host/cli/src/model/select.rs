@@ -8,7 +8,7 @@ use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::config::providers;
 use crate::failure::{Failure, Result};
-use crate::files::private::read_settings;
+use crate::files::private::{create_directory, read_settings, replace};
 use crate::model::environment::{certificate_notices, gcloud_credentials, proxies_or};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::FallbackPrices;
@@ -26,6 +26,13 @@ use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The remedy for a malformed table of models.
+const MODEL_FORM: &str = "begin each model with `[[PROVIDER.models]]`, followed by lines such as `id = \"NAME\"` and \
+                          `context-window = 32_768`";
+
+/// Notices that are remembered.
+const MAX_NOTICES: usize = 200;
 
 /// A model and its provider, ready for requests.
 pub(crate) struct Chosen {
@@ -60,12 +67,12 @@ impl Base {
         let table = match text {
             Some(text) => {
                 let own = ModelTable::read(&text)
-                    .map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
+                    .map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error).hint(MODEL_FORM))?;
                 Arc::new(ModelTable::builtin().with(&own))
             }
             None => ModelTable::builtin(),
         };
-        match self.config.providers.values().any(|said| !said.models.is_empty()) {
+        match self.config.providers.values().any(providers::has_models) {
             true => Ok(Arc::new(table.with(&providers::models(&self.config.providers)?))),
             false => Ok(table),
         }
@@ -285,13 +292,30 @@ impl Base {
     fn unknown_window(&self, chosen: &Chosen) -> Option<String> {
         let policy = &self.config.compaction;
         let assumed = policy.assumed_window.filter(|_| policy.automatic && chosen.model.context_window.is_none())?;
-        let file = self.paths.models_file();
+        let (provider, _) = chosen.label.split_once('/')?;
+        if !self.is_first_notice(&format!("window of {}", chosen.label)) {
+            return None;
+        }
         Some(format!(
-            "the context window of `{}` is unknown: {assumed} tokens are assumed (set its `context-window` in \
-             `{}`)",
-            chosen.label,
-            file.display()
+            "the context window of `{label}` is unknown: {assumed} tokens are assumed\n\
+             hint: `pinion config set providers.{provider}.context-window TOKENS` sets another",
+            label = chosen.label,
         ))
+    }
+
+    /// Returns whether a notice has not been given before, and remembers it. One that cannot be remembered is given again.
+    fn is_first_notice(&self, notice: &str) -> bool {
+        let file = self.paths.data.join("notices");
+        let given = read_settings(&file).ok().flatten().unwrap_or_default();
+        if given.lines().any(|other| other == notice) {
+            return false;
+        }
+        let kept = given.lines().rev().take(MAX_NOTICES).collect::<Vec<_>>();
+        let text: String = kept.into_iter().rev().chain([notice]).map(|line| format!("{line}\n")).collect();
+        if let Err(error) = create_directory(&self.paths.data).and_then(|()| replace(&file, text.as_bytes())) {
+            tracing::debug!(%error, "a notice is not remembered");
+        }
+        true
     }
 
     /// Begins a login to a provider with a browser, at its configured address; `None` if it has none. `verifier` is a secret of this
