@@ -87,7 +87,7 @@ fn choice_of_a_theme_says_how_long_it_lasts() {
     let mut terminal = Terminal::start(&conversation(&pinion), (200, 24), "");
     terminal.wait_for("finished");
     terminal.keys("/theme light\r");
-    terminal.wait_for("theme `light` in this conversation; for all, set `theme = \"light\"` under `[tui]` in `");
+    terminal.wait_for("theme `light` in this conversation; `/keep theme` keeps it for all");
     terminal.keys("/theme auto\r");
     terminal.wait_for("theme `auto`, as in every conversation");
     assert_eq!(terminal.exit().0, Some(0));

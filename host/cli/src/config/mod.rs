@@ -11,6 +11,7 @@ pub(crate) mod absolute_path;
 pub(crate) mod command_grants;
 pub(crate) mod credentials;
 pub(crate) mod denied;
+pub(crate) mod edit;
 mod exclude;
 pub(crate) mod file;
 pub(crate) mod permissions;

@@ -102,7 +102,7 @@ impl Chat<'_> {
     async fn set_model(&mut self, name: &str) -> Result<()> {
         let chosen = self.base.other_model(name).await?;
         self.ready.info.set_model(chosen.label.clone());
-        self.say(&text!("model: {}", chosen.label));
+        self.say(&text!("model: {} (`/keep model` keeps it for all conversations)", chosen.label));
         self.ready.agent.configure(|config| {
             config.ports.provider = chosen.provider;
             config.policy.model = chosen.model;

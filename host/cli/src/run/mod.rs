@@ -13,6 +13,7 @@ mod form;
 mod full;
 mod images;
 mod input;
+mod keep;
 mod line_editor;
 pub(crate) mod loops;
 mod mcp_command;
@@ -37,6 +38,8 @@ mod streamed;
 pub(crate) mod transcript;
 mod undo;
 mod voice;
+
+pub(crate) use self::full::editor_command;
 
 use crate::args::UiForm;
 use crate::commands::trust::ask_at_start;

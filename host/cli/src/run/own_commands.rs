@@ -4,7 +4,7 @@ use crate::args::THINKING_LEVELS;
 use crate::base::Base;
 use crate::commands::permissions;
 use crate::run::context_report::context_report;
-use crate::run::{aside, export, mcp_command, net_command};
+use crate::run::{aside, export, keep, mcp_command, net_command};
 use pinion_agent::Agent;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::provider::ThinkingLevel;
@@ -23,6 +23,11 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
         name: export::NAME,
         hint: "[file.md|file.html]",
         description: "Write the session to a file as a document",
+    },
+    HostCommand {
+        name: keep::NAME,
+        hint: "<mode|model|theme|thinking>",
+        description: "Keep a choice for all conversations",
     },
     HostCommand {
         name: mcp_command::NAME,
@@ -44,7 +49,7 @@ pub(crate) const COMMANDS: &[HostCommand] = &[
 
 /// Returns whether [`run`] has a command, which then takes effect at once, also while the agent works.
 pub(crate) fn is_immediate(name: &str) -> bool {
-    matches!(name, "context" | "mode" | "net" | "permissions" | "thinking")
+    matches!(name, "context" | keep::NAME | "mode" | "net" | "permissions" | "thinking")
 }
 
 /// Runs a command of pinion itself and returns the Markdown that it prints; `None` if there is none with this name.
@@ -52,6 +57,7 @@ pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Op
     match name {
         "context" => Some(context_report(agent)),
         aside::NAME if arguments.trim().is_empty() => Some("`/btw` takes a question".to_owned()),
+        keep::NAME => Some(keep::keep(arguments.trim(), agent, base, None)),
         "mode" => Some(mode(arguments.trim(), agent)),
         "net" => Some(net_command::run(arguments.trim(), base)),
         "thinking" => Some(thinking(arguments.trim(), agent)),
@@ -76,7 +82,8 @@ fn mode(name: &str, agent: &Agent) -> String {
         let mark = if *mode == now { "→" } else { " " };
         format!("{mark} {:<6} {}\n", mode.name(), describe(*mode))
     };
-    format!("```\n{}```", modes.iter().map(row).collect::<String>())
+    let kept = if name.is_empty() { "" } else { "\n`/keep mode` keeps it for all conversations." };
+    format!("```\n{}```{kept}", modes.iter().map(row).collect::<String>())
 }
 
 /// Shows the thinking level, or changes it for the rest of the conversation.
@@ -90,7 +97,8 @@ fn thinking(name: &str, agent: &Agent) -> String {
     let now = agent.config().policy.options.thinking;
     let row = |(name, level): &(&str, ThinkingLevel)| format!("{} {name}\n", if *level == now { "→" } else { " " });
     let rows: String = THINKING_LEVELS.iter().map(row).collect();
-    format!("```\n{rows}```\nThe level applies from the next message on, to models that think.")
+    let kept = if name.is_empty() { "" } else { " `/keep thinking` keeps it for all conversations." };
+    format!("```\n{rows}```\nThe level applies from the next message on, to models that think.{kept}")
 }
 
 /// The budgets of all levels are among the options.

@@ -6,7 +6,7 @@ use crate::commands::permissions;
 use crate::output::age;
 use crate::run::full::{lists, themes};
 use crate::run::plan::DIRECTORY as PLANS;
-use crate::run::{mcp_command, own_commands};
+use crate::run::{keep, mcp_command, own_commands};
 use pinion_agent::approval::ApprovalMode;
 use pinion_tui::{Choice, Pick};
 use std::time::SystemTime;
@@ -21,6 +21,7 @@ pub(super) fn of_own(base: &Base, command: &str) -> Option<Vec<Choice>> {
             choice("allow", "programs reach chosen hosts"),
         ],
         "thinking" => THINKING_LEVELS.map(|(name, _)| choice(name, "")).into(),
+        keep::NAME => keep::CHOICES.map(|name| choice(name, "")).into(),
         "theme" => themes::list(base),
         "diff" => vec![choice("turn", "what the last turn changed"), choice("session", "what the session changed")],
         "execute" => plans(base),

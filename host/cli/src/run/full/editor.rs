@@ -81,12 +81,20 @@ pub(super) async fn next(editing: &mut Option<Editing>) -> Step {
     }
 }
 
-async fn edited(text: String) -> Edited {
+/// Returns the user's editor.
+fn editor() -> String {
     let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".to_owned());
-    run(editor.trim(), &text)
-        .await
-        .map_err(|problem| format!("{problem}\nhint: `VISUAL` or `EDITOR` names your editor"))
+    editor.trim().to_owned()
+}
+
+/// Returns the command that opens a file in the user's editor.
+pub(crate) fn editor_command(file: &Path) -> Command {
+    command(&editor(), file)
+}
+
+async fn edited(text: String) -> Edited {
+    run(&editor(), &text).await.map_err(|problem| format!("{problem}\nhint: `VISUAL` or `EDITOR` names your editor"))
 }
 
 async fn run(editor: &str, text: &str) -> Edited {

@@ -23,6 +23,8 @@ mod setup;
 pub(super) mod themes;
 mod ui;
 
+pub(crate) use self::editor::editor_command;
+
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};

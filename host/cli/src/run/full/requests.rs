@@ -9,7 +9,7 @@ use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::ui::{Ui, Work};
 use crate::run::full::{clipboard, history, lists, sessions, themes};
 use crate::run::images::with_images;
-use crate::run::{aside, own_commands};
+use crate::run::{aside, keep, own_commands};
 use pinion_tui::terminal;
 use pinion_tui::{Input, Pick, Request, Tone};
 use std::time::Duration;
@@ -117,8 +117,11 @@ impl Ui {
 
     /// Runs a command of pinion itself.
     fn own(&mut self, line: &str) {
-        let ran = pinion_tui::command_of(line)
-            .and_then(|(name, arguments)| own_commands::run(name, arguments, &self.to.agent, &self.to.base));
+        let (agent, base) = (&self.to.agent, &self.to.base);
+        let ran = pinion_tui::command_of(line).and_then(|(name, arguments)| match name {
+            keep::NAME => Some(keep::keep(arguments.trim(), agent, base, self.look.chosen())),
+            _ => own_commands::run(name, arguments, agent, base),
+        });
         ran.into_iter().for_each(|page| self.to.said.page(&page));
         self.refresh();
     }

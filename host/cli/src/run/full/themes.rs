@@ -24,6 +24,8 @@ const ANSWERED: Duration = Duration::from_millis(200);
 /// The choice of a theme.
 pub(super) struct Look {
     is_automatic: bool,
+    /// The theme that the user has chosen in this conversation.
+    chosen: Option<String>,
     background: Option<Background>,
     /// Time of a question to the terminal that it has not answered. There is one at a time.
     asked: Option<Instant>,
@@ -33,7 +35,7 @@ impl Look {
     /// Returns the choice of the config.
     pub(super) fn configured(base: &Base) -> Self {
         let is_automatic = Style::of_stdout() == Style::Colour && name(base) == AUTOMATIC;
-        Self { is_automatic, background: background(), asked: None }
+        Self { is_automatic, chosen: None, background: background(), asked: None }
     }
 
     /// Returns the question for the background, if the theme follows it, to be written to the terminal. The Linux console does
@@ -59,7 +61,13 @@ impl Look {
     pub(super) fn choose(&mut self, base: &Base, name: &str) -> Result<Theme> {
         let theme = named(base, name, self.background)?;
         self.is_automatic = name == AUTOMATIC;
+        self.chosen = Some(name.to_owned());
         Ok(theme)
+    }
+
+    /// Returns the theme that the user has chosen in this conversation.
+    pub(super) fn chosen(&self) -> Option<&str> {
+        self.chosen.as_deref()
     }
 
     /// Notes the background of the terminal. Returns the theme for it, if that is another one.
@@ -89,10 +97,7 @@ fn name(base: &Base) -> &str {
 pub(super) fn chosen(base: &Base, chosen: &str) -> String {
     match chosen == name(base) {
         true => format!("theme `{chosen}`, as in every conversation"),
-        false => format!(
-            "theme `{chosen}` in this conversation; for all, set `theme = \"{chosen}\"` under `[tui]` in `{}`",
-            base.paths.config_file().display()
-        ),
+        false => format!("theme `{chosen}` in this conversation; `/keep theme` keeps it for all"),
     }
 }
 
