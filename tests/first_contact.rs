@@ -320,3 +320,32 @@ fn models_fit_80_columns_and_can_be_filtered() {
     assert!(some.lines().skip(1).take(3).all(|line| line.contains("sonnet")) && some.len() < all.len(), "{some}");
     assert_error(&pinion.run(["model", "list", "nonsense"]), 2, &["no known model contains `nonsense`"]);
 }
+
+#[test]
+fn config_is_changed_key_by_key_and_stays_valid() {
+    let pinion = Pinion::default();
+    pinion.config("# mine\nmodel = \"box/q\"\n");
+    let set = pinion.run(["config", "set", "limits.max-turns", "7"]);
+    assert_eq!((set.code, set.stderr.as_str()), (Some(0), ""), "{set:?}");
+    let config = || std::fs::read_to_string(pinion.home().join("config.toml")).unwrap();
+    assert_eq!(config(), "# mine\nmodel = \"box/q\"\n\n[limits]\nmax-turns = 7\n");
+    let wrong = ["config", "set", "limits.max-turn", "8"];
+    assert_error(&pinion.run(wrong), 2, &["unknown field `max-turn`", "did you mean `max-turns`?"]);
+    assert_eq!(pinion.run(["config", "unset", "model"]).code, Some(0));
+    assert_eq!(config(), "# mine\n\n[limits]\nmax-turns = 7\n");
+    assert_error(&pinion.run(["update"]), 2, &["no command `update`", "cargo install"]);
+}
+
+#[test]
+fn doctor_marks_a_malformed_table_of_models() {
+    let pinion = Pinion::default();
+    pinion.config("model = 'groq/m'\n");
+    std::fs::write(pinion.home().join("models.toml"), "context-window = 3\n").unwrap();
+    let ended = pinion.run(["doctor"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stdout.contains("malformed model table") && ended.stdout.contains("[[PROVIDER.models]]"),
+        "{ended:?}"
+    );
+    assert!(!ended.stdout.contains("no model selected"), "{ended:?}");
+}

@@ -7,6 +7,9 @@ use crate::names::nearest;
 use clap::{CommandFactory as _, Parser as _, ValueEnum as _};
 use std::ffi::OsString;
 
+/// The command that installs pinion, as in the README.
+const INSTALL: &str = "cargo install --path host/cli --locked";
+
 /// Parses the arguments of the program, the first of which is its name.
 pub(crate) fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
     Cli::try_parse_from(command_first(helped(expanded(args))))
@@ -29,6 +32,13 @@ pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
     if is_meant || cli.command.is_some() {
         return Ok(());
     }
+    if let [word] = &run.prompt[..]
+        && !run.continues()
+        && let Some(hint) = reserved(word)
+    {
+        let send = format!("`pinion -p {word}` sends the word to the model");
+        return Err(Failure::usage(format!("no command `{word}`")).hint(format!("{hint}; {send}")));
+    }
     let (Some(word), Some(line)) = (run.prompt.first(), nearest_line(&run.prompt)) else { return Ok(()) };
     let words = if run.prompt.len() == 1 { "the word" } else { "these words" };
     let send = format!("`pinion -p {}` sends {words} to the model", run.prompt.join(" "));
@@ -39,6 +49,40 @@ pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
     let unknown = if line[0] == *word { run.prompt[..2].join(" ") } else { word.clone() };
     let hint = format!("did you mean `pinion {}`? {send}", line.join(" "));
     Err(Failure::usage(format!("no command `{unknown}`")).hint(hint))
+}
+
+/// Returns the answer to a word that users take for a command, and that is no prompt by itself.
+fn reserved(word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let (line, does) = match word.as_str() {
+        "update" | "upgrade" | "self-update" | "install" | "reinstall" => {
+            let version = env!("CARGO_PKG_VERSION");
+            return Some(format!(
+                "this is {version}; to update it, run `git pull` and `{INSTALL}` in its source directory"
+            ));
+        }
+        "uninstall" | "remove" => {
+            let remove = format!("cargo uninstall {}", env!("CARGO_PKG_NAME"));
+            return Some(format!("run `{remove}`, and delete the directories that `pinion config path` prints"));
+        }
+        "man" | "manual" | "manpage" | "usage" | "docs" | "?" => {
+            ("--help", "explains all options, and `pinion help COMMAND` a command")
+        }
+        "status" | "diagnose" | "health" => ("doctor", "checks the installation, keys and plugins"),
+        "auth" | "signin" | "sign-in" | "keys" | "api-key" => ("login PROVIDER", "stores a key"),
+        "signout" | "sign-out" => ("logout PROVIDER", "removes a stored key"),
+        "settings" | "setup" | "configure" | "preferences" => ("config edit", "opens the config"),
+        "chat" | "repl" | "start" => ("\"TASK\"", "starts a conversation, and so does `pinion` alone"),
+        "continue" | "resume" => ("-c", "continues the last conversation, and `pinion -r` lists all"),
+        "history" => ("session list", "lists sessions"),
+        "tools" | "extensions" | "skills" => ("plugin list", "lists plugins and their tools"),
+        "exec" => ("-p \"TASK\"", "runs a task and prints the answer"),
+        "init" | "undo" | "redo" | "compact" | "cost" | "theme" | "thinking" | "mode" | "quit" | "exit" => {
+            return Some(format!("`/{word}` is a command in a conversation"));
+        }
+        _ => return None,
+    };
+    Some(format!("`pinion {line}` {does}"))
 }
 
 /// Returns the command line that these words were probably meant to be. With more than the name of a command, they must
@@ -65,8 +109,11 @@ fn expanded(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Turns `help --help`, which the parser does not know, into `--help`.
+/// Turns `help --help`, which the parser does not know, into `--help`, and `version` into `--version`.
 fn helped(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.len() == 2 && args[1] == "version" {
+        args[1] = "--version".into();
+    }
     if args.len() == 3 && args[1] == "help" && (args[2] == "--help" || args[2] == "-h") {
         args.remove(1);
     }
@@ -174,6 +221,30 @@ mod tests {
         ] {
             assert!(checked(words).is_ok(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn word_that_is_taken_for_a_command_is_answered_and_not_sent() {
+        for (word, hint) in [
+            ("update", INSTALL),
+            ("Upgrade", INSTALL),
+            ("uninstall", "`cargo uninstall pinion-cli`"),
+            ("man", "`pinion --help`"),
+            ("?", "`pinion --help`"),
+            ("status", "`pinion doctor`"),
+            ("settings", "`pinion config edit`"),
+            ("undo", "`/undo` is a command in a conversation"),
+            ("resume", "`pinion -c`"),
+        ] {
+            let failure = checked(&[word]).unwrap_err();
+            let remedy = failure.remedy().unwrap_or_default();
+            assert!(remedy.contains(hint) && remedy.contains(&format!("`pinion -p {word}` sends")), "{failure}");
+        }
+        for words in [&["-p", "update"][..], &["--", "update"], &["update", "the", "docs"], &["-c", "continue"]] {
+            assert!(checked(words).is_ok(), "{words:?}");
+        }
+        let version = parse(args(&["version"])).unwrap_err();
+        assert_eq!(version.kind(), clap::error::ErrorKind::DisplayVersion);
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub fn of_hash(line: &str) -> Option<String> {
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| format!("/mode {mode}").trim_end().to_owned())
 }
 
+/// Returns the slash command that a word alone means: `help` and `?`.
+pub fn of_word(line: &str) -> Option<String> {
+    matches!(line.trim(), "help" | "?").then(|| "/help".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +71,13 @@ mod tests {
         }
         for text in ["", "a /model", "/etc/hosts is empty", "really!", "#approve on"] {
             assert!(is_message(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn help_alone_is_a_command() {
+        for (line, is_command) in [(" help ", true), ("?", true), ("help me", false), ("why?", false), ("??", false)] {
+            assert_eq!(of_word(line).is_some(), is_command, "{line}");
         }
     }
 

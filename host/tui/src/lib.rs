@@ -38,7 +38,7 @@ mod vi;
 mod view;
 
 pub use ansi::without_colours;
-pub use commands::{COMMANDS, UiCommand, command_of, of_hash};
+pub use commands::{COMMANDS, UiCommand, command_of, of_hash, of_word};
 pub use dialog::approval::{Answer, Question};
 pub use dialog::picker::{Choice, NESTED, Pick, matching};
 pub use dialog::plugin::Reply;

@@ -14,6 +14,7 @@ use crate::output::{self, Stdout, Text, count, indented, showing, text, written}
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
+use crate::run::elsewhere::elsewhere;
 use crate::run::images::{Prompt, with_images};
 use crate::run::line_editor::{Input, KEYS, LineEditor, PROMPT};
 use crate::run::loops::Loops;
@@ -197,8 +198,8 @@ impl Chat<'_> {
             self.pending.add(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
             return Next::default();
         }
-        let of_hash = pinion_tui::of_hash(line);
-        let line = of_hash.as_deref().unwrap_or(line);
+        let command = pinion_tui::of_hash(line).or_else(|| pinion_tui::of_word(line));
+        let line = command.as_deref().unwrap_or(line);
         let Some((name, arguments)) = pinion_tui::command_of(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).map(Prompt::from).into_iter().collect();
             return Next { submit, ..Next::default() };
@@ -214,6 +215,11 @@ impl Chat<'_> {
             return Next::default();
         }
         let runtime = self.ready.runtime.clone();
+        let is_known = runtime.commands().iter().any(|command| command.name == name);
+        if !is_known && let Some(instead) = elsewhere(name) {
+            self.page(instead);
+            return Next::default();
+        }
         let token = CancellationToken::new();
         let session = self.ready.session.id.clone();
         let services = self.ready.agent.services_for_command(&token);

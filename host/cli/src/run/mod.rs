@@ -7,6 +7,7 @@ mod built_in;
 mod chat;
 mod checks;
 mod context_report;
+mod elsewhere;
 pub(crate) mod end;
 mod export;
 mod form;

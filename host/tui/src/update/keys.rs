@@ -1,6 +1,6 @@
 //! The effects of keys.
 
-use crate::commands::of_hash;
+use crate::commands::{of_hash, of_word};
 use crate::composer::{Composer, MAX_OPEN, Motion, Unopened, is_plain};
 use crate::dialog::approval::Approval;
 use crate::dialog::picker::{Pick, Picker};
@@ -237,7 +237,7 @@ impl App {
         self.end_view();
         let text = self.composer.take();
         self.requests.push(Request::Remember(text.clone()));
-        let text = of_hash(&text).unwrap_or(text);
+        let text = of_hash(&text).or_else(|| of_word(&text)).unwrap_or(text);
         self.vi.reset();
         match self.own_command(&text, now) {
             true => {}
