@@ -5,7 +5,7 @@ use crate::output::{count, text};
 use crate::process::signals::{interruptible, interruptible_runs};
 use crate::run::chat::Chat;
 use crate::run::full::ui::Ui;
-use crate::run::plan::{Execution, PlanFile};
+use crate::run::plan::{Execution, PlanFile, plan_of_text};
 use crate::run::voice::Voice;
 use pinion_agent::RunEnd;
 use pinion_orchestration::{AnswerError, Plan, make_plan};
@@ -18,19 +18,26 @@ use std::path::Path;
 pub(super) async fn plan(chat: &mut Chat<'_>, ui: &mut Ui, task: String, file: Option<&str>) -> Result<()> {
     let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(Some(task.into())).await);
     let (answer, _) = ui.during(interruptible(&agent, make_plan(&agent, prompts))).await?;
-    match answer {
-        Ok(answer) => match save(chat, file, &answer.value.to_markdown()) {
-            Ok((file, text)) => ui.input(Input::Plan { file, text: chat.base.secrets.clean(&text).into_owned() }),
-            Err(failure) => {
-                // A plan that could not be saved is still shown.
-                chat.page(&answer.value.to_markdown());
-                report(chat, &failure);
-            }
-        },
-        Err(AnswerError::Ended { .. }) => {}
-        Err(error) => report(chat, &Failure::failed("could not make a plan").because(with_causes(&error))),
+    // The user decides whether a text that the model wrote instead is a plan.
+    let text = if let Err(AnswerError::NoAnswer { text, .. }) = &answer { plan_of_text(text) } else { None };
+    match (answer, text) {
+        (Ok(answer), _) => offer(chat, ui, file, &answer.value),
+        (Err(_), Some(plan)) => offer(chat, ui, file, &plan),
+        (Err(AnswerError::Ended { .. }), None) => {}
+        (Err(error), None) => report(chat, &Failure::failed("could not make a plan").because(with_causes(&error))),
     }
     Ok(())
+}
+
+/// Saves a plan and asks how to continue with it. One that cannot be saved is still shown.
+fn offer(chat: &Chat<'_>, ui: &mut Ui, file: Option<&str>, plan: &Plan) {
+    match save(chat, file, &plan.to_markdown()) {
+        Ok((file, text)) => ui.input(Input::Plan { file, text: chat.base.secrets.clean(&text).into_owned() }),
+        Err(failure) => {
+            chat.page(&plan.to_markdown());
+            report(chat, &failure);
+        }
+    }
 }
 
 fn save(chat: &Chat<'_>, file: Option<&str>, text: &str) -> Result<(String, String)> {

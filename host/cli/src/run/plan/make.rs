@@ -1,7 +1,7 @@
 //! `--plan`: explores the project and writes a plan.
 
 use super::file::PlanFile;
-use super::{command, end_of, gap, total};
+use super::{command, end_of, gap, total, with_steps};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -9,7 +9,8 @@ use crate::output::{note, shell_word, text};
 use crate::process::signals::interruptible;
 use crate::run::input::prompt;
 use crate::run::print::{Headless, deny_unattended, fields};
-use pinion_agent::Message;
+use pinion_agent::message::StopReason;
+use pinion_agent::{Message, RunEnd};
 use pinion_orchestration::{AnswerError, Plan, make_plan};
 use serde_json::json;
 use std::ops::Not as _;
@@ -26,7 +27,10 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
         Err(error) => {
             // The text that the model wrote instead of a plan was paid for.
             let said = if let AnswerError::NoAnswer { text, .. } = &error { text.clone() } else { String::new() };
-            (None, end_of(error), said)
+            match with_steps(&said) {
+                Some(plan) => (Some(plan), RunEnd::Done { stop_reason: StopReason::Stop }, String::new()),
+                None => (None, end_of(error), said),
+            }
         }
     };
     let hint = said.is_empty().not().then_some("stdout has what it wrote instead; try again, or another model");

@@ -15,9 +15,28 @@ pub(crate) use make::make;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::failure::with_causes;
 use crate::output::shell_word;
+use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
-use pinion_orchestration::AnswerError;
+use pinion_orchestration::{AnswerError, Plan, Step};
 use std::io::{self, IsTerminal as _};
+
+/// Characters of the title of a plan that has none.
+const MAX_TITLE: usize = 80;
+
+/// Returns the plan in a text that a model wrote instead of giving its plan as an answer; `None` if the text has no steps.
+fn with_steps(text: &str) -> Option<Plan> {
+    Plan::parse(text).ok().filter(|plan| !plan.steps.is_empty())
+}
+
+/// Returns the plan in such a text, with the whole text as its only step if it has none; `None` if the text is empty.
+pub(in crate::run) fn plan_of_text(text: &str) -> Option<Plan> {
+    let first = text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty())?;
+    Some(with_steps(text).unwrap_or_else(|| Plan {
+        title: one_line(first, MAX_TITLE),
+        summary: String::new(),
+        steps: vec![Step { title: "Carry out the plan".to_owned(), description: text.to_owned(), ..Step::default() }],
+    }))
+}
 
 /// Returns how a run without an answer ended.
 fn end_of(error: AnswerError) -> RunEnd {
@@ -52,4 +71,21 @@ fn command(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) -> String {
 fn gap() -> &'static str {
     let is_one_place = io::stdout().is_terminal() && io::stderr().is_terminal();
     if is_one_place { "\n" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_a_plan_with_its_steps_or_with_one() {
+        let text = "# Faster\n\nWhy.\n\n## Step 1: Measure\n\nRun it.\n\n## Step 2: Change\n";
+        let plan = plan_of_text(text).unwrap();
+        assert_eq!((plan.title.as_str(), plan.steps.len()), ("Faster", 2));
+        let plan = plan_of_text("I would do this:\n1. measure\n2. change\n").unwrap();
+        assert_eq!((plan.title.as_str(), plan.steps.len()), ("I would do this:", 1));
+        assert!(plan.steps[0].description.contains("2. change"));
+        assert!(Plan::parse(&plan.to_markdown()).is_ok_and(|read| read.steps.len() == 1));
+        assert!(plan_of_text(" \n").is_none() && with_steps("1. measure").is_none());
+    }
 }
