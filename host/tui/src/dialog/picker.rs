@@ -236,6 +236,13 @@ impl Picker {
         self.matches.get(self.selected).map(|at| &self.choices[*at])
     }
 
+    /// Returns what was typed as a choice, if no choice matches it and others may exist.
+    fn unlisted(&self) -> Option<Choice> {
+        let typed = self.query.message();
+        let is_name = self.pick == Pick::Model && !typed.trim().is_empty();
+        is_name.then(|| Choice { value: typed.trim().to_owned(), ..Choice::default() })
+    }
+
     /// Returns the value of the selected choice if its preview is missing.
     pub(crate) fn lacks_preview(&self) -> Option<&str> {
         let value = self.choice().filter(|_| self.pick.is_sessions())?.value.as_str();
@@ -310,7 +317,7 @@ impl Picker {
             KeyCode::Esc => return Picked::Closed,
             KeyCode::Char('c' | 'g') if is_control => return Picked::Closed,
             KeyCode::Enter => {
-                return self.choice().cloned().map_or(Picked::Nothing, Picked::Choice);
+                return self.choice().cloned().or_else(|| self.unlisted()).map_or(Picked::Nothing, Picked::Choice);
             }
             KeyCode::Up => self.selected = self.selected.saturating_sub(1),
             KeyCode::Char('p') if is_control => self.selected = self.selected.saturating_sub(1),
@@ -414,6 +421,7 @@ impl Picker {
             Pick::Queue => "enter edits · ctrl+s sends sooner · ctrl+x removes · ctrl+↑ and ctrl+↓ move · esc closes",
             Pick::Plan => "enter chooses · pageup and pagedown scroll · esc keeps the plan for later",
             Pick::History => "enter edits the message again · esc closes",
+            Pick::Model if self.choice().is_none() => "enter uses this name · esc closes",
             Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",
         }
     }

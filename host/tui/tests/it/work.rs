@@ -423,3 +423,13 @@ fn old_results_keep_their_beginning_when_all_together_are_long() {
     }
     assert!(lengths[0] > 30 << 20 && lengths[1] > 30 << 20 && lengths[2] < 3_000, "{lengths:?}");
 }
+
+#[test]
+fn model_that_is_not_listed_is_chosen_by_its_name() {
+    let mut ui = Ui::new(60, 16);
+    let choice = Choice { value: "a/b".into(), label: "a/b".into(), detail: String::new() };
+    ui.input(Input::Choices(Pick::Model, vec![choice]));
+    ui.types("mock/new");
+    assert!(ui.screen().contains("enter uses this name"), "{}", ui.screen());
+    assert_eq!(submits(&ui.key(KeyCode::Enter)), ["/model mock/new"]);
+}

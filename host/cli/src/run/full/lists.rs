@@ -17,6 +17,7 @@ use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
 use pinion_session_store::{Scope, SessionDirectory, Summary};
 use pinion_tui::{Choice, Input, NESTED, Pick, SlashCommand, Tone, matching};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -34,8 +35,9 @@ const MAX_INDENT: usize = 4;
 /// Maximum bytes of a completion.
 const MAX_INSERT: usize = 4_000;
 
-/// Lists models, those of providers with a key first.
-pub(super) async fn models(base: &Base) -> Vec<Choice> {
+/// Lists models: the one in use, those of servers in the config, those of providers with a key, and all others. Of a family, the
+/// latest is first, as far as names tell.
+pub(super) async fn models(base: &Base, current: &str) -> Vec<Choice> {
     let Ok(models) = base.models() else { return Vec::new() };
     let origins = base.key_origins().await;
     let has_key = |name: &str| origins.iter().any(|(info, origin)| info.name == name && matches!(origin, Ok(Some(_))));
@@ -44,9 +46,41 @@ pub(super) async fn models(base: &Base) -> Vec<Choice> {
         let key = if has_key(&model.provider) { "key set" } else { "no key" };
         Choice { value: name.clone(), label: name, detail: format!("{key} · {}", abilities(model)) }
     };
-    let mut choices: Vec<Choice> = models.iter().map(|model| choice(model)).collect();
-    choices.sort_by_key(|choice| !choice.detail.starts_with("key set"));
+    let mut listed: Vec<_> = models.iter().collect();
+    listed.sort_by(|a, b| a.provider.cmp(&b.provider).then_with(|| by_number(&b.id, &a.id)));
+    let listed = listed.into_iter().map(|model| choice(model));
+    let configured = base
+        .config
+        .providers
+        .iter()
+        .filter_map(|(name, said)| Some(choice(&models.find(name, said.default_model.as_deref()?))));
+    let in_use = current.split_once('/').map(|(provider, name)| choice(&models.find(provider, name)));
+    let mut choices: Vec<Choice> = Vec::new();
+    for choice in in_use.into_iter().chain(configured).chain(listed) {
+        if !choices.iter().any(|other| other.value == choice.value) {
+            choices.push(choice);
+        }
+    }
+    let is_own = |choice: &Choice| {
+        choice.value.split_once('/').is_some_and(|(provider, _)| base.config.providers.contains_key(provider))
+    };
+    choices.sort_by_key(|choice| match () {
+        () if choice.value == current => 0,
+        () if is_own(choice) => 1,
+        () if choice.detail.starts_with("key set") => 2,
+        () => 3,
+    });
     choices
+}
+
+/// Compares names with their numbers by value, so that `gpt-5.10` is greater than `gpt-5.5`.
+fn by_number(a: &str, b: &str) -> Ordering {
+    let parts = |name: &str| -> Vec<(u64, String)> {
+        let chunks = name.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+        let text = |chunk: &[u8]| String::from_utf8_lossy(chunk).into_owned();
+        chunks.map(|chunk| (text(chunk).parse().unwrap_or_default(), text(chunk))).collect()
+    };
+    parts(a).cmp(&parts(b))
 }
 
 /// Describes what a model takes and costs.

@@ -138,10 +138,10 @@ impl Ui {
     }
 
     fn list(&self, pick: Pick) {
-        let (said, base) = (self.to.said.clone(), self.to.base.clone());
+        let (said, base, current) = (self.to.said.clone(), self.to.base.clone(), self.to.info.model());
         tokio::spawn(async move {
             let choices = match pick {
-                Pick::Model => lists::models(&base).await,
+                Pick::Model => lists::models(&base, &current).await,
                 Pick::Theme => themes::list(&base),
                 _ => tokio::task::spawn_blocking(move || lists::sessions(&base, pick)).await.unwrap_or_default(),
             };
