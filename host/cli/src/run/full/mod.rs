@@ -73,9 +73,10 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let pending = Pending::default();
     let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: pending.clone() };
     let facts = chat.facts();
+    let is_new = chat.ready.session.history.messages.is_empty() && args.prompt.is_empty();
     chat.show_session();
     if base.config.tui.greeting.unwrap_or(true) {
-        greet(&said, &facts, &settings);
+        greet(&said, &facts, &settings, is_new);
     }
     chat.ready.notices(base).into_iter().for_each(|notice| said.put(Input::Note(Tone::Warning, notice)));
     if let Err(error) = &watch {
@@ -96,8 +97,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     chat.end(conversed).await
 }
 
-fn greet(said: &Said, facts: &[String], settings: &Settings) {
-    said.put(Input::Note(Tone::Plain, facts.join(" · ")));
+fn greet(said: &Said, facts: &[String], settings: &Settings, is_new: bool) {
+    let facts = facts.join(" · ");
+    said.put(Input::Note(Tone::Plain, format!("pinion {} · {facts}", env!("CARGO_PKG_VERSION"))));
     let says = |action, separator, does| settings.keys.says(action, separator, does);
     let keys = [
         says(Action::Help, ", ", "keys"),
@@ -106,6 +108,10 @@ fn greet(said: &Said, facts: &[String], settings: &Settings) {
         says(Action::Mouse, ", ", "mouse"),
     ];
     said.put(Input::Note(Tone::Plain, format!("/ lists commands, @ files{}", keys.concat())));
+    if is_new {
+        let plans = says(Action::Mode, " · ", "plans first");
+        said.put(Input::Note(Tone::Plain, format!("try: explain this repository · /init{plans}")));
+    }
 }
 
 /// Works on messages and commands one after another until the user quits.
