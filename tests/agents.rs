@@ -298,7 +298,7 @@ fn with_a_model_that_fails(pinion: &Pinion, replies: Vec<String>, more: &str) ->
 }
 
 #[test]
-fn json_and_stderr_name_the_fallback_that_answered_and_an_answer_that_was_cut_off() {
+fn fallback_that_answered_and_a_cut_answer_are_named() {
     let pinion = Pinion::default();
     let _good = with_a_model_that_fails(&pinion, vec![reply(&json!({ "content": "half" }), "length")], "");
     let ended = pinion.run(["-p", "-m", "bad/y", "--output-format", "json", "go"]);

@@ -301,19 +301,10 @@ impl Agent {
         Ok(compaction)
     }
 
-    /// Interrupts the tools of the current turn and adds the message before the next request.
+    /// Interrupts the tools of the current turn and adds the message before the next request. One that waits for the tools is
+    /// pushed into the queue itself: [`crate::config::MessageQueue::push_patient`].
     pub fn steer(&self, message: Message) {
         self.config().inbox.steering.push(message);
-    }
-
-    /// Adds the message before the next request, after the tools of the current turn.
-    pub fn steer_after_calls(&self, message: Message) {
-        self.config().inbox.steering.push_patient(message);
-    }
-
-    /// Interrupts the tools of the current turn if messages wait for their end.
-    pub fn interrupt_calls(&self) {
-        self.config().inbox.steering.urge();
     }
 
     /// Queues a message that starts another round when the agent would stop.

@@ -57,7 +57,7 @@ pub async fn run(
     let events = &events.until(&token);
     let hooks = HookChain::new(&config.ports.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
-    let over = if config.policy.limits.ends_between_turns { run.late.clone() } else { token.clone() };
+    let over = if config.policy.limits.ends_between_turns { run.budget.over().clone() } else { token.clone() };
     let end = match caught_async(within(config, &over, run.work(prompts))).await {
         Ok(end) => end,
         Err(panicked) => run.recover(&panicked).await,
@@ -88,13 +88,13 @@ struct Run<'a> {
     config: &'a LoopConfig,
     events: &'a Events,
     token: &'a CancellationToken,
-    late: CancellationToken,
     spent: Spend,
     turns: u32,
     budget: Arc<Budget>,
     added: Added,
     /// Messages that filters admitted to the next turn.
     pending: Vec<Message>,
+    /// The turn in progress.
     open: Option<OpenTurn>,
     tracker: ContextTracker,
     repetition: Repetition,
@@ -129,7 +129,6 @@ impl<'a> Run<'a> {
             config,
             events,
             token,
-            late: CancellationToken::new(),
             spent: Spend::default(),
             turns: 0,
             budget: config.budget.clone().unwrap_or_default(),
@@ -246,7 +245,7 @@ impl<'a> Run<'a> {
     }
 
     async fn turn(&mut self) -> Next {
-        if let Some(limit) = self.config.policy.limits.reached(self.turns, self.late.is_cancelled(), &self.budget) {
+        if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
             return Next::End(RunEnd::Limit { limit });
         }
         let (turn, trigger) = (self.turns + 1, self.trigger());

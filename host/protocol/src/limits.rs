@@ -4,6 +4,7 @@ use crate::outcome::Limit;
 use crate::usage::Spend;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Limits of a run. `None` and 0 mean no limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,9 +44,17 @@ impl Default for RunLimits {
 /// Spend shared by related runs: a run, its sub-agents and its branches. Token and cost limits apply to the sum, so
 /// that concurrent runs get no more than a single one.
 #[derive(Debug, Default)]
-pub struct Budget(Mutex<Spend>);
+pub struct Budget {
+    spent: Mutex<Spend>,
+    over: CancellationToken,
+}
 
 impl Budget {
+    /// Returns the token that a timer cancels when the time is over and the run is to end before its next turn.
+    pub fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
     /// Adds what a request cost.
     pub fn add(&self, spend: Spend) {
         self.spent().add(spend);
@@ -53,19 +62,19 @@ impl Budget {
 
     /// Locks the spend. A panic leaves it consistent, so poisoning is ignored.
     fn spent(&self) -> MutexGuard<'_, Spend> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RunLimits {
-    /// Returns the limit that forbids another turn. A timer of the caller knows whether the run `is_late`.
-    pub fn reached(&self, turns: u32, is_late: bool, budget: &Budget) -> Option<Limit> {
+    /// Returns the limit that forbids another turn. The time limit does if a timer has cancelled [`Budget::over`].
+    pub fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
         let spent = *budget.spent();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
         let turns = self.max_turns.filter(|max| *max > 0 && turns >= *max).map(Limit::Turns);
         let tokens = self.max_tokens.filter(|max| *max > 0 && tokens >= *max).map(Limit::Tokens);
         let cost = self.max_cost.filter(|max| *max > 0.0 && cost >= *max).map(Limit::Cost);
-        let time = self.max_time.filter(|_| is_late).map(|max| Limit::Time(max.as_secs()));
+        let time = self.max_time.filter(|_| budget.over.is_cancelled()).map(|max| Limit::Time(max.as_secs()));
         turns.or(tokens).or(cost).or(time)
     }
 }
@@ -84,13 +93,15 @@ mod tests {
             budget
         };
         let fresh = Budget::default();
-        assert_eq!(limits.reached(0, false, &fresh), None);
-        assert_eq!(limits.reached(0, true, &fresh), Some(Limit::Time(600)));
-        assert_eq!(limits.reached(50, false, &fresh), Some(Limit::Turns(50)));
+        assert_eq!(limits.reached(0, &fresh), None);
+        let late = Budget::default();
+        late.over().cancel();
+        assert_eq!(limits.reached(0, &late), Some(Limit::Time(600)));
+        assert_eq!(limits.reached(50, &fresh), Some(Limit::Turns(50)));
         let usage = Usage { input: 999_999, output: 1, ..Usage::default() };
-        assert_eq!(limits.reached(0, false, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
+        assert_eq!(limits.reached(0, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
         let cost = Some(Cost { output: 1.5, ..Cost::default() });
-        assert_eq!(limits.reached(0, false, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
+        assert_eq!(limits.reached(0, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
     }
 
     #[test]
@@ -99,7 +110,7 @@ mod tests {
         let cost = Some(Cost { output: 1e6, ..Cost::default() });
         budget.add(Spend { usage: Usage { input: u64::MAX / 2, ..Usage::default() }, cost });
         let lifted = RunLimits { max_turns: Some(0), max_tokens: Some(0), max_cost: Some(0.0), ..RunLimits::NONE };
-        assert_eq!(lifted.reached(u32::MAX, false, &budget), None);
+        assert_eq!(lifted.reached(u32::MAX, &budget), None);
     }
 
     #[test]
@@ -107,6 +118,6 @@ mod tests {
         let budget = Budget::default();
         let usage = Usage { cache_read: u64::MAX, ..Usage::default() };
         budget.add(Spend { usage, cost: None });
-        assert_eq!(RunLimits::default().reached(0, false, &budget), None);
+        assert_eq!(RunLimits::default().reached(0, &budget), None);
     }
 }

@@ -34,7 +34,7 @@ impl MessageQueue {
     /// Adds an urgent message at the end.
     pub fn push(&self, message: Message) {
         self.lock().push_back((message, true));
-        self.news.notify_waiters();
+        self.news.notify_one();
     }
 
     /// Adds a patient message at the end.
@@ -45,7 +45,7 @@ impl MessageQueue {
     /// Makes all messages urgent.
     pub fn urge(&self) {
         self.lock().iter_mut().for_each(|(_, is_urgent)| *is_urgent = true);
-        self.news.notify_waiters();
+        self.news.notify_one();
     }
 
     /// Returns the number of messages.
@@ -75,20 +75,15 @@ impl MessageQueue {
 
     /// Removes and returns the messages that the mode takes at once.
     pub(crate) fn take(&self) -> Vec<Message> {
-        match self.mode {
-            QueueMode::OneAtATime => self.lock().pop_front().map(|(message, _)| message).into_iter().collect(),
-            QueueMode::All => self.clear(),
-        }
+        let mut messages = self.lock();
+        let most = if self.mode == QueueMode::All { usize::MAX } else { 1 }.min(messages.len());
+        messages.drain(..most).map(|(message, _)| message).collect()
     }
 
-    /// Waits until a message is urgent.
+    /// Waits until a message is urgent. One run at a time waits.
     pub(crate) async fn urged(&self) {
-        loop {
-            let news = self.news.notified();
-            if self.is_urgent() {
-                return;
-            }
-            news.await;
+        while !self.is_urgent() {
+            self.news.notified().await;
         }
     }
 

@@ -65,19 +65,19 @@ async fn patient(then: impl FnOnce(&Harness, &tokio::sync::Notify)) -> (Harness,
     let harness = setup.build();
     let steer = async {
         harness.tools.reached("+call-0").await;
-        harness.agent.steer_after_calls(Message::user("also this"));
-        harness.agent.steer_after_calls(Message::user("and that"));
+        harness.agent.config().inbox.steering.push_patient(Message::user("also this"));
+        harness.agent.config().inbox.steering.push_patient(Message::user("and that"));
         tokio::task::yield_now().await;
         then(&harness, &gate);
         harness.tools.reached("+call-1").await;
-        harness.agent.interrupt_calls();
+        harness.agent.config().inbox.steering.urge();
     };
     let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
     (harness, outcome)
 }
 
 #[tokio::test]
-async fn l9_patient_messages_come_after_the_calls_in_progress_and_can_become_urgent() {
+async fn l9_patient_messages_wait_for_calls_and_can_become_urgent() {
     let (harness, outcome) = patient(|_, gate| gate.notify_one()).await;
     assert!(done(&outcome));
     let sent = harness.last_request();
@@ -93,7 +93,7 @@ async fn l9_interrupting_calls_without_a_message_changes_nothing() {
     let harness = Setup::new(replies).tool("wait", Act::Wait(gate.clone())).build();
     let idle = async {
         harness.tools.reached("+call-0").await;
-        harness.agent.interrupt_calls();
+        harness.agent.config().inbox.steering.urge();
         tokio::task::yield_now().await;
         gate.notify_one();
     };

@@ -100,7 +100,7 @@ fn agent_kinds_are_read_and_nesting_is_limited() {
     let text = "[agents]\nmax-depth = 2\n[agents.kinds.reader]\ndescription = \"reads\"\nmodels = [\"a\", \"b\"]\n\
                 thinking = \"high\"\nsystem-prompt = \"You read.\"\n";
     let agents = Setup::new(text, "").load(&[]).unwrap().sub_agents;
-    assert_eq!((agents.max_depth, agents.max_turns, agents.kinds.len()), (2, 10, 1));
+    assert_eq!((agents.max_depth, agents.max_turns, agents.kinds.len()), (2, 50, 1));
     assert_eq!((agents.kinds[0].name.as_str(), agents.kinds[0].attempts.unwrap().count), ("reader", 2));
     assert_eq!(agents.kinds[0].thinking, Some(ThinkingLevel::High));
     assert_eq!(agents.kinds[0].system_prompt.as_deref(), Some("You read."));

@@ -15,11 +15,9 @@ use ratatui_core::style::Style;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Maximum number of matches in a list.
 const MAX_MATCHES: usize = 500;
 /// Mark before the label of a choice that belongs to one above it, after two blanks for each further generation.
 pub const NESTED: &str = "└ ";
-/// Rows of the preview of a session.
 const PREVIEW_ROWS: usize = 6;
 
 /// An entry of a list.
@@ -97,7 +95,6 @@ pub(crate) struct Picker {
     selected: usize,
     /// The new name of the selected session, while it is written.
     name: Option<Composer>,
-    /// The key that deletes was pressed once.
     is_deleting: bool,
     /// Value of the choice that is in use.
     current: Option<String>,
@@ -236,11 +233,11 @@ impl Picker {
         self.matches.get(self.selected).map(|at| &self.choices[*at])
     }
 
-    /// Returns what was typed as a choice, if no choice matches it and others may exist.
-    fn unlisted(&self) -> Option<Choice> {
-        let typed = self.query.message();
-        let is_name = self.pick == Pick::Model && !typed.trim().is_empty();
-        is_name.then(|| Choice { value: typed.trim().to_owned(), ..Choice::default() })
+    /// Picks the selected choice, or the model that was typed if none matches.
+    fn picked(&self) -> Picked {
+        let typed = Choice { value: self.query.message().trim().to_owned(), ..Choice::default() };
+        let typed = Some(typed).filter(|typed| self.pick == Pick::Model && !typed.value.is_empty());
+        self.choice().cloned().or(typed).map_or(Picked::Nothing, Picked::Choice)
     }
 
     /// Returns the value of the selected choice if its preview is missing.
@@ -316,9 +313,7 @@ impl Picker {
         match key.code {
             KeyCode::Esc => return Picked::Closed,
             KeyCode::Char('c' | 'g') if is_control => return Picked::Closed,
-            KeyCode::Enter => {
-                return self.choice().cloned().or_else(|| self.unlisted()).map_or(Picked::Nothing, Picked::Choice);
-            }
+            KeyCode::Enter => return self.picked(),
             KeyCode::Up => self.selected = self.selected.saturating_sub(1),
             KeyCode::Char('p') if is_control => self.selected = self.selected.saturating_sub(1),
             KeyCode::Down => self.select(1),

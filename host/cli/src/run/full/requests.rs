@@ -58,7 +58,7 @@ impl Ui {
             Request::Steer(text) => self.steer(text),
             // A command of the user is no call of the agent.
             Request::InterruptCalls if !self.to.agent.is_running() => self.interrupt(),
-            Request::InterruptCalls => self.to.agent.interrupt_calls(),
+            Request::InterruptCalls => self.to.agent.config().inbox.steering.urge(),
             Request::Recall => self.take_back(),
             Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
@@ -112,7 +112,8 @@ impl Ui {
         problems.into_iter().for_each(|problem| self.to.said.put(Input::Note(Tone::Warning, problem)));
         let with_it = self.to.pending.take();
         self.steered.extend(with_it.iter().cloned());
-        with_it.into_iter().chain([message]).for_each(|message| self.to.agent.steer_after_calls(message));
+        let steering = self.to.agent.config().inbox.steering;
+        with_it.into_iter().chain([message]).for_each(|message| steering.push_patient(message));
     }
 
     /// Runs a command of pinion itself.
