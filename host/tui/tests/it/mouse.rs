@@ -177,7 +177,7 @@ fn copied_output_of_a_program_has_no_indent() {
     let mut ui = with_call();
     click(&mut ui, "seq 3");
     let (head, result) = (place(&mut ui, "bash seq"), place(&mut ui, "the result"));
-    assert_eq!(drag(&mut ui, (0, head.1), (59, result.1)).as_deref(), Some("bash seq 3\nthe result"));
+    assert_eq!(drag(&mut ui, (0, head.1), (59, result.1)).as_deref(), Some("bash seq 3\nall of\nthe result"));
     // The drag has folded nothing.
     assert!(ui.screen().contains("the result"));
 }
