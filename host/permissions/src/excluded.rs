@@ -1,8 +1,8 @@
 //! Commands that may read an excluded file, where no sandbox hides it.
 
 use crate::excluded_git::git_may_show;
+use crate::glob::glob;
 use crate::readers::shows_no_content;
-use crate::rule::glob;
 use crate::scene::{Scene, expansions, normal};
 use crate::shell::{Kind, Simple, Word};
 use std::path::{Path, PathBuf};

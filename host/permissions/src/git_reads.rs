@@ -1,9 +1,9 @@
 //! Commands of git that only read a repository.
 
-use crate::readonly::{is_banned, is_below, names_secret};
 use crate::repository;
 use crate::scene::Scene;
 use crate::shell::{Kind, Simple, Word};
+use crate::words::{is_banned, is_below, names_secret};
 use std::path::PathBuf;
 
 /// Subcommands of git that only read, with banned options.

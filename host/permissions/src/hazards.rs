@@ -3,8 +3,8 @@
 //! A rule that allows the beginning of a command does not cover them, unless the rule itself names the option.
 
 use crate::launchers::started;
-use crate::readonly::is_banned;
 use crate::shell::{Simple, Word};
+use crate::words::is_banned;
 use crate::{git, options};
 
 /// Programs with such options, both separated by spaces.

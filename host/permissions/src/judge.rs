@@ -5,11 +5,12 @@ use crate::git::{self, Meaning};
 use crate::hazards::hazard;
 use crate::irreversible::destroys_history;
 use crate::readers::shows_no_content;
-use crate::readonly::{is_below, reads_only, strange_variable};
+use crate::readonly::{reads_only, strange_variable};
 use crate::rule::Hit;
 use crate::rules::{Effective, Rules, Source};
 use crate::scene::{Scene, normal};
 use crate::shell::{self, Kind, Script, Simple, Word};
+use crate::words::{is_below, is_local};
 use crate::wrapped::wrapped;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -465,11 +466,6 @@ impl Judge<'_> {
             // Redirects may lead to other hosts.
             && !command.words[1..].iter().any(|word| !is_url(word) && word.text.contains('L'))
     }
-}
-
-/// Returns whether a word is the address of a file.
-fn is_local(text: &str) -> bool {
-    text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
 }
 
 /// Returns the hosts that a command names.

@@ -8,6 +8,7 @@ mod excluded;
 mod excluded_git;
 mod git;
 mod git_reads;
+mod glob;
 mod hazards;
 mod irreversible;
 mod judge;
@@ -21,14 +22,15 @@ mod rule;
 mod rules;
 mod scene;
 pub mod shell;
+mod words;
 mod wrapped;
 
 pub use judge::{Judgement, Otherwise, Part, Policy, Reason, Verdict, judge};
 pub use offer::offer;
-pub use readonly::is_secret_name;
 pub use rule::{Rule, RuleError};
 pub use rules::{BUILT_IN_RULES, Effective, Rules, Source};
 pub use scene::{Scene, normal};
+pub use words::is_secret_name;
 
 #[cfg(test)]
 mod evasions_tests;

@@ -4,9 +4,9 @@
 //! follow links into directories, or name a file that lists others or holds expressions: `-L`, `--files0-from`, `-f FILE`,
 //! `--exclude-from`, `-c` of the programs that compare checksums.
 
-use crate::readonly::{is_readable, selects_secret};
 use crate::scene::Scene;
 use crate::shell::{Kind, Simple, Word};
+use crate::words::{Arguments, is_readable, selects_secret};
 
 /// A program that only reads.
 pub(crate) struct Reader {
@@ -18,21 +18,6 @@ pub(crate) struct Reader {
     long: &'static str,
     /// Most words that are no options, where a further one would be written to.
     most: usize,
-}
-
-/// The meaning of a program's arguments.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arguments {
-    /// Texts. The options have no effect on files either.
-    Texts,
-    /// Files, of which only names and attributes are shown.
-    Names,
-    /// Files that are opened, and of which only numbers or a kind are shown.
-    Measures,
-    /// Files, whose content is shown.
-    Content,
-    /// Files and directories, whose content is shown without following links in the directories.
-    Trees,
 }
 
 const fn reader(

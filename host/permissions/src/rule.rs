@@ -1,5 +1,6 @@
 //! One rule about commands, directories or hosts.
 
+use crate::glob::glob;
 use crate::scene::normal;
 use crate::shell::{Kind, Simple, Word, word};
 use crate::{git, options};
@@ -301,27 +302,4 @@ fn has_letters(arguments: &[Word], option: &str) -> bool {
     let given: String = options.filter(|option| !option.starts_with('-')).collect();
     let given = given.to_ascii_lowercase();
     option.to_ascii_lowercase().chars().all(|letter| given.contains(letter))
-}
-
-/// Matches a pattern in which `*` stands for any text. Takes at most the product of both lengths in steps.
-pub(crate) fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut at, mut read, mut retry) = (0, 0, None);
-    while read < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                retry = Some((at + 1, read + 1));
-                at += 1;
-            }
-            Some(byte) if *byte == text[read] => (at, read) = (at + 1, read + 1),
-            _ => match retry {
-                Some((after, from)) => {
-                    (at, read) = (after, from);
-                    retry = Some((after, from + 1));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|byte| *byte == b'*')
 }

@@ -1,6 +1,6 @@
 //! The place in which a command would run.
 
-use crate::rule::glob;
+use crate::glob::glob;
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of components of a path.
