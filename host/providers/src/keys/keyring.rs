@@ -149,7 +149,7 @@ mod tests {
         fs::create_dir_all(&closed).unwrap();
         fs::create_dir_all(&open).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-        let path = std::env::join_paths([&closed, Path::new("."), &open]).unwrap();
+        let path = std::env::join_paths([closed.as_path(), Path::new("."), open.as_path()]).unwrap();
         assert_eq!(found_in(SECRET_TOOL, &path), None);
         fs::write(open.join(SECRET_TOOL), "").unwrap();
         assert_eq!(found_in(SECRET_TOOL, &path), Some(open.join(SECRET_TOOL)));
