@@ -1,6 +1,7 @@
 //! Forms: an object schema as a series of dialogs, one for each property, or shown at once.
 
 use crate::dialog::{DialogAnswer, DialogKind};
+use crate::form_order::{ORDER, in_order, without_order};
 use crate::text::without_controls;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +31,7 @@ const KEYWORDS: &[&str] = &[
     "format",
     "minItems",
     "maxItems",
+    ORDER,
 ];
 /// The same of the items of an array.
 const ITEM_KEYWORDS: &[&str] = &["type", "enum", "anyOf"];
@@ -195,7 +197,8 @@ impl FormSchema {
         if schema.get("type") != Some(&Value::from("object")) {
             return Err("the schema must have the type `object`".to_owned());
         }
-        let known = ["type", "properties", "required", "title", "description", "additionalProperties", "$schema"];
+        let known =
+            ["type", "properties", "required", "title", "description", "additionalProperties", "$schema", ORDER];
         if let Some(unknown) = schema.as_object().and_then(|s| s.keys().find(|key| !known.contains(&key.as_str()))) {
             return Err(format!("forms do not support the keyword `{unknown}`"));
         }
@@ -210,7 +213,10 @@ impl FormSchema {
             return Err(format!("the required property `{missing}` is not described"));
         }
         let field = |(name, schema): (&String, &Value)| Field::parse(name, schema, required.contains(&name.as_str()));
-        let fields = properties.iter().map(field).collect::<Result<_, _>>()?;
+        let properties = in_order(properties, schema.get(ORDER))?;
+        let fields = properties.iter().copied().map(field).collect::<Result<_, _>>()?;
+        let properties: Map<String, Value> =
+            properties.into_iter().map(|(name, schema)| without_order(name, schema)).collect();
         let schema = json!({ "type": "object", "properties": properties, "required": required });
         Ok(Self { fields, shown: shown(schema) })
     }

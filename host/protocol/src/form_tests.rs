@@ -144,3 +144,25 @@ fn field_is_asked_for_again_until_its_answer_fits() {
     );
     assert_eq!((filling.next_question(), Value::Object(filling.values())), (None, json!({ "n": 20 })));
 }
+
+/// JSON objects have no order, and libraries of many languages sort their members.
+#[test]
+fn fields_are_asked_in_the_order_that_the_schema_names() {
+    let asked = |schema: Value| {
+        let form = FormSchema::parse(&schema.to_string())?;
+        Ok::<_, String>(form.fields.iter().map(|field| field.name.clone()).collect::<Vec<_>>())
+    };
+    let text = || json!({ "type": "string" });
+    let at = |place: i64| json!({ "type": "string", "x-order": place });
+    let listed =
+        json!({ "type": "object", "properties": { "a": text(), "b": text(), "c": text() }, "x-order": ["c", "a"] });
+    assert_eq!(asked(listed), Ok(vec!["c".to_owned(), "a".to_owned(), "b".to_owned()]));
+    let numbered = json!({ "type": "object", "properties": { "a": at(2), "b": text(), "c": at(1) } });
+    assert_eq!(asked(numbered.clone()), Ok(vec!["c".to_owned(), "a".to_owned(), "b".to_owned()]));
+    let shown = FormSchema::parse(&numbered.to_string()).unwrap().shown.to_string();
+    assert!(!shown.contains("x-order") && shown.find("\"c\"") < shown.find("\"a\""), "{shown}");
+    let wrong = json!({ "type": "object", "properties": { "a": text() }, "x-order": ["a", "x"] });
+    assert!(asked(wrong).unwrap_err().contains("`x`, which is not described"));
+    let wrong = json!({ "type": "object", "properties": { "a": { "type": "string", "x-order": "1" } } });
+    assert_eq!(asked(wrong).unwrap_err(), "property `a`: `x-order` must be an integer");
+}

@@ -23,6 +23,7 @@ pub mod drawing;
 pub mod event;
 pub mod filter;
 pub mod form;
+mod form_order;
 pub mod function;
 pub mod guard;
 pub mod history;
