@@ -18,7 +18,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// Creates a command. `run` receives the text after the command's name; the user sees its error.
+    /// Creates a command. `run` receives the text after the command's name; the user sees its error. `?` makes a text of an
+    /// [`Error`](crate::Error) and of the errors of the host's functions; `.map_err(Error::from)?` does of any other.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,

@@ -5,7 +5,7 @@ use crate::bindings::imports::pinion::plugin::{
 };
 use crate::{http, mcp};
 use std::any::Any;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 
 /// The result of a tool.
@@ -13,7 +13,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A tool's error. The model reads the text, so it should say what to do next.
 ///
-/// `?` converts any [`std::error::Error`] into it; an [`io::Error`] keeps its kind.
+/// `?` converts any [`std::error::Error`] into it; an [`io::Error`] keeps its kind. Because of that, it cannot be one itself,
+/// like `anyhow::Error`. Where a function returns a `String` or a `Box<dyn std::error::Error>` as its error, such as
+/// the handler of a [`Command`](crate::Command), `?` converts this error and those of the host's functions into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The input matches the schema but is still wrong.
@@ -74,6 +76,65 @@ impl Error {
         }
     }
 }
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InvalidInput(text) | Self::NotFound(text) | Self::Denied(text) => text,
+            Self::Failed { message, .. } => message,
+            Self::Cancelled => "cancelled",
+        })
+    }
+}
+
+impl From<Error> for String {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InvalidInput(text) | Error::NotFound(text) | Error::Denied(text) => text,
+            Error::Failed { message, .. } => message,
+            Error::Cancelled => error.to_string(),
+        }
+    }
+}
+
+impl From<Error> for Box<dyn std::error::Error> {
+    fn from(error: Error) -> Self {
+        String::from(error).into()
+    }
+}
+
+impl From<Error> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: Error) -> Self {
+        String::from(error).into()
+    }
+}
+
+/// Makes errors of the host's functions texts, so that `?` works on them in commands.
+macro_rules! texts {
+    ($($error:ty),+ $(,)?) => {
+        $(
+            impl From<$error> for String {
+                fn from(error: $error) -> Self {
+                    Error::from(error).into()
+                }
+            }
+        )+
+    };
+}
+
+texts!(
+    agents::AgentError,
+    http::HttpError,
+    mcp::McpError,
+    model::ModelError,
+    process::ProcessError,
+    questions::QuestionError,
+    session::SessionError,
+    storage::StorageError,
+    types::ToolError,
+    ui::UiError,
+    workspace::WorkspaceError,
+);
 
 impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
@@ -225,6 +286,23 @@ mod tests {
         assert_eq!(Error::from(ui::UiError::Cancelled), Error::Cancelled);
         assert!(matches!(Error::from(questions::QuestionError::Headless), Error::Denied(_)));
         assert!(matches!(Error::from(model::ModelError::BudgetExceeded("used up".into())), Error::Denied(_)));
+    }
+
+    #[test]
+    fn errors_become_texts_and_boxes_by_the_question_mark() {
+        fn command(error: ui::UiError) -> Result<(), String> {
+            Err(error)?
+        }
+        fn helper() -> Result<(), String> {
+            Err(Error::NotFound("no issue 7".into()))?
+        }
+        fn boxed() -> Result<(), Box<dyn std::error::Error>> {
+            Err(Error::failed("no luck"))?
+        }
+        assert_eq!(command(ui::UiError::Dismissed).unwrap_err(), "the user closed the dialog without an answer");
+        assert_eq!(helper().unwrap_err(), "no issue 7");
+        assert_eq!(boxed().unwrap_err().to_string(), "no luck");
+        assert_eq!(format!("{}, {}", Error::Cancelled, Error::Denied("no".into())), "cancelled, no");
     }
 
     #[test]

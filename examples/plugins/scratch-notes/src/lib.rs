@@ -56,8 +56,7 @@ impl Plugin for ScratchNotes {
 
     fn commands() -> Vec<Command> {
         let notes = |typed: &str, _: &Call| {
-            let answer = if typed.trim().is_empty() { list() } else { add(typed) };
-            answer.map(|text| vec![Action::Print(text)]).map_err(text_of)
+            Ok(vec![Action::Print(if typed.trim().is_empty() { list()? } else { add(typed)? })])
         };
         vec![Command::new("notes", "List the notes of this workspace, or add one", notes).argument("[text]")]
     }
@@ -91,15 +90,6 @@ fn remove(number: u32) -> Result<String> {
         let at = at.ok_or_else(|| Error::NotFound(format!("no note {number}: list them with `note_list`")))?;
         Ok(format!("removed: {}", notes.notes.remove(at).text))
     })
-}
-
-/// Returns the text of an error for the user.
-fn text_of(error: Error) -> String {
-    match error {
-        Error::InvalidInput(text) | Error::NotFound(text) | Error::Denied(text) => text,
-        Error::Failed { message, .. } => message,
-        Error::Cancelled => "cancelled".to_owned(),
-    }
 }
 
 export!(ScratchNotes, exports = [tools, commands], asks = { "storage": true });
