@@ -69,7 +69,7 @@ pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
     Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, McpCall, McpFailure, McpGrant,
     McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool, ModelEntry, ModelGrant, NoSecrets,
-    PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant,
+    PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsAsk, SecretsGrant,
     SessionAccess, StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms,
     shell_word,
 };

@@ -291,12 +291,34 @@ fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
     }
     let mut json: Value = serde_json::from_slice(data).map_err(unreadable)?;
     let unknown = take_unknown(&mut json);
+    check_members(&json).map_err(ManifestError::Unreadable)?;
     let manifest = Manifest { unknown, ..serde_json::from_value(json).map_err(unreadable)? };
     if !is_name(&manifest.name) {
         return Err(ManifestError::Unreadable(format!("`{}` is not a valid name", manifest.name.escape_debug())));
     }
     wording::check_manifest(&manifest.version, &manifest.description).map_err(ManifestError::Wording)?;
     Ok(manifest)
+}
+
+/// Checks each capability and limit by itself, so that an error names it and shows a value that is right.
+fn check_members(manifest: &Value) -> Result<(), String> {
+    let most = serde_json::to_value(Asks::most()).unwrap_or_default();
+    let limits = serde_json::to_value(Limits::default()).unwrap_or_default();
+    for (member, right) in [("capabilities", &most), ("limits", &limits)] {
+        for (name, value) in manifest.get(member).and_then(Value::as_object).into_iter().flatten() {
+            let one = serde_json::json!({ name: value });
+            let read = match member {
+                "capabilities" => serde_json::from_value::<Asks>(one).err(),
+                _ => serde_json::from_value::<PartialLimits>(one).err(),
+            };
+            if let Some(error) = read {
+                let key = if member == "capabilities" { "asks" } else { member };
+                let example = right.get(name).map(|right| format!("\nhint: for example \"{name}\": {right}"));
+                return Err(format!("`{name}` in `{key}`: {error}{}", example.unwrap_or_default()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes the capabilities and limits that this host does not know, and returns their names.

@@ -26,7 +26,9 @@ pub use self::mcp::{
 };
 pub use self::model::{ModelEntry, ModelGrant};
 pub use self::process::ProcessGrant;
-pub use self::secrets::{NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsGrant};
+pub use self::secrets::{
+    NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsAsk, SecretsGrant,
+};
 pub use self::session::SessionAccess;
 pub use self::storage::contents::{PluginStorage, StoredPlugin, StoredScope};
 pub use self::storage::{StorageGrant, StorageQuota};

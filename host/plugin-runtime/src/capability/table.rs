@@ -80,6 +80,11 @@ macro_rules! tables {
                 Vec::from([$($(#[$cfg])? $name::$Capability::NAME,)+])
             }
 
+            /// The widest asks, as an example for authors.
+            pub(crate) fn most() -> Self {
+                Self { $($(#[$cfg])? $name: $name::$Capability::MOST,)+ }
+            }
+
             /// Parses the words with which a packed plugin asks. They are those of grants, and the name of a capability alone
             /// where a grant names more, such as the servers of `http`: it asks for whatever the user grants.
             ///

@@ -4,9 +4,11 @@
 //! `secrets` offers; the imports `process` and `http` insert the values, which they get from the [`SecretsGrant`] of the
 //! call.
 
+mod ask;
 pub(crate) mod import;
 pub(crate) mod source;
 
+pub use self::ask::SecretsAsk;
 pub use self::source::{NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource};
 
 use super::authority::CallAuthority;
@@ -20,8 +22,8 @@ use std::sync::Arc;
 /// Bytes of the longest name.
 const MAX_NAME: usize = 64;
 
-/// True if a manifest asks for it.
-pub(crate) type Ask = bool;
+/// The secrets that a manifest asks for.
+pub(crate) type Ask = SecretsAsk;
 /// The names of the secrets.
 pub(crate) type Entry = BTreeSet<String>;
 /// The secrets; `None` when there are none.
@@ -72,7 +74,7 @@ impl Capability for Secrets {
     const NAME: &'static str = "secrets";
     const INTERFACES: &'static [&'static str] = &["secrets"];
     const FORMS: &'static [&'static str] = &["secrets=NAME"];
-    const MOST: Ask = true;
+    const MOST: Ask = Ask::Any;
 
     type Ask = Ask;
     type Entry = Entry;
@@ -81,12 +83,12 @@ impl Capability for Secrets {
     type Account = ();
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
-        let name = value.filter(|name| !name.is_empty() && name.len() <= MAX_NAME)?;
-        Some(BTreeSet::from([name.to_owned()]))
+        let names: BTreeSet<String> = value?.split(',').map(str::to_owned).collect();
+        names.iter().all(|name| !name.is_empty() && name.len() <= MAX_NAME).then_some(names)
     }
 
     fn ask_for(entry: &Entry) -> Ask {
-        !entry.is_empty()
+        Ask::for_names(entry.clone())
     }
 
     fn resolve(entry: &Entry, context: &GrantContext<'_>) -> Grant {
@@ -101,12 +103,40 @@ impl Capability for Secrets {
         "use secrets"
     }
 
-    fn line(_ask: Ask) -> String {
-        "secrets = [\"NAME\"]".to_owned()
+    fn detailed(ask: Ask) -> String {
+        match ask {
+            Ask::Names(names) => format!("use the secrets {}", joined(&names, ", ")),
+            ask => Self::phrase(ask).to_owned(),
+        }
+    }
+
+    fn line(ask: Ask) -> String {
+        match ask {
+            Ask::Names(names) => format!("secrets = [\"{}\"]", joined(&names, "\", \"")),
+            _ => "secrets = [\"NAME\"]".to_owned(),
+        }
+    }
+
+    /// A plugin that asks for names gets no others.
+    fn cut(grant: &mut Grant, ask: Ask) {
+        match ask {
+            Ask::Nothing => *grant = None,
+            Ask::Any => {}
+            Ask::Names(names) => {
+                if let Some(granted) = grant {
+                    granted.names.retain(|name| names.contains(name));
+                }
+                *grant = grant.take().filter(|granted| !granted.names.is_empty());
+            }
+        }
     }
 
     fn ask_word(ask: Ask) -> Option<String> {
-        ask.then(|| "secrets=NAME".to_owned())
+        match ask {
+            Ask::Nothing => None,
+            Ask::Any => Some("secrets=NAME".to_owned()),
+            Ask::Names(names) => Some(format!("secrets={}", joined(&names, ","))),
+        }
     }
 
     fn words(entry: &Entry) -> Vec<String> {
@@ -135,10 +165,18 @@ impl Capability for Secrets {
     }
 }
 
+fn joined(names: &BTreeSet<String>, separator: &str) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(separator)
+}
+
+fn joined(names: &BTreeSet<String>, separator: &str) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(separator)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::GrantTable;
+    use crate::capability::{Asks, GrantTable};
 
     #[test]
     fn names_are_granted_and_revoked_one_by_one() {
@@ -149,7 +187,55 @@ mod tests {
         less.add(&["secrets=github".to_owned()], Path::new("/w")).unwrap();
         table.remove(&less);
         assert_eq!(table.words(), ["secrets=npm"]);
-        assert!(table.asks().secrets && toml::from_str::<GrantTable>("secrets = true").is_err());
+        assert!(table.asks().secrets == Ask::for_names(table.secrets.clone()) && toml::from_str::<GrantTable>("secrets = true").is_err());
         assert!(GrantTable::default().add(&["secrets".to_owned()], Path::new("/w")).is_err());
+    }
+
+    #[test]
+    fn plugin_that_asks_for_names_gets_no_others() {
+        let asks = |json: &str| serde_json::from_str::<Asks>(json).unwrap();
+        let table = |names: &str| {
+            let mut table = GrantTable::default();
+            table.add(&[format!("secrets={names}")], Path::new("/w")).unwrap();
+            table
+        };
+        let named = asks("{\"secrets\":[\"npm\",\"github\"]}");
+        assert_eq!(named.words(), ["secrets=github,npm"]);
+        assert!(named.covers(&table("github").asks()) && named.covers(&table("github,npm").asks()));
+        assert!(!named.covers(&table("aws").asks()) && asks("{\"secrets\":true}").covers(&named));
+        assert!(!named.covers(&asks("{\"secrets\":true}")) && asks("{\"secrets\":[]}") == Asks::default());
+        assert_eq!(Asks::parse(&["secrets=github,npm".to_owned()], Path::new("/w")).unwrap(), named);
+        let source: Arc<dyn SecretSource> = Arc::new(NoSecrets);
+        let mut grant = Some(SecretsGrant { names: ["aws", "npm"].map(str::to_owned).into(), source });
+        Secrets::cut(&mut grant, named.secrets.clone());
+        assert_eq!(grant.as_ref().unwrap().names, ["npm".to_owned()].into());
+        Secrets::cut(&mut grant, Ask::for_names(["x".to_owned()].into()));
+        assert!(grant.is_none());
+        assert_eq!(serde_json::to_string(&named).unwrap(), "{\"secrets\":[\"github\",\"npm\"]}");
+        assert_eq!(serde_json::to_string(&asks("{\"secrets\":true}")).unwrap(), "{\"secrets\":true}");
+    }
+
+    #[test]
+    fn plugin_that_asks_for_names_gets_no_others() {
+        let asks = |json: &str| serde_json::from_str::<Asks>(json).unwrap();
+        let table = |names: &str| {
+            let mut table = GrantTable::default();
+            table.add(&[format!("secrets={names}")], Path::new("/w")).unwrap();
+            table
+        };
+        let named = asks("{\"secrets\":[\"npm\",\"github\"]}");
+        assert_eq!(named.words(), ["secrets=github,npm"]);
+        assert!(named.covers(&table("github").asks()) && named.covers(&table("github,npm").asks()));
+        assert!(!named.covers(&table("aws").asks()) && asks("{\"secrets\":true}").covers(&named));
+        assert!(!named.covers(&asks("{\"secrets\":true}")) && asks("{\"secrets\":[]}") == Asks::default());
+        assert_eq!(Asks::parse(&["secrets=github,npm".to_owned()], Path::new("/w")).unwrap(), named);
+        let source: Arc<dyn SecretSource> = Arc::new(NoSecrets);
+        let mut grant = Some(SecretsGrant { names: ["aws", "npm"].map(str::to_owned).into(), source });
+        Secrets::cut(&mut grant, named.secrets.clone());
+        assert_eq!(grant.as_ref().unwrap().names, ["npm".to_owned()].into());
+        Secrets::cut(&mut grant, Ask::for_names(["x".to_owned()].into()));
+        assert!(grant.is_none());
+        assert_eq!(serde_json::to_string(&named).unwrap(), "{\"secrets\":[\"github\",\"npm\"]}");
+        assert_eq!(serde_json::to_string(&asks("{\"secrets\":true}")).unwrap(), "{\"secrets\":true}");
     }
 }
