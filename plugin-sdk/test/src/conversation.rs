@@ -1,5 +1,6 @@
 //! The conversation that the plugin's calls use: scripted answers, and a record of what was asked.
 
+use crate::answer::ScriptedAnswer;
 use futures_util::future::BoxFuture;
 use pinion_agent::delegation::Ceiling;
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity};
@@ -49,7 +50,7 @@ impl ScriptedTool {
 /// The answers of a test.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
-    pub(crate) answers: VecDeque<Result<DialogAnswer, DialogError>>,
+    pub(crate) answers: VecDeque<ScriptedAnswer>,
     pub(crate) completions: VecDeque<Result<String, String>>,
     pub(crate) tools: Vec<ScriptedTool>,
 }
@@ -95,6 +96,8 @@ pub struct Seen {
     pub completions: Vec<CompletionTask>,
     /// The calls of other tools.
     pub called: Vec<Called>,
+    /// Scripted answers that do not fit the question that they were for. The plugin was told that no user is present.
+    pub misfits: Vec<String>,
 }
 
 /// The port behind the services of each call.
@@ -116,6 +119,11 @@ impl Conversation {
 
     pub(crate) fn seen(&self) -> Seen {
         lock(&self.seen).clone()
+    }
+
+    /// Adds answers to the script.
+    pub(crate) fn extend(&self, add: impl FnOnce(&mut Script)) {
+        add(&mut lock(&self.script));
     }
 
     /// Returns the definition of a scripted tool.
@@ -146,8 +154,18 @@ pub(crate) enum InCall {
 
 impl CallServices for Shared {
     fn ask(&self, dialog: Dialog) -> BoxFuture<'_, Result<DialogAnswer, DialogError>> {
-        let answer = lock(&self.0.script).answers.pop_front().unwrap_or(Err(DialogError::Headless));
-        lock(&self.0.seen).asked.push(Asked { dialog, answer: answer.clone() });
+        let scripted = lock(&self.0.script).answers.pop_front();
+        let mut seen = lock(&self.0.seen);
+        let answer = match scripted.map(|scripted| scripted.to(&dialog)) {
+            None => Err(DialogError::Headless),
+            Some(Ok(answer)) => answer,
+            Some(Err(misfit)) => {
+                seen.misfits.push(misfit);
+                Err(DialogError::Headless)
+            }
+        };
+        seen.asked.push(Asked { dialog, answer: answer.clone() });
+        drop(seen);
         Box::pin(async { answer })
     }
 

@@ -15,6 +15,21 @@ impl TestError {
         Self { what: what.into(), hint: None }
     }
 
+    /// Creates an error with a remedy.
+    pub fn with_hint(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(what).hint(hint)
+    }
+
+    /// Returns the text without the hint.
+    pub fn message(&self) -> &str {
+        &self.what
+    }
+
+    /// Returns the hint.
+    pub fn remedy(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     #[must_use]
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -38,3 +53,20 @@ impl fmt::Debug for TestError {
 }
 
 impl std::error::Error for TestError {}
+
+/// Returns those of the grants that a plugin lacks which could help against a refusal. Where the host says what the user can
+/// grant, it is this; other refusals of the host have other reasons, such as the lifetime of the plugin.
+pub fn helpful_grants(refusal: &str, missing: &[String]) -> Vec<String> {
+    let capability = |word: &str| word.split(['=', ' ']).next().unwrap_or_default().to_owned();
+    let is_of_host = refusal.contains(" may not ") || refusal.contains(" here: ");
+    match refusal.split_once("can grant it") {
+        Some((_, line)) => {
+            let named = line.split_once(".grants] ").map(|(_, line)| capability(line));
+            let helpful: Vec<String> =
+                missing.iter().filter(|word| named.as_ref() == Some(&capability(word))).cloned().collect();
+            if helpful.is_empty() { missing.to_vec() } else { helpful }
+        }
+        None if is_of_host => Vec::new(),
+        None => missing.to_vec(),
+    }
+}

@@ -140,7 +140,7 @@ impl Running {
         let why = why.map_or("the plugin does not export it", |why| why.unwrap_or("it is not loaded"));
         let error = TestError::new(format!("the hook `{point}` is not called: {why}"));
         let is_granted = self.granted.words().iter().any(|word| word.starts_with("hooks"));
-        Err(if is_granted { error } else { error.hint("to grant it in the test: .grant(\"hooks\")") })
+        Err(if is_granted { error } else { error.hint(self.how_to_grant(&["hooks".to_owned()])) })
     }
 
     /// Finds the tool of a call, of the plugin or scripted, and validates the arguments.

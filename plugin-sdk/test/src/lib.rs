@@ -23,9 +23,11 @@
 //! [`Plugin`] prepares the component and the host, [`Running`] makes calls, [`Reply`] is the result of one, [`Hooked`] the
 //! answer of a hook, and [`Running::seen`] tells what the plugin did with its conversation.
 
+mod answer;
 mod conversation;
 mod error;
 mod hooks;
+mod host;
 mod plugin;
 mod reply;
 mod running;
@@ -33,9 +35,11 @@ mod secrets;
 mod servers;
 mod settings;
 
+pub use self::answer::ScriptedAnswer;
 pub use self::conversation::{Asked, Called, Seen};
-pub use self::error::TestError;
+pub use self::error::{TestError, helpful_grants};
 pub use self::hooks::Hooked;
+pub use self::host::{Host, MakeConfinement};
 pub use self::plugin::Plugin;
 pub use self::reply::Reply;
 pub use self::running::Running;
@@ -45,5 +49,5 @@ pub use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind};
 pub use pinion_agent::services::CompletionTask;
 pub use pinion_agent::tool::{Ledger, ToolOutput};
 pub use pinion_agent::{Authority, Content};
-pub use pinion_plugin_runtime::{Action, Completion, PartialLimits};
+pub use pinion_plugin_runtime::{Action, Completion, PartialLimits, SecretPlacement};
 pub use serde_json::{Value, json};

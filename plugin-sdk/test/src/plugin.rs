@@ -1,16 +1,19 @@
 //! A component to test, and the host that the test prepares for it.
 
+use crate::answer::ScriptedAnswer;
 use crate::conversation::{Conversation, Script, ScriptedTool};
 use crate::error::TestError;
+use crate::host::Host;
 use crate::running::Running;
 use crate::secrets::{TestSecret, TestSecrets};
 use crate::servers::{Listener, Received, Response, Servers};
 use crate::settings::Settings;
-use pinion_agent::dialog::{DialogAnswer, DialogError};
+use pinion_agent::jiff::Timestamp;
+use pinion_agent::message::{AssistantMessage, StopReason};
 use pinion_agent::secrecy::SecretString;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::tool::ToolOutput;
-use pinion_agent::{Authority, Message, SessionStore as _};
+use pinion_agent::{Authority, Content, Message, SessionStore as _, Usage};
 use pinion_plugin_runtime::{
     CacheKey, GrantContext, GrantTable, Grants, HostDirectories, NoInfo, PartialLimits, PluginSettings, Runtime,
     RuntimeConfig, SecretPlacement, SecretSource, Source, capability_forms,
@@ -32,11 +35,12 @@ pub struct Plugin {
     grants: Vec<String>,
     settings: Value,
     limits: PartialLimits,
-    messages: Vec<String>,
+    messages: Vec<Message>,
     secrets: BTreeMap<String, TestSecret>,
     servers: Servers,
     script: Script,
     cache: Option<PathBuf>,
+    host: Option<Host>,
 }
 
 impl Plugin {
@@ -54,6 +58,7 @@ impl Plugin {
             servers: Servers::default(),
             script: Script::default(),
             cache: None,
+            host: None,
         }
     }
 
@@ -84,7 +89,13 @@ impl Plugin {
 
     /// Adds a message of the user to the conversation, which plugins with the capability `session` read.
     pub fn message(mut self, text: impl Into<String>) -> Self {
-        self.messages.push(text.into());
+        self.messages.push(Message::user(text.into()));
+        self
+    }
+
+    /// Adds an answer of the model to the conversation.
+    pub fn reply(mut self, text: impl Into<String>) -> Self {
+        self.messages.push(reply(text.into()));
         self
     }
 
@@ -109,15 +120,16 @@ impl Plugin {
         self
     }
 
-    /// Answers the next dialog. Dialogs for which no answer is left get [`DialogError::Headless`].
-    pub fn answer(mut self, answer: DialogAnswer) -> Self {
-        self.script.answers.push_back(Ok(answer));
+    /// Answers the next dialog. Dialogs for which no answer is left get
+    /// [`DialogError::Headless`](crate::DialogError::Headless), and so does one that the answer does not fit.
+    pub fn answer(mut self, answer: impl Into<ScriptedAnswer>) -> Self {
+        self.script.answers.push_back(answer.into());
         self
     }
 
     /// Closes the next dialog without an answer.
     pub fn dismiss(mut self) -> Self {
-        self.script.answers.push_back(Err(DialogError::Dismissed));
+        self.script.answers.push_back(ScriptedAnswer::Dismissed);
         self
     }
 
@@ -151,6 +163,12 @@ impl Plugin {
         self
     }
 
+    /// Uses parts of an application in place of the kit's own. Directories can then be granted only inside the workspace.
+    pub fn host(mut self, host: Host) -> Self {
+        self.host = Some(host);
+        self
+    }
+
     /// Loads the component.
     ///
     /// # Errors
@@ -175,19 +193,27 @@ impl Plugin {
         let settings = Settings::start(settings, root.join("host/settings")).map_err(failed)?;
         let settings = Arc::new(settings);
         let listener = Listener::start(self.servers.clone()).await?;
+        let host = self.host.clone().unwrap_or_default();
+        let own = self.cache.clone().map(|directory| (directory.join("pinion"), CacheKey::new([0; 32])));
         let config = RuntimeConfig {
             workspace: workspace.clone(),
-            cache: self.cache.clone().map(|directory| (directory.join("pinion"), CacheKey::new([0; 32]))),
+            cache: host.cache.or(own),
             policy: settings.clone(),
-            engine_limits: None,
-            compiler: None,
+            engine_limits: host.engine_limits,
+            compiler: host.compiler,
             host: HostDirectories { private: vec![root.join("host")], handed_out: Vec::new() },
             exclusions: Arc::default(),
             info: Arc::new(NoInfo),
-            confinement: None,
+            confinement: host.confinement.as_ref().and_then(|make| make(&workspace)),
             mcp: None,
         };
-        let runtime = Runtime::with_client(config, listener.client.clone(), |_| {});
+        let on_notice = host.on_notice;
+        let notify = move |notice| {
+            if let Some(receive) = &on_notice {
+                receive(notice);
+            }
+        };
+        let runtime = Runtime::with_client(config, listener.client.clone(), notify);
         let runtime = Arc::new(runtime.map_err(|error| TestError::new(format!("the engine does not start: {error}")))?);
         runtime.begin_offers();
         runtime.add(vec![source]).await;
@@ -198,7 +224,7 @@ impl Plugin {
         };
         let session = Arc::new(SessionDirectory::new(root.join("host/sessions")).begin(&workspace));
         for message in &self.messages {
-            let stored = session.append(&Arc::new(Message::user(message.clone())));
+            let stored = session.append(&Arc::new(message.clone()));
             stored.map_err(|error| TestError::new(error.full_text()))?;
         }
         let conversation = Arc::new(Conversation::new(self.script, session, secrets.redacted.clone()));
@@ -211,21 +237,14 @@ impl Plugin {
             secrets: secrets.redacted.clone(),
             servers: self.servers,
             settings,
+            is_case: self.host.is_some(),
             _listener: listener,
             _directory: directory,
         })
     }
 
     fn write_files(&self, workspace: &Path) -> Result<(), TestError> {
-        for (path, content) in &self.files {
-            if !path.components().all(|part| matches!(part, Component::Normal(_))) {
-                return Err(TestError::new(format!("`{}` is not a path inside the workspace", path.display())));
-            }
-            let file = workspace.join(path);
-            let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, content));
-            written.map_err(|error| TestError::new(format!("could not write `{}`: {error}", path.display())))?;
-        }
-        Ok(())
+        self.files.iter().try_for_each(|(path, content)| write_file(workspace, path, content))
     }
 
     /// Parses the grants and checks that the component asks for them, because the others would have no effect.
@@ -234,6 +253,9 @@ impl Plugin {
         table.add(&self.grants, workspace).map_err(|error| {
             TestError::new(error.to_string()).hint(format!("the capabilities are {}", capability_forms().join(", ")))
         })?;
+        if self.host.is_some() {
+            refuse_outside(&table, workspace)?;
+        }
         match asks.covers(&table.asks()) {
             true => Ok(table),
             false => {
@@ -249,9 +271,71 @@ impl Plugin {
         let error = TestError::new(format!("could not load `{}`: {problem}", self.component.display()));
         match self.component.exists() {
             false => error.hint("build it before the test: pinion plugin build"),
+            true if problem.contains("would take too long") => {
+                error.hint("test it with `pinion plugin test`, which compiles in another process")
+            }
             true => error,
         }
     }
+}
+
+/// Writes a file of the workspace.
+pub(crate) fn write_file(workspace: &Path, path: &Path, content: &[u8]) -> Result<(), TestError> {
+    refuse_links(workspace, path)?;
+    let file = workspace.join(path);
+    let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, content));
+    written.map_err(|error| TestError::new(format!("could not write `{}`: {error}", path.display())))
+}
+
+/// Refuses a path that leads out of the workspace, and one through a link, which a program of the test may have made, and which can lead anywhere.
+pub(crate) fn refuse_links(workspace: &Path, path: &Path) -> Result<(), TestError> {
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(TestError::new(format!("`{}` is not a path inside the workspace", path.display())));
+    }
+    let mut at = workspace.to_owned();
+    for part in path {
+        at.push(part);
+        if at.is_symlink() {
+            return Err(TestError::new(format!("`{}` is a link, which tests do not follow", at.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses grants of directories outside the workspace, which would be the user's.
+fn refuse_outside(table: &GrantTable, workspace: &Path) -> Result<(), TestError> {
+    let is_inside = |directory: &Path| {
+        let inner = match directory.is_absolute() {
+            true => directory.strip_prefix(workspace).ok(),
+            false => Some(directory),
+        };
+        inner.is_some_and(|inner| {
+            inner.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        })
+    };
+    match table.files.keys().find(|directory| !is_inside(directory)) {
+        None => Ok(()),
+        Some(directory) => {
+            let named = directory.strip_prefix(workspace).unwrap_or(directory).display();
+            Err(TestError::new(format!("a test cannot grant `{named}`, which is outside its workspace"))
+                .hint("write the files that the test needs into its workspace, and grant a directory there"))
+        }
+    }
+}
+
+/// Returns an answer of the model as a message.
+fn reply(text: String) -> Message {
+    Message::Assistant(AssistantMessage {
+        content: vec![Content::text(text)],
+        stop_reason: StopReason::Stop,
+        provider: "scripted".to_owned(),
+        model: "scripted".to_owned(),
+        requested_model: None,
+        usage: Usage::default(),
+        cost: None,
+        error: None,
+        timestamp: Timestamp::now(),
+    })
 }
 
 fn resolve(table: &GrantTable, root: &Path, workspace: &Path, secrets: Arc<TestSecrets>) -> Grants {
@@ -260,9 +344,17 @@ fn resolve(table: &GrantTable, root: &Path, workspace: &Path, secrets: Arc<TestS
     table.resolve(&GrantContext {
         workspace,
         usual_variables: &usual,
-        variables: &|| std::env::vars().collect(),
+        variables: &|| variables(&root.join("home")),
         output: &root.join("output"),
         storage: &root.join("host/storage"),
         secrets: &secrets,
     })
+}
+
+/// Returns the variables that programs get. Their home directory is one of the test, so that they find no credentials.
+fn variables(home: &Path) -> BTreeMap<String, String> {
+    // A program that finds none reports it.
+    let _ = fs::create_dir_all(home);
+    let own = std::env::vars().filter(|(name, _)| name != "HOME");
+    own.chain([("HOME".to_owned(), home.to_string_lossy().into_owned())]).collect()
 }

@@ -1,15 +1,18 @@
 //! A loaded component, and calls of it.
 
-use crate::conversation::{Conversation, InCall, Seen, Shared};
-use crate::error::TestError;
+use crate::answer::ScriptedAnswer;
+use crate::conversation::{Conversation, InCall, ScriptedTool, Seen, Shared};
+use crate::error::{TestError, helpful_grants};
+use crate::plugin::{refuse_links, write_file};
 use crate::reply::Reply;
 use crate::servers::{Listener, Received, Servers};
 use crate::settings::Settings;
+use pinion_agent::dialog::DialogError;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::{RedactedTools, Secrets};
 use pinion_agent::services::Services;
-use pinion_agent::tool::{ToolError, ToolInvocation, ToolProgress};
-use pinion_agent::{Content, SessionStore as _, ToolDefinition, ToolExecutor as _};
+use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{Authority, Content, SessionStore as _, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{Action, Asks, Completion, PluginInfo, Runtime};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,8 @@ pub struct Running {
     pub(crate) secrets: Secrets,
     pub(crate) servers: Servers,
     pub(crate) settings: Arc<Settings>,
+    /// True if the test is a case in a file, whose hints name keys instead of functions.
+    pub(crate) is_case: bool,
     pub(crate) _listener: Listener,
     pub(crate) _directory: TempDir,
 }
@@ -48,13 +53,13 @@ impl Running {
 
     /// Calls a tool, and cancels the call once `token` is cancelled.
     pub async fn call_until(&self, tool: &str, arguments: Value, token: CancellationToken) -> Reply {
-        let progress = Progress::default();
+        let (progress, asked) = (Progress::default(), self.seen().asked.len());
         let (result, ledger) = match self.prepare(tool, arguments, token).await {
             Err(error) => (Err(error), None),
             Ok(call) => {
                 let tools = RedactedTools::new(self.runtime.clone(), self.secrets.clone());
                 let reply = tools.call(call, &progress).await;
-                (reply.result.map_err(|error| self.failed(&error)), reply.ledger)
+                (reply.result.map_err(|error| self.failed(&error, asked)), reply.ledger)
             }
         };
         let progress = progress.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -68,11 +73,12 @@ impl Running {
     pub async fn command(&self, name: &str, typed: &str) -> Result<Vec<Action>, TestError> {
         let services = Services::new(Shared(self.conversation.clone(), InCall::Command));
         let session = self.conversation.session.id().to_owned();
+        let asked = self.seen().asked.len();
         let ran = self.runtime.run_command(name, typed, &session, Some(services), CancellationToken::new()).await;
         ran.map_err(|error| {
             let error = TestError::new(pinion_agent::text::with_causes(&error));
             match self.info.commands.iter().any(|command| command == name) {
-                true => error,
+                true => self.no_answer(asked).into_iter().fold(error, TestError::hint),
                 false => error.hint(format!("its commands are: {}", self.info.commands.join(", "))),
             }
         })
@@ -113,12 +119,73 @@ impl Running {
         self.settings
             .change(settings)
             .map_err(|error| TestError::new(format!("could not change the settings: {error}")))?;
+        self.reloaded().await
+    }
+
+    /// Reloads the plugin with the same settings: an instance of lifetime `session` hands over its state.
+    ///
+    /// # Errors
+    /// The plugin does not load again.
+    pub async fn reload(&self) -> Result<(), TestError> {
+        self.settings.touch().map_err(|error| TestError::new(format!("could not reload the plugin: {error}")))?;
+        self.reloaded().await
+    }
+
+    async fn reloaded(&self) -> Result<(), TestError> {
         self.runtime.refresh().await;
         self.runtime.offers_settled().await;
         match self.runtime.problems().into_iter().next() {
             Some((_, problem)) => Err(TestError::new(format!("the plugin was not reloaded: {problem}"))),
             None => Ok(()),
         }
+    }
+
+    /// Adds an answer to the script, as [`Plugin::answer`](crate::Plugin::answer) does.
+    pub fn answer(&self, answer: impl Into<ScriptedAnswer>) {
+        self.conversation.extend(|script| script.answers.push_back(answer.into()));
+    }
+
+    /// Adds an answer of a model to the script; an `Err` fails the request.
+    pub fn completion(&self, answer: Result<String, String>) {
+        self.conversation.extend(|script| script.completions.push_back(answer));
+    }
+
+    /// Scripts a tool of another plugin, as [`Plugin::tool`](crate::Plugin::tool) does.
+    pub fn tool(
+        &self,
+        name: &str,
+        effects: Authority,
+        run: impl Fn(&Value) -> Result<ToolOutput, String> + Send + Sync + 'static,
+    ) {
+        self.conversation.extend(|script| script.tools.push(ScriptedTool::new(name, effects, run)));
+    }
+
+    /// Returns whether the test scripts a tool of this name.
+    pub fn scripts(&self, tool: &str) -> bool {
+        self.conversation.scripted(tool).is_some()
+    }
+
+    /// Writes a file of the workspace.
+    ///
+    /// # Errors
+    /// The path leads out of the workspace, or the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<(), TestError> {
+        write_file(&self.workspace, path.as_ref(), content.as_ref())
+    }
+
+    /// Checks that the plugin has a tool and that arguments match its schema, without calling it.
+    ///
+    /// # Errors
+    /// They do not.
+    pub async fn accepts(&self, tool: &str, arguments: Value) -> Result<(), TestError> {
+        self.prepare(tool, arguments, CancellationToken::new()).await.map(drop)
+    }
+
+    /// Returns the words of what the plugin asks for and the test does not grant.
+    pub fn not_granted(&self) -> Vec<String> {
+        let granted = self.granted.words();
+        let asked = self.info.offered.asks.words().into_iter();
+        asked.filter(|word| !granted.contains(word)).collect()
     }
 
     /// Returns the name, tools, commands and capabilities of the plugin.
@@ -137,6 +204,7 @@ impl Running {
     /// The file does not exist, or is not text.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<String, TestError> {
         let path = path.as_ref();
+        refuse_links(&self.workspace, path)?;
         let text = std::fs::read_to_string(self.workspace.join(path));
         text.map_err(|error| TestError::new(format!("could not read `{}`: {error}", path.display())))
     }
@@ -196,19 +264,40 @@ impl Running {
         self.runtime.all_definitions()
     }
 
-    /// Adds the grants that the plugin asks for and the test does not give, where the call was denied.
-    fn failed(&self, error: &ToolError) -> TestError {
+    /// Adds the remedy where the call was denied: the grants that the plugin asks for and the test does not give, or the answer
+    /// to a question that nobody answered.
+    fn failed(&self, error: &ToolError, asked: usize) -> TestError {
         let failed = TestError::new(error.to_string());
-        let asks = &self.info.offered.asks;
+        if let Some(remedy) = self.no_answer(asked) {
+            return failed.hint(remedy);
+        }
         match error {
-            ToolError::Denied { .. } if !self.granted.covers(asks) => {
-                let granted = self.granted.words();
-                let missing = asks.words().into_iter().filter(|word| !granted.contains(word));
-                let missing: Vec<String> = missing.map(|word| format!(".grant({word:?})")).collect();
-                failed.hint(format!("to grant it in the test: {}", missing.join("")))
+            ToolError::Denied { .. } if !self.granted.covers(&self.info.offered.asks) => {
+                let missing = helpful_grants(failed.message(), &self.not_granted());
+                if missing.is_empty() { failed } else { failed.hint(self.how_to_grant(&missing)) }
             }
             _ => failed,
         }
+    }
+
+    /// Returns how a test grants capabilities.
+    pub(crate) fn how_to_grant(&self, words: &[String]) -> String {
+        match self.is_case {
+            true => format!("to grant it in the case: grant = {words:?}"),
+            false => {
+                let calls: Vec<String> = words.iter().map(|word| format!(".grant({word:?})")).collect();
+                format!("to grant it in the test: {}", calls.join(""))
+            }
+        }
+    }
+
+    /// Returns how a test answers the last question after the first `asked` ones, if it has no answer.
+    fn no_answer(&self, asked: usize) -> Option<String> {
+        let seen = self.seen();
+        let unanswered = seen.asked[asked..].iter().rfind(|asked| asked.answer == Err(DialogError::Headless))?;
+        let question = &unanswered.dialog.question;
+        let how = if self.is_case { "answer = …" } else { ".answer(…)" };
+        Some(format!("the plugin asked `{question}`, for which the test has no answer: {how}"))
     }
 }
 

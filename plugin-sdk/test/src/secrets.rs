@@ -30,7 +30,10 @@ impl SecretSource for TestSecrets {
         Box::pin(async move {
             let Some(secret) = self.by_name.get(name) else {
                 let what = format!("the test defines no secret `{name}`");
-                return Err(SecretError { what, hint: "call `Plugin::secret`".to_owned() });
+                return Err(SecretError {
+                    what,
+                    hint: "script it: `Plugin::secret` in Rust, `secret` in a case".to_owned(),
+                });
             };
             self.redacted.add(&secret.value);
             Ok(SecretString::from(secret.value.expose_secret().to_owned()))
