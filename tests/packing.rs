@@ -62,6 +62,61 @@ fn pack_sets_limits_and_lifetime_and_installs() {
     assert!(wrong.code == Some(2) && wrong.stderr.contains("unknown field `memory`"), "{wrong:?}");
 }
 
+/// A finished component can be installed without its source, and nothing that its author wrote gets lost.
+#[test]
+fn pack_keeps_the_manifest_of_a_finished_component() {
+    let pinion = Pinion::default();
+    let project = "name = 'lines'\nversion = '3.2.1'\ndescription = 'Counts lines'\nlifetime = 'reused'\n\
+                   asks = { files = 'read', hooks = true, storage = true }\nlimits = { fuel = 7000000000, memory-bytes = 33554432 }\n\
+                   [build]\nsteps = [['cp', 'source.wasm', 'build/out.wasm']]\noutput = 'build/out.wasm'\n";
+    pinion.write("pinion-plugin.toml", project);
+    pinion.write("source.wasm", fs::read(guest("guide")).unwrap());
+    assert_eq!(run(&pinion, ["plugin", "build", "--out", "lines.wasm"]).code, Some(0));
+    let pack = |options: &[&str]| {
+        let packed = run(&pinion, ["plugin", "pack", "lines.wasm"].iter().chain(options));
+        assert_eq!(packed.code, Some(0), "{packed:?}");
+    };
+    let info = |plugin: &str| -> Value {
+        let info = run(&pinion, ["plugin", "info", plugin, "--json"]);
+        serde_json::from_str(&info.stdout).unwrap_or_else(|_| panic!("{info:?}"))
+    };
+    pack(&["--install"]);
+    let installed = info("lines");
+    assert_eq!((&installed["version"], &installed["description"]), (&"3.2.1".into(), &"Counts lines".into()));
+    assert_eq!(installed["asks"], serde_json::json!(["files=read", "storage", "hooks"]), "{installed:#}");
+    assert_eq!(installed["lifetime"], "reused");
+    let one = ["--name", "other", "--ask", "files=write", "--limit", "fuel=8000000000", "--plugin-version", "4.0.0"];
+    pack(&[&one[..], &["--out", "other.wasm"]].concat());
+    let changed = info("./other.wasm");
+    assert_eq!((&changed["name"], &changed["version"]), (&"other".into(), &"4.0.0".into()));
+    assert_eq!(changed["asks"], serde_json::json!(["files=write", "storage", "hooks"]), "the others stay");
+    assert_eq!((&changed["description"], &changed["lifetime"]), (&"Counts lines".into(), &"reused".into()));
+    let bytes = fs::read(pinion.workspace().join("other.wasm")).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("\"memory-bytes\":33554432") && text.contains("\"fuel\":8000000000"), "limits stay");
+    pack(&["--name", "bare", "--no-manifest", "--out", "bare.wasm"]);
+    let bare = info("./bare.wasm");
+    assert_eq!(
+        (&bare["asks"], &bare["version"], &bare["lifetime"]),
+        (&serde_json::json!([]), &"0.1.0".into(), &"call".into())
+    );
+}
+
+#[test]
+fn pack_refuses_a_manifest_that_it_cannot_keep() {
+    let pinion = Pinion::default();
+    let bytes = fs::read(guest("echo")).unwrap();
+    let replaced = |from: &str, to: &str| {
+        let at = bytes.windows(from.len()).rposition(|window| window == from.as_bytes()).unwrap();
+        [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+    };
+    pinion.write("odd.wasm", replaced("{\"manifest\":1,\"api\":\"0.1.0\"", "{\"manifest\":1,\"api\":\"0.1.9\""));
+    let refused = run(&pinion, ["plugin", "pack", "odd.wasm", "--install"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("`0.1.9`"), "{refused:?}");
+    assert!(refused.stderr.contains("hint: ignore it with --no-manifest"), "{refused:?}");
+    assert!(!pinion.home().join("plugins/echo.wasm").exists());
+}
+
 #[test]
 fn pack_writes_nothing_that_does_not_load() {
     let pinion = Pinion::default();
@@ -125,7 +180,7 @@ fn tool_that_reads_without_asking_for_files_is_reported() {
     let pinion = Pinion::default();
     let file = pinion.write("echo.wasm", fs::read(guest("echo")).unwrap());
     let file = file.to_str().unwrap();
-    assert_eq!(run(&pinion, ["plugin", "pack", file, "--name", "parrot"]).code, Some(0));
+    assert_eq!(run(&pinion, ["plugin", "pack", file, "--name", "parrot", "--no-manifest"]).code, Some(0));
     let checked = run(&pinion, ["plugin", "check", file]);
     assert!(checked.stdout.contains("but the plugin asks for no files"), "{checked:?}");
     let report: Value = serde_json::from_str(&run(&pinion, ["plugin", "check", file, "--json"]).stdout).unwrap();

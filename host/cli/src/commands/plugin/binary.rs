@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::files::repository::{Located, Make, Refusal};
 use crate::output::{json, print, text, written};
 use pinion_plugin_runtime::{
-    API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits, read_component,
+    API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError, PartialLimits, read_component,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -29,15 +29,90 @@ impl From<Project> for About {
     }
 }
 
-/// Makes a plugin of a component or of a core module: adds a manifest, in place of the one that it may have, and checks that
-/// the result loads before it is written.
-pub(crate) async fn pack(base: &Base, pack: Pack, about: About, as_json: bool) -> Result<()> {
+/// Members of a manifest to set. Others stay as they are, or get their defaults in a component without a manifest.
+pub(crate) struct Changes {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) description: Option<String>,
+    /// Each capability replaces the ask of the same name.
+    pub(crate) asks: Asks,
+    /// Each limit replaces the one of the same name.
+    pub(crate) limits: PartialLimits,
+    pub(crate) lifetime: Option<Lifetime>,
+    /// Ignores the manifest that the component has.
+    pub(crate) is_fresh: bool,
+}
+
+impl Changes {
+    /// Returns the manifest of a component after the changes, as JSON.
+    ///
+    /// # Errors
+    /// The component has an unreadable manifest, or has none and nothing names the plugin.
+    fn apply(&self, component: &[u8]) -> Result<serde_json::Value> {
+        let mut manifest = match self.present(component)? {
+            Some(manifest) => manifest,
+            None => json!({ "manifest": 1, "api": API_VERSION, "version": "0.1.0", "description": "" }),
+        };
+        if self.name.is_none() && manifest.get("name").is_none() {
+            return Err(
+                Failure::usage("the component has no manifest, so the plugin has no name").hint("add --name NAME")
+            );
+        }
+        let texts = [("name", &self.name), ("version", &self.version), ("description", &self.description)];
+        for (member, text) in texts {
+            text.iter().for_each(|text| manifest[member] = json!(text));
+        }
+        self.lifetime.iter().for_each(|lifetime| manifest["lifetime"] = json!(lifetime));
+        for (member, changes) in [("capabilities", json!(self.asks)), ("limits", json!(self.limits))] {
+            let serde_json::Value::Object(changes) = changes else { continue };
+            if changes.is_empty() {
+                continue;
+            }
+            match manifest.get_mut(member).and_then(serde_json::Value::as_object_mut) {
+                Some(members) => members.extend(changes),
+                None => manifest[member] = serde_json::Value::Object(changes),
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// Returns the manifest that a component has, with all of its members.
+    fn present(&self, component: &[u8]) -> Result<Option<serde_json::Value>> {
+        if self.is_fresh {
+            return Ok(None);
+        }
+        let unreadable = |error: String| {
+            Failure::usage("the component has a manifest that cannot be kept")
+                .because(error)
+                .hint("ignore it with --no-manifest, and name what it asks for again")
+        };
+        match Inspection::of(component) {
+            Err(ManifestError::Missing) => return Ok(None),
+            // What is wrong with the component is reported once it has its manifest.
+            Err(
+                error @ (ManifestError::Unreadable(_) | ManifestError::Wording(_) | ManifestError::ApiVersion { .. }),
+            ) => {
+                return Err(unreadable(error.to_string()));
+            }
+            Err(_) | Ok(_) => {}
+        }
+        let Some(section) = sections::find(component, MANIFEST_SECTION).map_err(unreadable)? else { return Ok(None) };
+        serde_json::from_slice(section).map(Some).map_err(|error| unreadable(error.to_string()))
+    }
+}
+
+/// Makes a plugin of a component or of a core module: adds a manifest, or changes the one that it has, and checks that the
+/// result loads before it is written.
+pub(crate) async fn pack(base: &Base, pack: Pack, changes: Changes, as_json: bool) -> Result<()> {
     let file = base.workspace.join(&pack.file);
     let named = || format!("`{}`", file.display());
     let bytes = read_component(&file).map_err(|error| Failure::usage(named()).because(error))?;
     let component = link::component(bytes, &base.workspace.join(&pack.wit), pack.world.as_deref())?;
-    let name = about.name.clone();
-    let packed = packed(&component, &about).map_err(|error| Failure::usage(format!("{}: {error}", named())))?;
+    let manifest = changes.apply(&component)?;
+    let packed =
+        with_manifest(&component, &manifest).map_err(|error| Failure::usage(format!("{}: {error}", named())))?;
+    let manifest = Inspection::of(&packed).map_err(|error| Failure::usage(named()).because(error))?.manifest;
+    let (name, version) = (manifest.name, manifest.version);
     let checked = show::examine_bytes(base, &packed, &file).await?;
     let out = match (pack.install, pack.out) {
         (true, _) => base.paths.plugins().join(format!("{name}.wasm")),
@@ -51,7 +126,7 @@ pub(crate) async fn pack(base: &Base, pack: Pack, about: About, as_json: bool) -
     consent::follow(base, &out, &name, &blake3::hash(&packed).to_hex())?;
     match as_json {
         true => written(json(&json!({
-            "name": name, "version": about.version, "file": out, "bytes": packed.len(), "warnings": checked.warnings,
+            "name": name, "version": version, "file": out, "bytes": packed.len(), "warnings": checked.warnings,
         })))?,
         false => print(&text!("{}\n{}", out, checked.warnings()))?,
     }
@@ -99,8 +174,12 @@ pub(crate) fn packed(component: &[u8], about: &About) -> std::result::Result<Vec
         lifetime: about.lifetime,
         unknown: Vec::new(),
     };
-    let json = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
-    let packed = sections::replaced(component, MANIFEST_SECTION, &json)?;
+    with_manifest(component, &serde_json::to_value(&manifest).map_err(|error| error.to_string())?)
+}
+
+/// Returns the component with this manifest in place of the one that it may have.
+fn with_manifest(component: &[u8], manifest: &serde_json::Value) -> std::result::Result<Vec<u8>, String> {
+    let packed = sections::replaced(component, MANIFEST_SECTION, manifest.to_string().as_bytes())?;
     Inspection::of(&packed).map_err(|error| crate::failure::with_causes(&error))?;
     Ok(packed)
 }

@@ -105,27 +105,32 @@ enum PluginCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Add a manifest to a component or core module built by other means
+    /// Add a manifest to a component or core module built by other means, or change the one that it has
+    ///
+    /// What a finished component's manifest says stays, except for what the options set.
     Pack {
         /// File of the component, or of a core module that becomes one
         file: PathBuf,
-        /// Name of the plugin
+        /// Name of the plugin [default: that of the manifest]
         #[arg(long)]
-        name: String,
-        /// Version of the plugin
-        #[arg(long, value_name = "VERSION", default_value = "0.1.0")]
-        plugin_version: String,
-        /// Description of the plugin in one line
-        #[arg(long, default_value = "")]
-        description: String,
+        name: Option<String>,
+        /// Version of the plugin [default: that of the manifest, or 0.1.0]
+        #[arg(long, value_name = "VERSION")]
+        plugin_version: Option<String>,
+        /// Description of the plugin in one line [default: that of the manifest]
+        #[arg(long)]
+        description: Option<String>,
         #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("Capability that the plugin asks for; `http` alone asks for servers of the user's choice"))]
         asks: Vec<String>,
         /// Limit to raise, such as memory-bytes=67108864
         #[arg(long = "limit", value_name = "NAME=VALUE")]
         limits: Vec<String>,
-        /// Keep one instance for the session instead of one per call
-        #[arg(long, value_enum, value_name = "LIFETIME", default_value = "call")]
-        lifetime: LifetimeArgument,
+        /// Lifetime of the plugin's instances [default: that of the manifest, or call]
+        #[arg(long, value_enum, value_name = "LIFETIME")]
+        lifetime: Option<LifetimeArgument>,
+        /// Ignore the manifest of FILE, and begin with one that asks for nothing
+        #[arg(long)]
+        no_manifest: bool,
         /// Directory with the WIT of a core module
         #[arg(long, value_name = "DIR", default_value = "wit")]
         wit: PathBuf,
@@ -314,21 +319,23 @@ impl PluginCommand {
                 asks,
                 limits,
                 lifetime,
+                no_manifest,
                 wit,
                 world,
                 out,
                 install,
                 json,
             } => {
-                let about = binary::About {
+                let changes = binary::Changes {
                     name,
                     version: plugin_version,
                     description,
                     asks: grant::asks(base, &asks)?,
                     limits: binary::limits(&limits)?,
-                    lifetime: lifetime.into(),
+                    lifetime: lifetime.map(Into::into),
+                    is_fresh: no_manifest,
                 };
-                binary::pack(base, binary::Pack { file, out, install, wit, world }, about, json).await
+                binary::pack(base, binary::Pack { file, out, install, wit, world }, changes, json).await
             }
             Self::Check { file, json } => show::check(base, &base.workspace.join(file), json).await,
             Self::List { json } => show::list(base, json).await,

@@ -47,6 +47,23 @@ pub(crate) fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> Result<Vec<u
     Ok(kept)
 }
 
+/// Returns the data of a custom section: the last outermost one, or else the first one inside a module of the component, as
+/// the runtime reads it.
+pub(crate) fn find<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
+    let (mut found, mut depth) = (None, 0_usize);
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(|error| error.to_string())? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CustomSection(section) if section.name() == name && (depth == 0 || found.is_none()) => {
+                found = Some(section.data());
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +90,18 @@ mod tests {
         let twice = replaced(&once, "name", b"{ }").unwrap();
         assert_eq!(names(&twice), ["junk", "name"]);
         assert!(twice.windows(3).any(|window| window == b"{ }"));
+    }
+
+    #[test]
+    fn outermost_section_is_found_first() {
+        let mut module = wasm_encoder::Module::new();
+        module.section(&CustomSection { name: "name".into(), data: (&[1]).into() });
+        let mut outer = wasm_encoder::Component::new();
+        outer.section(&wasm_encoder::ModuleSection(&module));
+        let outer = outer.finish();
+        assert_eq!(find(&outer, "name").unwrap(), Some(&[1][..]));
+        assert_eq!(find(&replaced(&outer, "name", &[2]).unwrap(), "name").unwrap(), Some(&[2][..]));
+        assert_eq!(find(&outer, "other").unwrap(), None);
     }
 
     #[test]
