@@ -2,6 +2,7 @@
 
 use crate::base::Base;
 use crate::commands::plugin::project::{self, Project};
+use crate::commands::plugin::steps::Steps;
 use crate::commands::plugin::{binary, cargo, consent, link, show, steps};
 use crate::failure::{Failure, Result};
 use crate::files::private::create_directory;
@@ -34,9 +35,15 @@ pub(crate) struct Built {
     pub(crate) duration_ms: u128,
 }
 
-pub(crate) async fn run(base: &Base, directory: &Path, destination: Destination, as_json: bool) -> Result<()> {
+pub(crate) async fn run(
+    base: &Base,
+    directory: &Path,
+    destination: Destination,
+    steps: Steps,
+    as_json: bool,
+) -> Result<()> {
     let is_installed = destination == Destination::Installed;
-    let built = build(base, directory, destination).await?;
+    let built = build(base, directory, destination, steps).await?;
     if as_json {
         written(json(&built.as_json()))?;
     } else {
@@ -72,10 +79,10 @@ impl Built {
 }
 
 /// Builds the project in a directory and writes its component to its destination, once it is known to load.
-pub(crate) async fn build(base: &Base, directory: &Path, destination: Destination) -> Result<Built> {
+pub(crate) async fn build(base: &Base, directory: &Path, destination: Destination, steps: Steps) -> Result<Built> {
     let started = Instant::now();
-    let directory = if directory == Path::new(".") { base.workspace.clone() } else { base.workspace.join(directory) };
-    let (component, own) = component(&directory).await?;
+    let directory = project_directory(base, directory);
+    let (component, own) = component(&directory, steps).await?;
     let inspection = Inspection::of(&component).map_err(|error| in_directory(&directory).because(error))?;
     let manifest = inspection.manifest;
     let (name, size) = (manifest.name, component.len() as u64);
@@ -99,17 +106,40 @@ pub(crate) async fn build(base: &Base, directory: &Path, destination: Destinatio
     Ok(Built { name, version: manifest.version, file, size, checked, duration_ms })
 }
 
+/// Finds the component of the last build of a project.
+///
+/// # Errors
+/// The project has not been built.
+pub(crate) fn existing(base: &Base, directory: &Path) -> Result<PathBuf> {
+    let directory = project_directory(base, directory);
+    let not_built =
+        || Failure::usage(format!("no component of `{}` to test", directory.display())).hint("pinion plugin build");
+    if let Some(project) = Project::read(&directory)? {
+        let file = directory.join("build").join(format!("{}.wasm", project.name));
+        return if file.is_file() { Ok(file) } else { Err(not_built()) };
+    }
+    let entries = std::fs::read_dir(directory.join("target/pinion")).into_iter().flatten().flatten();
+    let components =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|name| name == "wasm"));
+    // Of several, those with other names are older.
+    components.max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok()).ok_or_else(not_built)
+}
+
+fn project_directory(base: &Base, directory: &Path) -> PathBuf {
+    if directory == Path::new(".") { base.workspace.clone() } else { base.workspace.join(directory) }
+}
+
 fn in_directory(directory: &Path) -> Failure {
     Failure::failed(format!("`{}`", directory.display()))
 }
 
 /// Builds the component of a project. Returns it with its manifest, and the project's directory for it.
-async fn component(directory: &Path) -> Result<(Vec<u8>, &'static str)> {
+async fn component(directory: &Path, when: Steps) -> Result<(Vec<u8>, &'static str)> {
     let read = |file: &Path| {
         read_component(file).map_err(|error| Failure::failed(format!("`{}`", file.display())).because(error))
     };
     if let Some(project) = Project::read(directory)? {
-        steps::run(directory, &project.build).await?;
+        steps::run(directory, &project.build, when).await?;
         let (output, wit) = (directory.join(&project.build.output), directory.join(&project.build.wit));
         let component = link::component(read(&output)?, &wit, project.build.world.as_deref())?;
         let packed = binary::packed(&component, &project.into()).map_err(Failure::failed)?;

@@ -7,11 +7,13 @@ mod call;
 mod cargo;
 mod consent;
 mod grant;
+mod inputs;
 mod link;
 mod new;
 mod project;
 mod sections;
 pub(super) mod show;
+mod sources;
 mod steps;
 mod storage;
 mod template;
@@ -78,6 +80,9 @@ enum PluginCommand {
         /// Install the component for the user, which reloads it in every running pinion
         #[arg(long, conflicts_with = "out")]
         install: bool,
+        /// Run the steps even if nothing changed since the last build
+        #[arg(long)]
+        force: bool,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -301,13 +306,14 @@ impl PluginCommand {
             Self::Wit { reference: true, .. } => wit::print_reference(),
             Self::Wit { package: Some(file), json, .. } => wit::write_package(base, &file, json),
             Self::Wit { directory, json, .. } => wit::run(base, directory.as_deref(), json),
-            Self::Build { directory, out, install, json } => {
+            Self::Build { directory, out, install, force, json } => {
+                let steps = if force { steps::Steps::Always } else { steps::Steps::IfChanged };
                 let destination = match out {
                     _ if install => build::Destination::Installed,
                     Some(out) => build::Destination::File(out),
                     None => build::Destination::Project,
                 };
-                build::run(base, &directory, destination, json).await
+                build::run(base, &directory, destination, steps, json).await
             }
             Self::Watch { directory, json } => watch::run(base, &directory, json).await,
             Self::Test { directory, only, json } => test::run(base, &directory, only.as_deref(), json).await,

@@ -1,5 +1,6 @@
 //! Runs the build steps of a project and shows their output.
 
+use crate::commands::plugin::inputs::Inputs;
 use crate::commands::plugin::project::Build;
 use crate::commands::plugin::{link, toolchain};
 use crate::failure::{Failure, Result};
@@ -13,11 +14,20 @@ use tokio::process::Command;
 /// Stands for the name of each interface of the contract that the project's world exports.
 const EXPORT: &str = "{export}";
 
+/// When steps run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// If something changed that they depend on.
+    IfChanged,
+    /// In any case.
+    Always,
+}
+
 /// Runs the steps in a directory. All tools are searched before the first step runs.
 ///
 /// # Errors
 /// A tool is missing, or a step fails.
-pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
+pub(crate) async fn run(directory: &Path, build: &Build, when: Steps) -> Result<()> {
     let exports = || link::contract_exports(&directory.join(&build.wit), build.world.as_deref());
     let steps: Vec<Vec<String>> = build.steps.iter().map(|step| with_exports(step, exports)).collect::<Result<_>>()?;
     let find = |step: &Vec<String>| -> Result<Vec<OsString>> {
@@ -30,6 +40,11 @@ pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
     };
     let commands: Vec<Vec<OsString>> = steps.iter().map(find).collect::<Result<_>>()?;
     let output = directory.join(&build.output);
+    let inputs = Inputs::of(directory, build, &commands);
+    if when == Steps::IfChanged && inputs.as_ref().is_some_and(|inputs| inputs.is_unchanged(&output)) {
+        note(&text!("nothing changed since the last build (`pinion plugin build --force` runs the steps again)"));
+        return Ok(());
+    }
     if let Some(parent) = output.parent() {
         std::fs::create_dir_all(parent)
             .map_err(|error| Failure::failed(format!("could not create `{}`", parent.display())).because(error))?;
@@ -39,7 +54,13 @@ pub(crate) async fn run(directory: &Path, build: &Build) -> Result<()> {
         one(directory, build, words, step.first().map_or("", String::as_str)).await?;
     }
     match output.is_file() {
-        true => Ok(()),
+        true => {
+            // Sources that changed meanwhile belong to the next build.
+            if let Some(inputs) = &inputs {
+                inputs.record(&output);
+            }
+            Ok(())
+        }
         false => Err(Failure::failed(format!("the steps did not write `{}`", output.display()))
             .hint("correct `output` in pinion-plugin.toml")),
     }

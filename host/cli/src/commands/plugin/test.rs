@@ -6,6 +6,7 @@
 use crate::base::Base;
 use crate::commands::plugin::build::{self, Destination};
 use crate::commands::plugin::call;
+use crate::commands::plugin::steps::Steps;
 use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, note, print, result, text, written};
 use crate::plugins::policy::Extent;
@@ -76,7 +77,7 @@ struct Outcome {
 
 pub(crate) async fn run(base: &Base, directory: &Path, only: Option<&str>, as_json: bool) -> Result<()> {
     let cases = read(&base.workspace.join(directory).join("tests"))?;
-    let built = build::build(base, directory, Destination::Project).await?;
+    let built = build::build(base, directory, Destination::Project, Steps::IfChanged).await?;
     let plugin = built.file.to_string_lossy().into_owned();
     let (mut passed, mut failed, mut results) = (0_usize, 0_usize, Vec::new());
     for case in cases.iter().filter(|case| only.is_none_or(|part| case.name.contains(part))) {

@@ -7,21 +7,17 @@
 use crate::args::OutputFormat;
 use crate::base::Base;
 use crate::commands::plugin::build::{self, Destination};
+use crate::commands::plugin::sources::sources;
+use crate::commands::plugin::steps::Steps;
 use crate::failure::{Failure, Result};
 use crate::output::{bytes, json, note, print, report, text, written};
 use crate::process::signals::interruptible_by;
-use pinion_plugin_runtime::list_files;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 const PERIOD: Duration = Duration::from_millis(300);
-/// Time that listing the files may take.
-const LISTING: Duration = Duration::from_secs(10);
-
-/// Directories that builds write to, whether or not they are ignored.
-const BUILT: &[&str] = &["build", "target", "node_modules", "__pycache__"];
 
 /// The state of each file: time of change and length.
 type Files = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
@@ -62,7 +58,7 @@ pub(crate) async fn run(base: &Base, directory: &Path, as_json: bool) -> Result<
 
 /// Builds and installs the project, and reports how that went. A failed build leaves the installed version as it is.
 async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
-    match build::build(base, directory, Destination::Installed).await {
+    match build::build(base, directory, Destination::Installed, Steps::IfChanged).await {
         Ok(built) if as_json => written(json(&built.as_json())),
         Ok(built) => {
             let warnings = built.checked.warnings();
@@ -79,13 +75,10 @@ async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
     }
 }
 
-/// Lists the files of a project that a build may depend on.
+/// Lists the files of a project that a build may depend on, with their states.
 fn files(root: &Path) -> Files {
-    let is_source = |path: &String| !Path::new(path).iter().any(|name| BUILT.iter().any(|built| name == *built));
     // A directory that cannot be listed now has no changes; the build reports what is wrong with it.
-    let paths = list_files(root, LISTING).unwrap_or_default().paths;
-    let stamped = paths.iter().filter(|path| is_source(path)).filter_map(|path| {
-        let path = root.join(path);
+    let stamped = sources(root).unwrap_or_default().into_iter().filter_map(|path| {
         let metadata = path.metadata().ok()?;
         Some((path, (metadata.modified().ok(), metadata.len())))
     });
