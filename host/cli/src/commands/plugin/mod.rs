@@ -51,9 +51,9 @@ enum PluginCommand {
     },
     /// Write the contract with plugins as WIT files, for toolchains of any language
     ///
-    /// Without a directory, prints it.
+    /// Without a directory, prints it. In a project that has a copy of the helper for its language, updates the copy, too.
     Wit {
-        /// Directory of a project, which gets `wit/world.wit` and `wit/deps/pinion-plugin`
+        /// Directory of a project, which gets `wit/world.wit` and `wit/deps/pinion-plugin`, unless it uses the SDK for Rust
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
         /// Write the contract to FILE as a WIT package in binary form, which `wkg` publishes and fetches

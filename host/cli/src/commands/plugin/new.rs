@@ -10,9 +10,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The package that every plugin depends on.
-const SDK: &str = "pinion-plugin-sdk";
-
 /// A language that a new plugin can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Language {
@@ -83,7 +80,7 @@ fn refuse_inside_plugin(directory: &Path) -> Result<()> {
         }
         let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
         let manifest: toml::Table = toml::from_str(&manifest).unwrap_or_default();
-        manifest.get("dependencies").is_some_and(|packages| packages.get(SDK).is_some())
+        manifest.get("dependencies").is_some_and(|packages| packages.get(project::SDK).is_some())
     };
     match directory.ancestors().find(is_plugin) {
         None => Ok(()),
@@ -119,7 +116,7 @@ mod tests {
         fs::create_dir(directory.path().join("src")).unwrap();
         fs::write(directory.path().join("Cargo.toml"), "[package]\nname = \"x\"\n").unwrap();
         assert!(refuse_inside_plugin(&directory.path().join("src")).is_ok());
-        let manifest = format!("[dependencies]\n{SDK} = {{ path = \"/sdk\" }}\n");
+        let manifest = format!("[dependencies]\n{} = {{ path = \"/sdk\" }}\n", project::SDK);
         fs::write(directory.path().join("Cargo.toml"), manifest).unwrap();
         assert!(refuse_inside_plugin(&directory.path().join("src")).is_err());
     }

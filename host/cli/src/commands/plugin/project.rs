@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// Name of the project's file.
 pub(crate) const FILE: &str = "pinion-plugin.toml";
 
+/// The package that plugins in Rust depend on.
+pub(crate) const SDK: &str = "pinion-plugin-sdk";
+
 /// The content of `pinion-plugin.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

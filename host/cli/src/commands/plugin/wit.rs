@@ -1,10 +1,10 @@
 //! `pinion plugin wit`: the contract with plugins, which this program embeds.
 
 use crate::base::Base;
-use crate::commands::plugin::binary;
+use crate::commands::plugin::{binary, project};
 use crate::failure::{Failure, Result};
 use crate::output::{Text, answer, bytes, json, print, text, written};
-use crate::plugins::contract::{CONTRACT, REFERENCE, WORLD};
+use crate::plugins::contract::{CONTRACT, REFERENCE, TEMPLATES, WORLD};
 use serde_json::json;
 use std::fs;
 use std::io;
@@ -13,22 +13,72 @@ use std::path::{Path, PathBuf};
 /// Directory of the contract below the directory that toolchains get as their WIT.
 const PACKAGE: &str = "deps/pinion-plugin";
 
-/// Writes the contract into `DIR/wit`, in the layout that toolchains read, or prints it.
+/// Files by which a project's copy of a helper is recognised, best first, with the language of the template.
+const HELPERS: &[(&str, &str)] = &[
+    ("pinion/src/lib.rs", "rust"),
+    ("src/pinion/index.js", "js"),
+    ("src/pinion/__init__.py", "python"),
+    ("pinion/pinion.go", "go"),
+    ("pinion/pinion.zig", "zig"),
+    ("pinion/pinion.h", "c"),
+];
+/// Directories of the copies.
+const HELPER_DIRECTORIES: &[&str] = &["pinion/", "src/pinion/"];
+
+/// Writes the contract into `DIR/wit`, in the layout that toolchains read, and replaces an older copy of the helper in the
+/// project. Without a directory, prints the contract.
 pub(crate) fn run(base: &Base, directory: Option<&Path>, as_json: bool) -> Result<()> {
     let Some(directory) = directory else {
         return written(if as_json { json(&files_as_json()) } else { answer(&one_text()) });
     };
-    let directory = match directory == Path::new(".") {
-        true => base.workspace.join("wit"),
-        false => base.workspace.join(directory).join("wit"),
+    let project = match directory == Path::new(".") {
+        true => base.workspace.clone(),
+        false => base.workspace.join(directory),
     };
-    let made = write(&directory, WORLD)?;
+    let directory = project.join("wit");
+    let helper = helper_files(&project);
+    // The SDK contains the bindings, and nothing else reads the WIT.
+    let mut made = match uses_sdk(&project) && !directory.exists() {
+        false => write(&directory, WORLD)?,
+        true if helper.is_empty() => {
+            return Err(Failure::usage(format!("`{}` uses the SDK, which has the contract in it", project.display()))
+                .hint("update the SDK: cargo update -p pinion-plugin-sdk"));
+        }
+        true => Vec::new(),
+    };
+    for (name, text) in helper {
+        let file = project.join(name);
+        if fs::read(&file).is_ok_and(|present| present == text.as_bytes()) {
+            continue;
+        }
+        let failed = || Failure::failed(format!("could not write `{}`", file.display()));
+        file.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| failed().because(error))?;
+        binary::write(&base.workspace, &file, text.as_bytes()).map_err(|error| failed().because(error))?;
+        made.push(file);
+    }
     if as_json {
         return written(json(&json!({ "directory": directory, "files": made })));
     }
     let mut text = Text::default();
     made.iter().for_each(|file| text.line(text!("{}", file)));
     print(&text)
+}
+
+/// Returns the current files of the helper that a project has a copy of, with their places in the project.
+fn helper_files(project: &Path) -> Vec<(&'static str, &'static str)> {
+    let found = HELPERS.iter().find(|(sign, _)| project.join(sign).is_file());
+    let files = found.and_then(|(_, language)| TEMPLATES.iter().find(|(template, _)| template == language));
+    let is_helper = |name: &str| HELPER_DIRECTORIES.iter().any(|directory| name.starts_with(directory));
+    let files = files.into_iter().flat_map(|(_, files)| files.iter().copied());
+    files.filter(|(name, _)| is_helper(name)).collect()
+}
+
+/// Returns whether a project is a package in Rust with the SDK.
+fn uses_sdk(project: &Path) -> bool {
+    let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap_or_default();
+    let manifest: toml::Table = toml::from_str(&manifest).unwrap_or_default();
+    let is_dependency = manifest.get("dependencies").is_some_and(|packages| packages.get(project::SDK).is_some());
+    is_dependency && !project.join(project::FILE).exists()
 }
 
 /// Writes the contract as one WIT package in binary form, which OCI registries distribute.
@@ -116,6 +166,8 @@ fn files_as_json() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::plugin::new::Language;
+    use crate::commands::plugin::template;
 
     #[test]
     fn written_contract_is_a_package_with_a_world() {
@@ -147,6 +199,22 @@ mod tests {
             assert!(interface.stability.is_stable(), "{:?}", interface.name);
             let text = interface.docs.contents.as_deref().unwrap().lines().next().unwrap();
             assert!(contract.contains(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn helper_of_each_language_is_found_in_its_projects() {
+        use clap::ValueEnum as _;
+        for language in Language::value_variants() {
+            let directory = tempfile::tempdir().unwrap();
+            assert!(helper_files(directory.path()).is_empty());
+            template::write(directory.path(), *language, &template::Values::of("a", "a", false)).unwrap();
+            let helper = helper_files(directory.path());
+            assert!(!helper.is_empty(), "{language:?}");
+            for (name, text) in helper {
+                assert_eq!(fs::read_to_string(directory.path().join(name)).unwrap(), text, "{language:?}: {name}");
+            }
+            assert_eq!(uses_sdk(directory.path()), *language == Language::Rust);
         }
     }
 
