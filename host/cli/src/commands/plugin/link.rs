@@ -23,7 +23,26 @@ pub(crate) fn component(bytes: Vec<u8>, wit: &Path, world: Option<&str>) -> Resu
     if !has_world(&module) {
         embed(&mut module, wit, world)?;
     }
-    encode(&module).map_err(|error| Failure::failed("the core module does not fit its world").because(error))
+    encode(&module).map_err(|error| {
+        let hint = world_hint(&error, wit);
+        let failure = Failure::failed("the core module does not fit its world").because(error);
+        hint.into_iter().fold(failure, Failure::hint)
+    })
+}
+
+/// Returns the line of the world that is missing or too much, where the error of the encoder names an interface.
+fn world_hint(error: &str, wit: &Path) -> Option<String> {
+    let file = wit.file_name().map_or_else(|| "wit".to_owned(), |name| name.to_string_lossy().into_owned());
+    let interface = error.split(|c: char| c.is_whitespace() || "`'\"".contains(c)).find_map(|word| {
+        let name = word.split("::").next()?.split('#').next()?;
+        (name.contains(':') && name.contains('/')).then(|| name.to_owned())
+    })?;
+    // The function belongs to the interface, which the module lacks as an export or has as an import beyond the world.
+    let is_export = error.contains("export");
+    Some(match is_export {
+        true => format!("export it from the module, or remove from {file}/world.wit: export {interface};"),
+        false => format!("add to {file}/world.wit: import {interface};"),
+    })
 }
 
 /// Removes debug information, which no host reads. The names of functions stay, for backtraces.
@@ -135,6 +154,26 @@ mod tests {
             let failure = made(&two, world).unwrap_err();
             assert!(failure.remedy().unwrap().ends_with("pinion-plugin.toml: small, large"), "{failure}");
         }
+    }
+
+    #[test]
+    fn line_of_the_world_that_does_not_fit_is_named() {
+        let hint = |error: &str| world_hint(error, Path::new("/p/wit"));
+        let import = "failed to resolve import `pinion:plugin/workspace@0.1.0::resolve`: module requires an import \
+                      interface named `pinion:plugin/workspace@0.1.0`";
+        assert_eq!(hint(import).unwrap(), "add to wit/world.wit: import pinion:plugin/workspace@0.1.0;");
+        let export = "failed to find export of interface `pinion:plugin/commands@0.1.0` function `list-commands`";
+        assert!(hint(export).unwrap().ends_with("remove from wit/world.wit: export pinion:plugin/commands@0.1.0;"));
+        assert_eq!(hint("no memory"), None);
+    }
+
+    /// The messages come from a crate, whose words may change.
+    #[test]
+    fn module_without_an_export_of_its_world_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        crate::commands::plugin::wit::write(directory.path(), crate::plugins::contract::WORLD).unwrap();
+        let failure = component(EMPTY.to_vec(), directory.path(), None).unwrap_err();
+        assert!(failure.remedy().is_some_and(|hint| hint.contains("world.wit: export pinion:plugin/")), "{failure}");
     }
 
     #[test]

@@ -381,6 +381,13 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
             warnings.push(format!("imports `{import}` without asking for it: every call is denied"));
         }
     }
+    let alone = ["invoke", "agents"].into_iter().filter(|_| inspection.manifest.lifetime == Lifetime::Session);
+    for import in
+        alone.filter(|import| inspection.our_imports().any(|own| own == *import) && asks.covers_import(import))
+    {
+        let hint = "set `lifetime = \"reused\"` in pinion-plugin.toml or `export!`";
+        warnings.push(format!("imports `{import}`, which plugins of lifetime `session` cannot use: {hint}"));
+    }
     for tool in tools {
         // Arguments that do not match are fine here; an invalid schema is not.
         if let Err(problem) = Schemas::default().check(tool, &json!({})).await
