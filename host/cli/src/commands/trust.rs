@@ -30,7 +30,7 @@ enum TrustCommand {
         /// Directory to trust [default: the working directory]
         dir: Option<PathBuf>,
         /// Trust it without asking
-        #[arg(long)]
+        #[arg(short, long)]
         yes: bool,
     },
     /// Stop trusting a directory

@@ -11,7 +11,7 @@ use crate::process::signals::{self, interruptible};
 use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::{no_prompt, read_prompt};
 use crate::run::loops::Loops;
-use crate::run::notices::describe_problem;
+use crate::run::notices::{describe, describe_problem};
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use crate::run::streamed::Streamed;
@@ -23,7 +23,7 @@ use pinion_agent::dialog::UserInterface;
 use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
-use pinion_plugin_runtime::Notice;
+use pinion_plugin_runtime::{Notice, NoticeEvent};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _};
@@ -142,9 +142,10 @@ impl<'a> Headless<'a> {
         let is_over = CancellationToken::new();
         let is_late = is_over.clone();
         // The end of the program cancels what still loads, which is no problem of the run.
+        let amount = detail(global);
         let report = move |notice| {
             if !is_late.is_cancelled() {
-                report_problem(notice)
+                report_notice(&notice, amount);
             }
         };
         let ready = base.ready(args, Purpose::Run, approver, report).await?;
@@ -301,10 +302,13 @@ fn detail(global: &GlobalArgs) -> Detail {
     }
 }
 
-/// Reports plugins that were not loaded, or that do not have all their grants.
-fn report_problem(notice: Notice) {
-    if let Some(problem) = describe_problem(&notice) {
-        note(&problem);
+/// Reports plugins that were not loaded, or that do not have all their grants, and in a detailed run those that were reloaded.
+fn report_notice(notice: &Notice, detail: Detail) {
+    let is_reload = matches!(notice.event, NoticeEvent::Loaded { generation: 2.., .. });
+    match describe_problem(notice) {
+        Some(problem) => note(&problem),
+        None if is_reload && detail >= Detail::Conversation => note(&describe(notice)),
+        None => {}
     }
 }
 

@@ -16,8 +16,14 @@ pub(crate) fn run(base: &Base, plugin: Option<&str>, clear: bool, yes: bool) -> 
     let failed = |error: io::Error| Failure::failed("could not use the values that plugins store").because(error);
     let storage = base.plugin_storage();
     let mut plugins = storage.plugins().map_err(failed)?;
-    if let Some(name) = plugin {
+    // `storage list`, as with other commands.
+    let is_list = !clear && plugin == Some("list") && !plugins.iter().any(|plugin| plugin.name == "list");
+    if let Some(name) = plugin.filter(|_| !is_list) {
         plugins.retain(|plugin| is_meant(base, plugin, name));
+        if plugins.is_empty() {
+            note(&text!("no values are stored for `{}`", name));
+            return Ok(());
+        }
     }
     if plugins.is_empty() {
         note(&text!("no values are stored"));
