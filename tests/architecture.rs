@@ -60,6 +60,7 @@ const OURS: &[(&str, &[&str])] = &[
             "pinion-permissions",
             "pinion-providers",
             "pinion-plugin-runtime",
+            "pinion-plugin-test",
             "pinion-sandbox",
             "pinion-session-store",
             "pinion-tui",

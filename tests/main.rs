@@ -8,6 +8,7 @@ mod author_faults;
 mod authors;
 mod browser_login;
 mod builtin;
+mod cases;
 mod children;
 mod command;
 mod compiling;

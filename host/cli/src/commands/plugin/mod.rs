@@ -99,6 +99,8 @@ enum PluginCommand {
         json: bool,
     },
     /// Build the plugin in a directory and run the cases in its `tests` directory
+    ///
+    /// Each case has a workspace, stored values, grants, secrets and servers of its own, and nothing of the user's.
     Test {
         /// Directory of the project
         #[arg(default_value = ".", value_name = "DIR")]
@@ -106,6 +108,9 @@ enum PluginCommand {
         /// Run only cases whose name contains this
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
+        /// Test the component of the last build
+        #[arg(long)]
+        no_build: bool,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -316,7 +321,10 @@ impl PluginCommand {
                 build::run(base, &directory, destination, steps, json).await
             }
             Self::Watch { directory, json } => watch::run(base, &directory, json).await,
-            Self::Test { directory, only, json } => test::run(base, &directory, only.as_deref(), json).await,
+            Self::Test { directory, only, no_build, json } => {
+                let options = test::Options { only: only.as_deref(), is_built: no_build, as_json: json };
+                test::run(base, &directory, options).await
+            }
             Self::Pack {
                 file,
                 name,

@@ -1,0 +1,57 @@
+//! The part of the application in which cases run: its compiler, its cache of compiled code and its sandbox, without the
+//! user's grants, secrets, servers and settings.
+
+use crate::args::SandboxMode;
+use crate::base::Base;
+use crate::process::credentials::ProgramCredentials;
+use crate::process::network::ProgramNetwork;
+use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
+use crate::run::notices::announce_compiling;
+use pinion_agent::secrets::Secrets;
+use pinion_exclusions::Finder;
+use pinion_plugin_runtime::{Compiler, guard_programs};
+use pinion_plugin_test::Host;
+use pinion_sandbox::Network;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Returns the host of all cases.
+pub(super) fn host(base: &Base) -> Host {
+    if let Some((program, arguments)) = guard_command(&base.paths.removed()) {
+        guard_programs(program, arguments);
+    }
+    let base = base.clone();
+    Host {
+        cache: base.compiled_code(),
+        compiler: own_command(COMPILE_COMPONENT).map(|(program, arguments)| Compiler { program, arguments }),
+        engine_limits: base.config.engine_limits.clone(),
+        on_notice: Some(Arc::new(|notice| announce_compiling(&notice))),
+        confinement: Some(Arc::new(move |workspace| alone(&base, workspace).confinement())),
+    }
+}
+
+/// Returns the same base without what the user allows to programs: they get no network and no credentials, and write only
+/// to the workspace.
+fn alone(base: &Base, workspace: &Path) -> Base {
+    let mut alone = Base { workspace: workspace.to_owned(), mcp: Arc::default(), ..base.clone() };
+    let config = &mut alone.config;
+    // Who turned the sandbox off trusts the programs of a conversation, not those of a project's tests.
+    if config.sandbox.mode == SandboxMode::Off {
+        config.sandbox.mode = SandboxMode::BestEffort;
+    }
+    config.sandbox.network = Network::Off;
+    config.sandbox.hosts.clear();
+    config.sandbox.credentials.clear();
+    config.sandbox.writable.clear();
+    config.sandbox.readable.clear();
+    config.credentials.clear();
+    // Patterns are for the user's workspace.
+    config.exclusions = Arc::new(Finder::default());
+    config.denied.unwritten = Arc::new(Finder::default());
+    config.denied.problem = None;
+    let credentials = ProgramCredentials::new(Vec::new(), base.plugin_secrets.clone());
+    let audit = base.permissions.audit.clone();
+    alone.network = Arc::new(ProgramNetwork::new(&config.sandbox, config.denied.hosts.clone(), credentials, audit));
+    alone.secrets = Secrets::default();
+    alone
+}
