@@ -347,3 +347,15 @@ fn asks_name_their_secrets_and_mistakes_name_their_key() {
     let wrong = run(&pinion, ["plugin", "build"]);
     assert!(wrong.stderr.contains("`true`, or the names of secrets") && wrong.stderr.contains("secrets"), "{wrong:?}");
 }
+
+#[test]
+fn settings_of_a_call_replace_those_of_the_config() {
+    let pinion = Pinion::default();
+    let file = guest("configured");
+    let call =
+        |more: &[&str]| run(&pinion, ["plugin", "call", file.to_str().unwrap(), "greeting", "{}"].iter().chain(more));
+    let called = call(&["--settings", r#"{"greeting": "good day"}"#]);
+    assert!(called.code == Some(0) && called.stdout.starts_with("good day"), "{called:?}");
+    let wrong = call(&["--settings", "[1]"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("settings are a JSON object"), "{wrong:?}");
+}

@@ -17,6 +17,7 @@ use pinion_plugin_runtime::{
     Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, Likeness, LoadError, PluginPolicy,
     PluginSettings, Source, is_alike, without_links,
 };
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,22 +36,14 @@ pub(crate) enum Binding {
     LookOnly,
 }
 
-/// Grants from the command line for one call.
+/// Grants from the command line for one call, on top of those that the user gave otherwise.
 #[derive(Debug, Clone)]
 pub(crate) struct CallGrants {
     /// The component that receives them.
     pub(crate) target: Target,
     pub(crate) grants: Grants,
-    pub(crate) extent: Extent,
-}
-
-/// The relation of [`CallGrants`] to the grants that the user gave otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// They come on top of those.
-    Added,
-    /// They stand alone, so that a call does not depend on who makes it.
-    Alone,
+    /// Replaces its section of the config.
+    pub(crate) config: Option<Value>,
 }
 
 /// The component that a command names.
@@ -417,10 +410,8 @@ impl Policy {
         if let Some(call) = &self.call
             && targets.iter().flatten().any(|target| call.target == *target)
         {
-            match call.extent {
-                Extent::Added => settings.grants.widen(call.grants.clone()),
-                Extent::Alone => (settings.grants, settings.held_back) = (call.grants.clone(), None),
-            }
+            settings.grants.widen(call.grants.clone());
+            call.config.iter().for_each(|config| settings.config.clone_from(config));
             // The user named the component, the call and the capabilities.
             settings.ceiling = None;
         }

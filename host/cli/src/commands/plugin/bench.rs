@@ -4,7 +4,6 @@ use crate::base::Base;
 use crate::commands::plugin::call;
 use crate::failure::{Failure, Result};
 use crate::output::{bytes, json, print, short, text, written};
-use crate::plugins::policy::Extent;
 use pinion_agent::Content;
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::tool::{ToolInvocation, ToolProgress};
@@ -17,7 +16,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) tool: &'a str,
     pub(crate) arguments: &'a str,
-    pub(crate) grants: &'a [String],
+    pub(crate) more: &'a call::More,
     /// At least 1.
     pub(crate) calls: usize,
 }
@@ -49,7 +48,7 @@ struct Report {
 pub(crate) async fn run(base: &Base, bench: Bench<'_>, as_json: bool) -> Result<()> {
     let arguments = call::parse(bench.arguments)?;
     let started = Instant::now();
-    let (runtime, info) = call::runtime(base, bench.plugin, bench.grants, Extent::Added).await?;
+    let (runtime, info) = call::runtime(base, bench.plugin, bench.more).await?;
     let load_us = micros(started);
     // The description may come from the cache; the first call then loads the code, and the tool may be another one.
     let first = one(&runtime, call::prepare(&runtime, &info, bench.tool, arguments.clone()).await?).await?;

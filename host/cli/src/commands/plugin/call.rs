@@ -2,12 +2,12 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
-use crate::commands::plugin::grant;
+use crate::commands::plugin::grant::{self, capabilities};
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, result, text, written};
-use crate::plugins::policy::{Binding, CallGrants, Extent, Policy};
+use crate::plugins::policy::{Binding, CallGrants, Policy};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
 use crate::run::notices::announce_compiling;
@@ -17,20 +17,46 @@ use pinion_agent::secrets::RedactedTools;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use pinion_agent::{Content, ToolExecutor as _};
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
+use pinion_plugin_test::helpful_grants;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// What the plugin has in calls from the command line, besides what the user gave it otherwise.
+#[derive(Debug, clap::Args)]
+pub(crate) struct More {
+    #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for the calls"))]
+    grants: Vec<String>,
+    /// Settings in place of the plugin's section of the config, as a JSON object
+    ///
+    /// A file that is not the installed plugin of its name has none of that plugin's settings.
+    #[arg(long, value_name = "JSON")]
+    settings: Option<String>,
+}
+
+impl More {
+    fn config(&self) -> Result<Option<Value>> {
+        let parse = |text: &String| match serde_json::from_str(text) {
+            Ok(Value::Object(members)) => Ok(Value::Object(members)),
+            Ok(_) => {
+                Err(Failure::usage("settings are a JSON object").hint("for example --settings '{\"unit\": \"C\"}'"))
+            }
+            Err(error) => Err(Failure::usage("invalid JSON settings").because(error)),
+        };
+        self.settings.as_ref().map(parse).transpose()
+    }
+}
 
 pub(crate) async fn run(
     base: &Base,
     plugin: &str,
     tool: &str,
     arguments: &str,
-    grants: &[String],
+    more: &More,
     as_json: bool,
 ) -> Result<()> {
-    let (runtime, info) = runtime(base, plugin, grants, Extent::Added).await?;
+    let (runtime, info) = runtime(base, plugin, more).await?;
     let call = prepare(&runtime, &info, tool, parse(arguments)?).await?;
-    warn_of_unasked(base, &info, grants)?;
+    warn_of_unasked(base, &info, &more.grants)?;
     let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
     let token = call.token.clone();
     let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
@@ -92,8 +118,9 @@ fn warn_of_unasked(base: &Base, info: &PluginInfo, grants: &[String]) -> Result<
 
 fn failure(result: std::result::Result<ToolOutput, ToolError>, info: &PluginInfo) -> Failure {
     let Err(error) = result else { return Failure::failed("the call failed") };
-    let (is_denied, missing) = (matches!(error, ToolError::Denied { .. }), missing(info));
+    let (is_denied, text) = (matches!(error, ToolError::Denied { .. }), error.to_string());
     let failure = Failure::failed(error);
+    let missing = helpful_grants(&text, &missing(info));
     match is_denied && !missing.is_empty() {
         true => failure.hint(format!("to grant it for one call: --grant {}", missing.join(" --grant "))),
         false => failure,
@@ -110,20 +137,13 @@ fn as_value(reply: &ToolReply) -> Value {
     }
 }
 
-/// Loads the plugin with the grants of the command line, which are added to those of the user or stand alone.
-pub(crate) async fn runtime(
-    base: &Base,
-    plugin: &str,
-    grants: &[String],
-    extent: Extent,
-) -> Result<(Runtime, PluginInfo)> {
+/// Loads the plugin with the grants of the command line, which are added to those of the user, and with its settings.
+pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
-    let more = grant::parse(base, grants)?;
-    let call = CallGrants { target: target.clone(), grants: base.grants(&more), extent };
-    let policy = match extent {
-        Extent::Added => Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty())),
-        Extent::Alone => Policy::new(base, Binding::LookOnly, Some(call)),
-    };
+    let (config, table) = (more.config()?, grant::parse(base, &more.grants)?);
+    let is_needed = config.is_some() || !more.grants.is_empty();
+    let call = CallGrants { target: target.clone(), grants: base.grants(&table), config };
+    let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| is_needed));
     let runtime = base.runtime_with(base.begin_engine(), policy, Arc::new(NoInfo), |notice| match notice.event {
         NoticeEvent::HeldBack(why) => {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));

@@ -19,3 +19,8 @@ pub(crate) fn asks(base: &Base, words: &[String]) -> Result<Asks> {
 fn unknown(error: UnknownCapability) -> Failure {
     Failure::usage(error).hint(format!("the capabilities are {}", capability_forms().join(", ")))
 }
+
+/// Names all capabilities at the end of a help text.
+pub(crate) fn capabilities(about: &str) -> String {
+    format!("{about}: {}", pinion_plugin_runtime::capability_forms().join(", "))
+}

@@ -22,6 +22,7 @@ mod toolchain;
 mod watch;
 mod wit;
 
+use self::grant::capabilities;
 use crate::base::Base;
 use crate::failure::Result;
 use crate::invocation::Invocation;
@@ -188,8 +189,8 @@ enum PluginCommand {
         /// Arguments of the tool as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for this call"))]
-        grants: Vec<String>,
+        #[command(flatten)]
+        more: call::More,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -203,8 +204,8 @@ enum PluginCommand {
         /// Arguments of the tool as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for these calls"))]
-        grants: Vec<String>,
+        #[command(flatten)]
+        more: call::More,
         /// Number of calls
         #[arg(short = 'n', long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
         calls: u32,
@@ -265,11 +266,6 @@ impl From<LifetimeArgument> for pinion_plugin_runtime::Lifetime {
             LifetimeArgument::Session => Self::Session,
         }
     }
-}
-
-/// Names all capabilities at the end of a help text.
-fn capabilities(about: &str) -> String {
-    format!("{about}: {}", pinion_plugin_runtime::capability_forms().join(", "))
 }
 
 impl Plugin {
@@ -357,13 +353,12 @@ impl PluginCommand {
             Self::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
             Self::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
             Self::Storage { plugin, clear, yes } => storage::run(base, plugin.as_deref(), clear, yes),
-            Self::Call { plugin, tool, arguments, grants, json } => {
-                call::run(base, &plugin, &tool, &arguments, &grants, json).await
+            Self::Call { plugin, tool, arguments, more, json } => {
+                call::run(base, &plugin, &tool, &arguments, &more, json).await
             }
-            Self::Bench { plugin, tool, arguments, grants, calls, json } => {
+            Self::Bench { plugin, tool, arguments, more, calls, json } => {
                 let calls = usize::try_from(calls).unwrap_or(usize::MAX);
-                let bench =
-                    bench::Bench { plugin: &plugin, tool: &tool, arguments: &arguments, grants: &grants, calls };
+                let bench = bench::Bench { plugin: &plugin, tool: &tool, arguments: &arguments, more: &more, calls };
                 bench::run(base, bench, json).await
             }
         }
