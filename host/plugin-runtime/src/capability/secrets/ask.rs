@@ -8,7 +8,7 @@ use std::fmt;
 
 /// An ask for secrets. Manifests say `true`, or list the names that the plugin's code uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Ask {
+pub enum SecretsAsk {
     /// None.
     #[default]
     Nothing,
@@ -18,13 +18,13 @@ pub enum Ask {
     Any,
 }
 
-impl Ask {
+impl SecretsAsk {
     pub(super) fn for_names(names: BTreeSet<String>) -> Self {
         if names.is_empty() { Self::Nothing } else { Self::Names(names) }
     }
 }
 
-impl PartialOrd for Ask {
+impl PartialOrd for SecretsAsk {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         let rank = |ask: &Self| match ask {
             Self::Nothing => 0,
@@ -41,7 +41,7 @@ impl PartialOrd for Ask {
     }
 }
 
-impl Serialize for Ask {
+impl Serialize for SecretsAsk {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Nothing => serializer.serialize_bool(false),
@@ -51,21 +51,21 @@ impl Serialize for Ask {
     }
 }
 
-impl<'de> Deserialize<'de> for Ask {
+impl<'de> Deserialize<'de> for SecretsAsk {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Ask;
+            type Value = SecretsAsk;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`true`, or the names of secrets")
             }
 
-            fn visit_bool<E>(self, asks: bool) -> Result<Ask, E> {
-                Ok(if asks { Ask::Any } else { Ask::Nothing })
+            fn visit_bool<E>(self, asks: bool) -> Result<SecretsAsk, E> {
+                Ok(if asks { SecretsAsk::Any } else { SecretsAsk::Nothing })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Ask, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<SecretsAsk, A::Error> {
                 let mut all = BTreeSet::new();
                 while let Some(name) = names.next_element::<String>()? {
                     if name.is_empty() || name.len() > super::MAX_NAME || name.contains(',') {
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Ask {
                     }
                     all.insert(name);
                 }
-                Ok(Ask::for_names(all))
+                Ok(SecretsAsk::for_names(all))
             }
         }
         deserializer.deserialize_any(Either)

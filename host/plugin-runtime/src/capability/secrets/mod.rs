@@ -169,10 +169,6 @@ fn joined(names: &BTreeSet<String>, separator: &str) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(separator)
 }
 
-fn joined(names: &BTreeSet<String>, separator: &str) -> String {
-    names.iter().map(String::as_str).collect::<Vec<_>>().join(separator)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
