@@ -30,6 +30,15 @@ pub(super) fn is_wanted(request: &Request, error: &McpError) -> bool {
     }
 }
 
+/// Returns whether a result is such a refusal, which the TypeScript SDK makes a result. Its words are those of the SDK, so that no
+/// result of a tool that ran is taken for one.
+pub(super) fn is_refusal(request: &Request, result: &ServerResult) -> bool {
+    let (Request::CallTool { .. }, ServerResult::CallToolResult(result)) = (request, result) else { return false };
+    let text = result.content.first().and_then(|content| content.as_text()).map(|text| text.text.as_str());
+    let is_text = |text: &str| text.starts_with("MCP error -32601") && text.contains("requires task augmentation");
+    result.is_error == Some(true) && result.content.len() == 1 && text.is_some_and(is_text)
+}
+
 /// Returns a call that asks to become a task.
 pub(super) fn augmented(message: ClientRequest) -> ClientRequest {
     let ClientRequest::CallToolRequest(call) = &message else { return message };

@@ -205,6 +205,10 @@ impl Connection {
                     (inputs, is_task) = (Inputs::default(), true);
                     continue;
                 }
+                Ok(result) if !is_task && early_task::is_refusal(request, &result) => {
+                    (inputs, is_task) = (Inputs::default(), true);
+                    continue;
+                }
                 Err(Failure::Error(error)) if rounds < MAX_INPUT_ROUNDS && !call.only_connected => {
                     let Some(pages) = elicitation::wanted(&error) else { return Err(error.into()) };
                     self.during(call, self.visit(pages, questions)).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pinion_mcp::{CallContext, McpError, NoPerson, Request, Servers};
 use serde_json::{Value, json};
 
-use crate::fake::{Bench, Io, Log, NAME, call, ports, stdio, tools, until};
+use crate::fake::{Bench, Io, Log, NAME, call, ports, stdio, text, tools, until};
 
 /// A server of protocol 2026-07-28 that makes each call a task, which is at `states` when it is looked at.
 async fn tasking(mut io: Io, states: Vec<Value>, log: Log) {
@@ -145,8 +145,9 @@ async fn cancelled_request_cancels_its_task() {
     until(|| log.count("tasks/cancel") == 1).await;
 }
 
-/// A server of protocol 2025-11-25 whose tool must be called as a task, which is at `states` when it is looked at.
-async fn requiring(mut io: Io, states: Vec<Value>, ending: Value) {
+/// A server of protocol 2025-11-25 whose tool must be called as a task, which is at `states` when it is looked at. Its refusal is
+/// an error or a result.
+async fn requiring(mut io: Io, states: Vec<Value>, ending: Value, refuses_by_result: bool) {
     let mut states = states.into_iter();
     while let Some(message) = io.connect(&tools()).await {
         let state = |status: &str| {
@@ -161,7 +162,14 @@ async fn requiring(mut io: Io, states: Vec<Value>, ending: Value) {
             }
             Some("tools/call") => {
                 let refused = "Tool echo requires task augmentation (taskSupport: 'required')";
-                io.refuse(&message, -32601, refused).await;
+                match refuses_by_result {
+                    true => {
+                        let mut result = text(&format!("MCP error -32601: {refused}"));
+                        result["isError"] = json!(true);
+                        io.reply(&message, result).await;
+                    }
+                    false => io.refuse(&message, -32601, refused).await,
+                }
             }
             Some("tasks/get") => {
                 let next = states.next();
@@ -176,9 +184,9 @@ async fn requiring(mut io: Io, states: Vec<Value>, ending: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn tool_that_requires_a_task_is_called_as_one() {
-    for last in ["completed", "failed", "input_required"] {
+    for (last, by_result) in [("completed", false), ("completed", true), ("failed", false), ("input_required", true)] {
         let states = vec![json!("working"), json!(last)];
-        let bench = Bench::new(move |_, io| requiring(io, states.clone(), json!({"content": "done"})));
+        let bench = Bench::new(move |_, io| requiring(io, states.clone(), json!({"content": "done"}), by_result));
         let result: Value = serde_json::from_str(&bench.call("echo").await.unwrap()).unwrap();
         assert_eq!(result, json!({"content": [{"type": "text", "text": "done"}]}));
         let log = bench.log();
@@ -192,7 +200,8 @@ async fn tool_that_requires_a_task_is_called_as_one() {
 
 #[tokio::test(start_paused = true)]
 async fn early_task_that_outlives_its_call_is_fetched_later() {
-    let bench = Bench::new(|_, io| requiring(io, vec![json!("working"), json!("completed")], json!({"content": []})));
+    let bench =
+        Bench::new(|_, io| requiring(io, vec![json!("working"), json!("completed")], json!({"content": []}), false));
     let late = bench.call_within("echo", Duration::from_secs(3)).await;
     assert!(matches!(late, Err(McpError::TimedOut { .. })), "{late:?}");
     let id = bench.servers.list()[0].tasks[0].id.clone();
