@@ -219,7 +219,7 @@ fn server_that_fails_is_named_with_its_words() {
     ok(&pinion.run(["mcp", "add", "bad", "--", "sh", "-c", "printf 'no \\033[31mkey\\n' >&2; exit 3"]));
     let failed = pinion.run(["mcp", "test", "bad"]);
     assert!(failed.code == Some(1) && failed.stderr.contains("`bad`") && failed.stderr.contains("key"), "{failed:?}");
-    assert!(failed.stderr.contains("\"network\": true") && !failed.stderr.contains('\u{1b}'), "{failed:?}");
+    assert!(!failed.stderr.contains("hint:") && !failed.stderr.contains('\u{1b}'), "{failed:?}");
     ok(&pinion.run(["mcp", "add", "none", "--", "no-such-program-here"]));
     let missing = pinion.run(["mcp", "test", "none"]);
     assert!(missing.stderr.contains("no such program: `no-such-program-here`"), "{missing:?}");
@@ -287,7 +287,7 @@ fn failing_server_gets_the_hint_of_its_cause() {
     assert!(broken.stderr.contains("AttributeError") && !broken.stderr.contains("hint:"), "{broken:?}");
     for _ in 0..2 {
         let listed = pinion.run(["mcp", "list", "--check"]);
-        assert_eq!(listed.stdout.matches("AttributeError").count(), 1, "{listed:?}");
+        assert_eq!(listed.stdout.matches("ends with: AttributeError").count(), 1, "{listed:?}");
     }
 }
 

@@ -182,6 +182,20 @@ fn client_that_prefers_structured_content_gets_the_text() {
 }
 
 #[test]
+fn message_that_is_too_long_gets_an_error_and_the_next_one_a_result() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "content of a file");
+    let mut client = Client::initialized(&pinion, &[], json!({}));
+    let long = json!({ "name": "read", "arguments": { "path": "x".repeat(17 << 20) } });
+    let id = client.begin("tools/call", long);
+    let answer = client.answer(id);
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("bytes"), "{answer}");
+    assert!(text(&client.call("read", json!({ "path": "a.txt" }))).contains("content of a file"));
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
 fn failures_are_results_that_the_model_can_read() {
     let pinion = Pinion::default();
     let echo = guest("echo");

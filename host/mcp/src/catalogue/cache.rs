@@ -111,7 +111,9 @@ fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
     for (kind, entries) in [(Kind::Tool, &stored.tools), (Kind::Prompt, &stored.prompts)] {
         for entry in entries {
             match serde_json::from_str::<StoredEntry>(entry.get()) {
-                Ok(entry) => drop(collector.add_text(kind, &entry.name, entry.definition.get())),
+                Ok(entry) => {
+                    collector.add_text(kind, &entry.name, entry.definition.get());
+                }
                 Err(_) => {
                     collector.note(format!("dropped a {} of the cached catalogue `{}`", kind.name(), path.display()))
                 }
