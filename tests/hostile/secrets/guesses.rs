@@ -20,7 +20,7 @@ fn model_and_programs_get_back_every_guess() {
     let run = scripted(&pinion, &replies);
     assert_eq!(run.code, Some(0), "{run:?}");
     for text in &texts {
-        let shown = json!(text).to_string();
+        let shown = json!(text.lines().last().unwrap()).to_string();
         assert!(run.stdout.contains(shown.trim_matches('"')), "{text}");
     }
     assert!(!run.stdout.contains("[redacted]"), "{}", run.stdout.find("[redacted]").unwrap_or_default());
