@@ -168,7 +168,9 @@ impl Matcher {
             }
             for form in self.ends.get(&(next & !ENDS)).into_iter().flatten().map(|index| &self.forms[*index]) {
                 #[cfg(test)]
-                (comparisons += 1);
+                {
+                    comparisons += 1;
+                }
                 let start = starts[(count - form.anchor().len()) % KEPT];
                 match compared(form, text, start) {
                     Compared::Whole(end) => found.extend(form.mark(text, start..end).map(|mark| (start..end, mark))),
