@@ -1,6 +1,6 @@
 //! The generation of a plugin that answers after changes.
 
-use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory, Source};
+use pinion_plugin_runtime::{FileOrigin, Notice, NoticeEvent, PluginDirectory, Source};
 use pinion_tests::{Sandbox, SandboxBuilder, guest, until};
 use serde_json::json;
 use std::path::Path;
@@ -145,14 +145,45 @@ async fn failed_reload_of_a_plugin_gives_its_names_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_the_file_unloads_the_plugin() {
+async fn deleting_the_file_unloads_the_plugin_at_the_next_refresh() {
     let directory = TempDir::new().unwrap();
     let file = greet(directory.path());
     let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
     std::fs::remove_file(file).unwrap();
+    greeting(&sandbox).await;
+    sandbox.runtime.refresh().await;
     let error = sandbox.error("greet", json!({})).await;
     assert!(error.contains("no tool `greet`"), "{error}");
     assert!(matches!(sandbox.notices().last().unwrap().event, NoticeEvent::Removed));
+}
+
+/// Builds remove the old file before they write the new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn file_that_is_missing_for_a_while_keeps_its_plugin_and_is_reloaded() {
+    let directory = TempDir::new().unwrap();
+    let file = greet(directory.path());
+    let content = std::fs::read(&file).unwrap();
+    let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
+    let first = greeting(&sandbox).await;
+    for generation in 2..4 {
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(greeting(&sandbox).await, first);
+        if generation == 3 {
+            // Removed for good, it comes back all the same.
+            sandbox.runtime.refresh().await;
+            assert!(sandbox.runtime.plugins().is_empty());
+        }
+        std::fs::write(&file, &content[..content.len() / 2]).unwrap();
+        let loading = sandbox.runtime.begin_refresh();
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        std::fs::write(&file, &content).unwrap();
+        loading.settled().await;
+        sandbox.runtime.refresh().await;
+        assert_eq!(sandbox.runtime.plugins()[0].generation, generation);
+        assert_eq!(greeting(&sandbox).await, first);
+    }
+    let refused = |notice: &Notice| matches!(notice.event, NoticeEvent::Refused(_));
+    assert!(!sandbox.notices().iter().any(refused), "{:?}", sandbox.notices());
 }
 
 #[tokio::test(flavor = "multi_thread")]

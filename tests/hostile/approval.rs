@@ -273,8 +273,12 @@ async fn definition_of_another_plugin_does_not_reach_a_tool() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_removed_after_approval_is_unknown() {
     let target = Target::new("greet_armed").await;
-    let file = target.file.clone();
-    let approver = answer(Decision::Allow, move |_| std::fs::remove_file(&file).unwrap());
+    let (file, runtime) = (target.file.clone(), target.sandbox.runtime.clone());
+    let approver = answer(Decision::Allow, move |_| {
+        std::fs::remove_file(&file).unwrap();
+        // Otherwise the plugin stays for a while, in case a build removed its file.
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(runtime.refresh()));
+    });
     let agent = target.agent(ApprovalMode::Smart, approver, vec![vec![greet()]]);
     let results = results(&agent).await;
     assert!(results[0].contains("no tool `greet`"), "{results:?}");

@@ -23,7 +23,7 @@ use pinion_agent::dialog::UserInterface;
 use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
-use pinion_plugin_runtime::{Notice, NoticeEvent};
+use pinion_plugin_runtime::{Notice, NoticeEvent, Watch};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _};
@@ -84,6 +84,8 @@ pub(crate) struct Headless<'a> {
     started: Instant,
     writing: JoinHandle<io::Result<bool>>,
     is_over: CancellationToken,
+    /// Reloads plugins whose files change.
+    _watch: Option<Watch>,
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
@@ -161,7 +163,10 @@ impl<'a> Headless<'a> {
             false => ready.agent.subscribe(CHANNEL).without_previews(),
         };
         let writing = output::showing(write(events, format, streamed, global.clone(), is_over.clone()));
-        Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
+        let watch = ready.runtime.watch(base.plugin_directories(args));
+        let watch =
+            watch.inspect_err(|error| tracing::debug!(%error, "calls check their plugins' files themselves")).ok();
+        Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over, _watch: watch })
     }
 
     /// Completes the output and the session. Called when the agent is done, whatever the outcome.

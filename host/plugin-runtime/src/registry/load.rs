@@ -26,6 +26,8 @@ use tokio::time::{Instant, sleep};
 
 /// A file that was written this recently may still be being written.
 const QUIET: Duration = Duration::from_millis(50);
+/// A file that cannot be loaded is complete once nothing was written to it for this long.
+const COMPLETE: Duration = Duration::from_millis(800);
 /// Time that a reload waits for a file that is being written.
 const MAX_QUIET_WAIT: Duration = Duration::from_secs(10);
 
@@ -50,6 +52,8 @@ pub(super) struct Work {
 pub(super) enum Reason {
     /// The source is new, or its file has changed, or its code is needed.
     Code,
+    /// Like `Code`, after which a missing file does not count as one that is about to come back.
+    Refresh,
     /// The policy may have other settings for it.
     Policy,
 }
@@ -58,8 +62,8 @@ pub(super) enum Reason {
 pub(super) enum Outcome {
     Loaded(Arc<Loaded>),
     Refused(LoadError),
-    /// The file is gone.
-    Removed,
+    /// The file is missing.
+    Missing,
     /// Neither the file nor the settings have changed.
     Unchanged,
 }
@@ -88,12 +92,31 @@ impl Work {
     pub(super) async fn run(self, phase: watch::Sender<Phase>) {
         // Compiles while it waits for the file to rest, which most files already do.
         let ahead = self.compile_ahead();
-        let state = self.file_state().await;
+        let mut state = self.file_state().await;
         phase.send_replace(Phase::Loading);
-        let outcome = self.load(state.stamp, ahead).await.unwrap_or_else(Outcome::Refused);
+        let mut outcome = self.load(state.stamp, ahead).await;
+        while let Err(error) = &outcome
+            && let Some(rest) = self.may_be_incomplete(state.stamp, error)
+        {
+            sleep(rest).await;
+            let before = std::mem::replace(&mut state, self.file_state().await).stamp;
+            if before == state.stamp {
+                break;
+            }
+            outcome = self.load(state.stamp, None).await;
+        }
+        let outcome = outcome.unwrap_or_else(Outcome::Refused);
         if let Some(registry) = self.registry.upgrade() {
             registry.settle(&self, state, outcome);
         }
+    }
+
+    /// Returns the time after which a file that was written a moment ago counts as complete, if it looks as if its end is
+    /// missing.
+    fn may_be_incomplete(&self, stamp: Option<Stamp>, error: &LoadError) -> Option<Duration> {
+        let is_content = matches!(error, LoadError::Read(_) | LoadError::Manifest(_) | LoadError::Link { .. });
+        let age = stamp.filter(|_| is_content && self.source.path().is_some())?.age()?;
+        COMPLETE.checked_sub(age).filter(|rest| !rest.is_zero())
     }
 
     async fn file_state(&self) -> FileState {
@@ -132,7 +155,7 @@ impl Work {
     /// Loads the source and makes it ready to be called.
     async fn load(&self, stamp: Option<Stamp>, ahead: Option<Ahead>) -> Result<Outcome, LoadError> {
         if stamp.is_none() && self.old.is_some() && self.source.path().is_some() {
-            return Ok(Outcome::Removed);
+            return Ok(Outcome::Missing);
         }
         if self.reason == Reason::Policy && self.has_same_settings(stamp).await? {
             return Ok(Outcome::Unchanged);

@@ -13,6 +13,9 @@
 //! A call whose plugin's file has changed waits for the reload of that plugin alone: [`QUIET_PATIENCE`] for the file to
 //! rest, [`RELOAD_PATIENCE`] in all, and no longer than its own token. After that the old generation answers, and no later
 //! call waits for the same attempt.
+//!
+//! A file that vanishes keeps its plugin for [`ABSENCE`], because builds remove files before they write them; a
+//! [`Runtime::refresh`](crate::Runtime::refresh) removes it at once. Whenever the file comes back, it is loaded again.
 
 pub(crate) mod attempt;
 mod batch;
@@ -58,6 +61,8 @@ use tokio_util::sync::CancellationToken;
 const QUIET_PATIENCE: Duration = Duration::from_secs(2);
 /// Time that a call waits for the reload of its plugin, from the beginning of the attempt.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(12);
+/// Time that a plugin answers calls while its file is missing.
+const ABSENCE: Duration = Duration::from_secs(30);
 
 /// The state of the files on which a policy depends.
 #[derive(PartialEq, Eq)]
@@ -206,16 +211,29 @@ impl Registry {
         )
     }
 
-    /// Begins to reload every plugin whose file has changed, or for which the policy may decide differently.
+    /// Begins to reload every plugin whose file has changed, or for which the policy may decide differently. Removes those
+    /// whose files are missing.
     pub(crate) fn begin_refresh(self: &Arc<Self>) -> Loading {
+        let missing: Vec<u64> =
+            self.slots().iter().filter(|slot| slot.missing_since.is_some()).map(|slot| slot.number).collect();
+        missing.into_iter().for_each(|number| self.remove_missing(number));
+        self.begin_reloads(Reason::Refresh)
+    }
+
+    /// Like [`Registry::begin_refresh`], after a change of files: a missing one may be about to come back.
+    pub(crate) fn begin_refresh_after_change(self: &Arc<Self>) -> Loading {
+        self.begin_reloads(Reason::Code)
+    }
+
+    fn begin_reloads(self: &Arc<Self>, reason: Reason) -> Loading {
         let mut slots = self.slots();
         let has_policy_changed = self.has_policy_changed();
         let mut loading = Vec::new();
         for slot in slots.iter_mut() {
             match &slot.attempt {
                 Some(attempt) => loading.push(attempt.phase.clone()),
-                None if slot.is_changed() => loading.push(self.start(slot, Reason::Code)),
-                None if has_policy_changed => loading.push(self.start(slot, Reason::Policy)),
+                None if slot.is_changed() => loading.push(self.start(slot, reason)),
+                None if has_policy_changed && !slot.is_gone() => loading.push(self.start(slot, Reason::Policy)),
                 None => {}
             }
         }
@@ -327,9 +345,15 @@ impl Registry {
             Outcome::Unchanged => slots[at].is_settled = true,
             Outcome::Refused(error) if slots[at].is_disabled(&error) => slots[at].is_settled = true,
             Outcome::Refused(error) => notices.push(slots[at].refuse(error)),
-            Outcome::Removed => {
-                let slot = slots.remove(at);
-                notices.push(slot.notice(NoticeEvent::Removed));
+            Outcome::Missing if work.reason == Reason::Refresh || slots[at].is_described() => {
+                notices.push(slots[at].remove());
+            }
+            Outcome::Missing => {
+                slots[at].is_settled = true;
+                if slots[at].missing_since.is_none() {
+                    slots[at].missing_since = Some(Instant::now());
+                    self.remove_later(work.slot);
+                }
             }
         }
         self.current.store(Arc::new(PluginSet::of(&slots)));
@@ -339,6 +363,27 @@ impl Registry {
         }
         drop(slots);
         notices.into_iter().for_each(|notice| (self.on_notice)(notice));
+    }
+
+    /// Removes a plugin if its file is still missing after [`ABSENCE`].
+    fn remove_later(self: &Arc<Self>, number: u64) {
+        let registry = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(ABSENCE).await;
+            if let Some(registry) = registry.upgrade() {
+                registry.remove_missing(number);
+            }
+        });
+    }
+
+    fn remove_missing(&self, number: u64) {
+        let mut slots = self.slots();
+        let is_missing = |slot: &Slot| slot.attempt.is_none() && slot.missing_since.is_some() && !slot.is_changed();
+        let Some(slot) = slots.iter_mut().find(|slot| slot.number == number && is_missing(slot)) else { return };
+        let notice = slot.remove();
+        self.current.store(Arc::new(PluginSet::of(&slots)));
+        drop(slots);
+        (self.on_notice)(notice);
     }
 
     /// The reason why a plugin does not answer calls, if it does not.

@@ -10,6 +10,7 @@ use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::offer_task::OfferTask;
 use std::borrow::Cow;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A source of a plugin, loaded or not.
 pub(crate) struct Slot {
@@ -31,6 +32,8 @@ pub(crate) struct Slot {
     pub(super) is_settled: bool,
     /// The file was being written to during the whole last attempt.
     pub(super) is_restless: bool,
+    /// The file is missing since then, and may come back: a build can remove it first.
+    pub(super) missing_since: Option<Instant>,
 }
 
 impl Slot {
@@ -47,6 +50,7 @@ impl Slot {
             attempt: None,
             is_settled: false,
             is_restless: false,
+            missing_since: None,
         }
     }
 
@@ -70,6 +74,11 @@ impl Slot {
         self.source.has_changed_since(self.stamp)
     }
 
+    /// Returns whether there is neither a generation nor a file.
+    pub(super) fn is_gone(&self) -> bool {
+        self.loaded.is_none() && self.stamp.is_none() && self.source.path().is_some()
+    }
+
     /// Returns whether the current generation has no code yet.
     pub(super) fn is_described(&self) -> bool {
         self.loaded.as_ref().is_some_and(|loaded| loaded.generation.is_described())
@@ -80,6 +89,9 @@ impl Slot {
         // Aborts the task of the attempt, which has no effect because it awaits nothing any more.
         self.attempt = None;
         self.stamp = state.stamp;
+        if state.stamp.is_some() {
+            self.missing_since = None;
+        }
         self.is_restless = state.is_restless;
     }
 
@@ -110,6 +122,14 @@ impl Slot {
         if self.is_described() {
             self.loaded = None;
         }
+        notice
+    }
+
+    /// Removes the current generation, because its file is gone. The slot stays, for a file that comes back.
+    pub(super) fn remove(&mut self) -> Notice {
+        let notice = self.notice(NoticeEvent::Removed);
+        self.replace(None);
+        (self.problem, self.offers, self.missing_since, self.is_settled) = (None, None, None, true);
         notice
     }
 

@@ -87,7 +87,7 @@ async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut 
         tokio::time::sleep(REST).await;
         let _ = changes.try_recv();
         // Not awaited, so that a slow load does not delay the next change.
-        let _ = registry.begin_refresh();
+        let _ = registry.begin_refresh_after_change();
         let _ = registry.begin(plugins_in(&directories));
     }
 }
