@@ -21,6 +21,8 @@ mod escapes;
 mod examples;
 #[cfg(target_os = "linux")]
 mod faults;
+#[cfg(unix)]
+mod file_grants;
 mod first_contact;
 #[cfg(target_os = "linux")]
 mod full_screen;

@@ -45,10 +45,10 @@ impl Call {
         }
         let path = absolute(&self.context.workspace, name);
         let below = path.strip_prefix(self.context.workspace.trim_end_matches('/'));
-        if !below.is_some_and(|below| below.is_empty() || below.starts_with('/')) {
-            host::require_granted(&path)?;
+        match below.is_some_and(|below| below.is_empty() || below.starts_with('/')) {
+            true => Ok(path.into()),
+            false => Ok(host::granted(path)?.into()),
         }
-        Ok(path.into())
     }
 
     /// Returns the value that the tool was offered with, see [`Tool::route`](crate::Tool::route). None without one, or if it
@@ -113,10 +113,9 @@ mod host {
     pub(super) use crate::cancellation::cancelled;
     pub(super) use crate::progress::{report, update};
 
-    /// Asks the host whether `path` is in a granted directory.
-    pub(super) fn require_granted(path: &str) -> Result<()> {
-        resolve(path)?;
-        Ok(())
+    /// Asks the host for the name under which a granted directory contains `path`, which may lead through a link to it.
+    pub(super) fn granted(path: String) -> Result<String> {
+        Ok(resolve(&path)?)
     }
 }
 
@@ -128,8 +127,8 @@ mod host {
 
     pub(super) use crate::testing::cancelled;
 
-    pub(super) fn require_granted(_path: &str) -> Result<()> {
-        Ok(())
+    pub(super) fn granted(path: String) -> Result<String> {
+        Ok(path)
     }
 
     pub(super) fn report(_message: &str) {}

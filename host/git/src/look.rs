@@ -139,7 +139,7 @@ pub fn read(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Reads a regular file that is no link; returns none for anything else, and for a file of more bytes than `most`.
-pub(crate) fn read_at_most(path: &Path, most: u64) -> Option<Vec<u8>> {
+pub fn read_at_most(path: &Path, most: u64) -> Option<Vec<u8>> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > most {
         return None;

@@ -5,6 +5,7 @@
 
 use crate::scene::Scene;
 use crate::shell::{Simple, Word};
+use pinion_git::read_at_most;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -256,7 +257,8 @@ fn defined(configs: impl Iterator<Item = PathBuf>, name: &str) -> Option<Vec<Str
     for path in configs {
         match fs::metadata(&path) {
             Ok(file) if file.is_file() && file.len() <= MAX_CONFIG => {
-                found.extend(aliases(&fs::read_to_string(&path).ok()?, name)?);
+                let text = String::from_utf8(read_at_most(&path.canonicalize().ok()?, MAX_CONFIG)?).ok()?;
+                found.extend(aliases(&text, name)?);
             }
             Ok(_) => return None,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -3,7 +3,7 @@
 //! Git runs programs that the repository's own files name: in its config, in hooks, and in the repositories of submodules.
 //! Only settings that are known to run nothing are accepted.
 
-use pinion_git::{config, harmless};
+use pinion_git::{config, harmless, read_at_most};
 use std::fs;
 use std::path::Path;
 
@@ -66,8 +66,7 @@ fn are_hooks_apart(hooks: &Path) -> bool {
 }
 
 fn is_plain_config(path: &Path) -> bool {
-    let is_file = path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_CONFIG);
-    let Some(text) = is_file.then(|| fs::read(path).ok()).flatten() else { return false };
+    let Some(text) = read_at_most(path, MAX_CONFIG) else { return false };
     let is_plain = |entry: &config::Entry| {
         // `ext::` in front of an address is a program.
         harmless::holds_no_command(entry)
@@ -92,5 +91,5 @@ fn may_have_submodules(repository: &Path) -> bool {
     }
     // The mode of such an entry, wherever it is: another number of this value costs a question at most.
     const MODE: &[u8] = &0o160_000_u32.to_be_bytes();
-    fs::read(index).map_or(true, |bytes| bytes.windows(MODE.len()).any(|window| window == MODE))
+    read_at_most(&index, MAX_INDEX).is_none_or(|bytes| bytes.windows(MODE.len()).any(|window| window == MODE))
 }

@@ -4,8 +4,8 @@ use crate::error::SessionError;
 use crate::format::{self, Payload};
 use crate::index::Index;
 use crate::replay::History;
+use crate::transcript::open_file;
 use pinion_protocol::Message;
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn last_history(path: &Path, bytes: u64) -> Result<Option<History>, SessionE
         Ok(found) if found.is_file() && found.len() > bytes => found.len(),
         _ => return Ok(None),
     };
-    let Ok(mut file) = File::open(path) else { return Ok(None) };
+    let Ok(mut file) = open_file(path) else { return Ok(None) };
     let mut end = Vec::new();
     let read = file.seek(SeekFrom::Start(length - bytes)).and_then(|_| file.take(bytes).read_to_end(&mut end));
     read.map_err(failed)?;

@@ -7,6 +7,7 @@ use crate::header::{self, FirstLine, Header};
 use crate::lines::Lines;
 use crate::name;
 use crate::printable::printable;
+use crate::transcript::open_file;
 use jiff::Timestamp;
 use pinion_protocol::{Content, Message, UserMessage};
 use std::fs::File;
@@ -46,7 +47,7 @@ pub(crate) struct SessionFile {
 
 /// Reads the summary of a session; none for one without entries.
 pub(crate) fn summary(found: &SessionFile) -> Result<Option<Summary>, SessionError> {
-    let file = File::open(&found.path).map_err(SessionError::io("open", &found.path))?;
+    let file = open_file(&found.path).map_err(SessionError::io("open", &found.path))?;
     let beginning = read_beginning(&found.path, file)?;
     let empty = beginning.entries == 0 && found.size <= SUMMARY_LIMIT;
     match (empty, beginning.is_session) {

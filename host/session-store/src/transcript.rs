@@ -34,7 +34,7 @@ impl Transcript {
     /// The file does not exist, cannot be read, has an unknown version, or is not a session.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
         require_file(path)?;
-        let file = File::open(path).map_err(SessionError::io("open", path))?;
+        let file = open_file(path).map_err(SessionError::io("open", path))?;
         Self::read(path, file)
     }
 
@@ -125,6 +125,16 @@ pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
         }
         Err(error) => Err(SessionError::io("open", path)(error)),
     }
+}
+
+/// Opens a regular file for reading. A pipe that took its place does not block.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
 /// An entry of a branch could not be read.

@@ -74,7 +74,9 @@ fn offer(settings: &Settings) -> Offer {
         let document = match source::document(name, api, Age::Any) {
             Ok(document) => document,
             Err(problem) => {
-                log::log(log::Level::Warn, &format!("interface `{}`: {problem}", clean::line(name, 64)));
+                // One line each, because a line of the log has no line breaks.
+                let text = format!("interface `{}`: {problem}", clean::line(name, 64));
+                text.lines().for_each(|line| log::log(log::Level::Warn, line));
                 continue;
             }
         };

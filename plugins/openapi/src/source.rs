@@ -9,7 +9,6 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::storage::{self, Scope};
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of a stored value; the host accepts 1 MiB.
@@ -46,18 +45,30 @@ pub(crate) fn document(name: &str, api: &Api, age: Age) -> Result<Document, Stri
 }
 
 fn of_file(path: &str) -> Result<String, String> {
-    let failed = |error: std::io::Error| {
-        // Grants name directories.
-        let directory = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new(".")).display();
-        format!(
-            "`{path}` cannot be read: {error}\nhint: [plugins.openapi.grants] files = {{ \"{directory}\" = \"read\" }}"
-        )
+    // The host knows the cause, of which a plugin sees only that the file is missing.
+    let failed = |error: std::io::Error| match why_unusable(path) {
+        Some(why) => why,
+        None => format!("`{path}` cannot be read: {error}"),
     };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|_| format!("`{path}` is not text in UTF-8"))
+}
+
+#[cfg(target_arch = "wasm32")]
+fn why_unusable(path: &str) -> Option<String> {
+    use pinion_plugin_sdk::workspace::{WorkspaceError, note_read};
+    match note_read(path) {
+        Err(WorkspaceError::Io(why) | WorkspaceError::Denied(why)) => Some(why),
+        _ => None,
+    }
+}
+
+/// Tests have no host.
+#[cfg(not(target_arch = "wasm32"))]
+fn why_unusable(_path: &str) -> Option<String> {
+    None
 }
 
 fn of_url(name: &str, url: &str, age: Age) -> Result<String, String> {

@@ -415,6 +415,22 @@ mod tests {
     }
 
     #[test]
+    fn hint_of_a_denied_file_keeps_the_grants_so_far() {
+        let mut grants = files("/w", Access::Read);
+        grants.files.insert(PathBuf::from("/w/out"), Access::Write);
+        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, grants);
+        let hint = |path: &str, access| {
+            let denied = plugin.for_command().place(path, access).unwrap_err().to_string();
+            denied.split_once("[plugins.p.grants] ").unwrap().1.to_owned()
+        };
+        assert_eq!(
+            hint("/etc/hostname", Access::Read),
+            r#"files = { "." = "read", "/etc/hostname" = "read", "out" = "write" }"#
+        );
+        assert_eq!(hint("a", Access::Write), r#"files = { "." = "write", "out" = "write" }"#);
+    }
+
+    #[test]
     fn read_only_place_is_not_writable() {
         let mut grants = files("/w", Access::Write);
         grants.files.insert(PathBuf::from("/w/docs"), Access::Read);

@@ -3,12 +3,15 @@
 //!
 //! The work is wasmtime-wasi's. Before it, [`lookup`] finds out where a path really leads and whether the call may do
 //! there what it wants; [`handles`] knows which handles belong to the call. Named pipes, sockets and devices are not
-//! opened, because opening a pipe waits for as long as it pleases, and descriptors come out of the plugin's share.
+//! opened, because opening a pipe waits for as long as it pleases ([`open`] opens what took the place of a file, without
+//! waiting), and descriptors come out of the plugin's share.
 
 mod handles;
 mod input;
 mod listing;
 mod lookup;
+#[cfg(unix)]
+mod open;
 
 use self::handles::Handle;
 pub(crate) use self::handles::{Handles, StreamHold};
@@ -67,7 +70,7 @@ impl preopens::Host for Files<'_> {
         }
         for (number, root) in self.call.plugin().roots().iter().enumerate() {
             let (Ok(opened), Some(blank)) = (self.call.plugin().open(root), handles::blank()) else { continue };
-            for name in root.guest_names() {
+            for name in root.guest_names(opened) {
                 let mut directory = blank.clone();
                 directory.dir = opened.directory.clone();
                 let fd = self.wasi.table.push(Descriptor::Dir(directory))?;
@@ -191,6 +194,7 @@ impl HostDescriptor for Files<'_> {
             Descriptor::Dir(directory) => directory.dir.clone(),
             Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
         };
+        self.check_listing(&fd)?;
         let stream = self.wasi.table.push(Listing::of(&directory, &self.hidden_in(&fd)?, self.listed)?)?;
         self.handles.add(stream.rep(), Handle::Listing);
         Ok(Resource::new_own(stream.rep()))
@@ -274,7 +278,16 @@ impl Files<'_> {
                 }
             }
         }
-        self.wasi.open_at(at.directory(), at.flags, at.name.clone(), open_flags, flags).await
+        #[cfg(not(unix))]
+        return self.wasi.open_at(at.directory(), at.flags, at.name.clone(), open_flags, flags).await;
+        #[cfg(unix)]
+        {
+            let Descriptor::Dir(directory) = self.wasi.table.get(&at.directory())? else {
+                return Err(ErrorCode::NotDirectory.into());
+            };
+            let opened = open::open(directory, at, open_flags, flags)?;
+            Ok(self.wasi.table.push(opened)?)
+        }
     }
 
     /// Enters a new handle, if what it leads to may be used.

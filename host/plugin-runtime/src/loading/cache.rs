@@ -17,6 +17,7 @@
 //! Entries that were not used for long make room for new ones, see [`crate::loading::evict`].
 
 use crate::engine::Engine;
+use crate::loading::entry_file::open_entry;
 use crate::loading::evict;
 use crate::loading::functions::Sharing;
 use crate::loading::source::{FileOrigin, Place, Source};
@@ -271,16 +272,7 @@ impl Drop for Turn {
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        use std::os::unix::fs::OpenOptionsExt as _;
-        // A pipe in its place does not block.
-        options.mode(0o600).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-    }
-    options.open(path)
+    open_entry(path, OpenOptions::new().write(true).create(true).truncate(false))
 }
 
 /// The content of an entry, after its seal.
@@ -314,13 +306,8 @@ fn prepare_folder(directory: &Path) -> io::Result<()> {
 fn read_entry(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    let mut file = options.open(path)?;
+    let mut file = open_entry(path, &mut options)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
     check_private(&metadata)?;
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
     file.read_to_end(&mut bytes)?;
@@ -407,6 +394,9 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(&path, folder.join("link")).unwrap();
         assert_eq!(text(&own, &folder.join("link")), None, "a link");
+        let pipe = folder.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        assert_eq!(text(&own, &pipe), None, "a pipe");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
         assert!(Cache::open(&folder, &CacheKey::new([1; 32])).is_none());
     }

@@ -4,7 +4,8 @@
 //! an entry is added and all of them together take too much, those that were used least recently go. The time of the last
 //! use is the entry's modification time, which a use renews once a day.
 
-use std::fs::{self, File};
+use crate::loading::entry_file::open_entry;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,7 +23,7 @@ const KINDS: [&str; 3] = [".description", ".index", ".offer"];
 /// Notes that an entry is used.
 pub(super) fn touch(path: &Path) {
     let renew = || -> io::Result<()> {
-        let (file, now) = (File::open(path)?, SystemTime::now());
+        let (file, now) = (open_entry(path, OpenOptions::new().read(true))?, SystemTime::now());
         let age = now.duration_since(file.metadata()?.modified()?).unwrap_or_default();
         if age >= RENEWED_AFTER { file.set_modified(now) } else { Ok(()) }
     };
@@ -86,7 +87,7 @@ mod tests {
     fn entry(directory: &Path, digit: char, days: u32) -> PathBuf {
         let path = directory.join(digit.to_string().repeat(NAME_CHARACTERS));
         fs::write(&path, [0; 100]).unwrap();
-        File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now() - DAY * days).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now() - DAY * days).unwrap();
         path
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod compiler;
 pub(crate) mod component_file;
 pub(crate) mod describe;
 pub(crate) mod described;
+mod entry_file;
 mod evict;
 pub(crate) mod functions;
 pub(crate) mod generation;

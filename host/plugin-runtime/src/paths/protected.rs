@@ -175,6 +175,11 @@ impl Protected {
         Some(if self.is_read_only(location) { Access::Read } else { Access::Write })
     }
 
+    /// Returns whether a granted directory is one that the host hands out, such as the one for output of programs.
+    pub(crate) fn is_handed_out(&self, grant: &Path) -> bool {
+        self.handed_out.iter().any(|path| grant.starts_with(path))
+    }
+
     /// The denied locations inside a directory.
     pub(crate) fn denied_in(&self, directory: &Path) -> Vec<PathBuf> {
         let inside = self.denied.iter().filter(|denied| denied.path.starts_with(directory));

@@ -6,6 +6,7 @@ use super::roots::{Opened, Root, Workspace, lexically_normal};
 use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, Surroundings};
 use crate::paths::beneath::Spot;
 use pinion_exclusions::Pattern;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl FileAuthority {
         for root in &roots {
             match root.open(&workspace, &protected) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(plugin, directory = %root.path.display(), %error, "granted directory is not used");
+                    tracing::warn!(plugin, path = %root.path.display(), %error, "a grant of files is not used");
                 }
                 _ => {}
             }
@@ -62,6 +63,29 @@ impl PluginAuthority {
     /// Opens a granted directory, or returns the handle from the first time.
     pub(crate) fn open<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
         root.open(&self.files().workspace, self.policy().protected())
+    }
+
+    /// Opens the directory in which a call creates a granted file.
+    pub(crate) fn open_for_new_file<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
+        root.open_for_new_file(&self.files().workspace, self.policy().protected())
+    }
+
+    /// Finds the innermost granted directory around a path, or the granted file, by its name. Returns the path from there.
+    fn innermost(&self, path: &Path) -> Option<(&Root, PathBuf)> {
+        let places = self.roots().iter().filter_map(|root| Some((root, root.relative(path)?)));
+        places.max_by_key(|(root, _)| root.real.as_os_str().len())
+    }
+
+    /// Like [`PluginAuthority::innermost`], for a path that leads through a link outside of the granted directories, such as
+    /// the user's own link to the workspace. The link only names the place; what lies there is found beneath the handle.
+    fn through_link(&self, path: &Path) -> Option<(&Root, PathBuf)> {
+        let ancestors: Vec<&Path> = path.ancestors().collect();
+        let inside = |ancestor: &&Path| {
+            let (root, to_ancestor) = self.innermost(&ancestor.canonicalize().ok()?)?;
+            let rest = path.strip_prefix(ancestor).ok()?;
+            Some((root, if rest.as_os_str().is_empty() { to_ancestor } else { to_ancestor.join(rest) }))
+        };
+        ancestors.iter().rev().find_map(inside)
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -83,26 +107,62 @@ impl CallAuthority {
         if self.files() < Some(access) && !plugin.roots().is_empty() {
             return Err(plugin.denied(&what, &format!("this tool does not declare that it {verb}s files, or may not")));
         }
-        let places = plugin.roots().iter().filter_map(|root| Some((root, root.relative(&absolute)?)));
-        let Some((root, relative)) = places.max_by_key(|(root, _)| root.real.as_os_str().len()) else {
-            let directory = if plugin.roots().is_empty() { Path::new(".") } else { &absolute };
+        let Some((root, relative)) = plugin.innermost(&absolute).or_else(|| plugin.through_link(&absolute)) else {
+            if plugin.policy().protected().at_most(&absolute, &absolute).is_none() {
+                return Err(plugin.denied(&what, "it belongs to the host or the system, and no grant reaches it"));
+            }
             let what = format!("{what}, which is in no granted directory");
-            return Err(plugin.not_granted(&what, &grant_line(directory, access)));
+            return Err(plugin.not_granted(&what, &self.grants_with(&absolute, access)));
         };
         if root.access < access {
             let what = format!("{what}, which it may only read");
-            return Err(plugin.not_granted(&what, &grant_line(&root.path, access)));
+            return Err(plugin.not_granted(&what, &self.grants_with(&root.path, access)));
         }
         Ok(Place { root, relative })
     }
 
-    /// Opens the directory of a place.
-    pub(crate) fn open<'a>(&self, path: &str, place: &Place<'a>) -> Result<&'a Arc<Opened>, Unopened> {
-        self.plugin().open(place.root).map_err(|error| match error.kind() {
+    /// The line of a grants table with the present grants and one more: a section of the config replaces the defaults.
+    fn grants_with(&self, path: &Path, access: Access) -> String {
+        let plugin = self.plugin();
+        if plugin.roots().is_empty() {
+            return grant_line(Path::new("."), access);
+        }
+        let is_of_host = |root: &&Root| plugin.policy().protected().is_handed_out(&root.real);
+        let of_user = plugin.roots().iter().filter(|root| !is_of_host(root));
+        let mut grants: BTreeMap<String, Access> =
+            of_user.map(|root| (self.in_config(&root.path), root.access)).collect();
+        grants.insert(self.in_config(path), access);
+        grant_lines(&grants)
+    }
+
+    /// A path as the config names it: relative in the workspace.
+    fn in_config(&self, path: &Path) -> String {
+        match path.strip_prefix(self.workspace()) {
+            Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
+            Ok(relative) => relative.to_string_lossy().into_owned(),
+            Err(_) => path.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Opens the directory of a place. A granted file that is missing can be created.
+    pub(crate) fn open<'a>(
+        &self,
+        path: &str,
+        place: &Place<'a>,
+        access: Access,
+    ) -> Result<&'a Arc<Opened>, Unopened> {
+        let is_new = |error: &io::Error| {
+            error.kind() == io::ErrorKind::NotFound && access == Access::Write && place.relative.as_os_str().is_empty()
+        };
+        let opened = match self.plugin().open(place.root) {
+            Err(error) if is_new(&error) => self.plugin().open_for_new_file(place.root),
+            opened => opened,
+        };
+        opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Unopened::Failed(error),
             _ => {
                 let what = format!("use `{path}`: {error}");
-                Unopened::Denied(self.plugin().denied(&what, "grant the directory that is meant, by its own path"))
+                Unopened::Denied(self.plugin().denied(&what, "grant the file or directory that is meant, by its own path"))
             }
         })
     }
@@ -152,5 +212,10 @@ impl CallAuthority {
 
 /// The line of a grants table that grants a directory.
 pub(super) fn grant_line(path: &Path, access: Access) -> String {
-    format!("files = {{ {path:?} = \"{}\" }}", access.verb())
+    grant_lines(&BTreeMap::from([(path.to_string_lossy().into_owned(), access)]))
+}
+
+fn grant_lines(grants: &BTreeMap<String, Access>) -> String {
+    let each: Vec<String> = grants.iter().map(|(path, access)| format!("{path:?} = \"{}\"", access.verb())).collect();
+    format!("files = {{ {} }}", each.join(", "))
 }

@@ -4,11 +4,17 @@
 //! because the user granted a place in the project and the project must not move it. In a grant elsewhere, links are
 //! followed once, when the plugin is loaded. A directory that is missing then is opened by the first call that needs it.
 //! After that, only handles are used.
+//!
+//! The grant of a single file opens the directory that holds it; the policy allows nothing but the file there. The file
+//! itself must not be a link. Each operation finds it by its name, so that it may be replaced by another file.
 
 use super::access::Access;
 use crate::paths::beneath;
 use crate::paths::protected::{Protected, is_in_system};
 use crate::paths::real::real;
+use cap_primitives::fs::FollowSymlinks;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -35,12 +41,18 @@ pub(crate) struct Root {
     /// Its path beneath the workspace; none for one elsewhere.
     in_workspace: Option<PathBuf>,
     opened: OnceLock<Arc<Opened>>,
+    /// The directory of a granted file that is missing, for the call that creates it.
+    for_new_file: OnceLock<Arc<Opened>>,
 }
 
-/// An open granted directory.
+/// An open granted directory, or the directory of a granted file.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) directory: Arc<File>,
+    /// The location of `directory`.
+    pub(crate) location: PathBuf,
+    /// The name of the granted file in it; none for a granted directory.
+    file: Option<OsString>,
     /// Locations in it that are denied; mostly none.
     pub(crate) denied: Vec<PathBuf>,
     device: Option<u64>,
@@ -84,41 +96,89 @@ impl Root {
             Some(relative) => workspace.real.join(relative),
             None => real(&path),
         };
-        Self { path, real, access, in_workspace, opened: OnceLock::new() }
+        Self { path, real, access, in_workspace, opened: OnceLock::new(), for_new_file: OnceLock::new() }
     }
 
-    /// Returns the open directory.
+    /// Returns the open directory, or the one that holds the granted file.
     ///
     /// # Errors
-    /// The directory is missing, a link that the project put there, or a place that no grant reaches.
+    /// The directory is missing, a link that the project put there, or a place that no grant reaches; or the file is a link.
     pub(crate) fn open(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
+        let (directory, file) = match self.open_directory(workspace, protected, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                let (directory, name) = self.open_parent(workspace, protected)?;
+                let found = cap_primitives::fs::stat(&directory, Path::new(name), FollowSymlinks::No)?;
+                if !found.is_file() {
+                    return Err(io::Error::other("it is neither a directory nor a regular file"));
+                }
+                (directory, Some(name.to_owned()))
+            }
+            directory => (directory?, None),
+        };
+        let opened = self.with(directory, file, protected);
+        Ok(self.opened.get_or_init(|| Arc::new(opened)))
+    }
+
+    /// Returns the open directory in which a call creates the granted file.
+    ///
+    /// # Errors
+    /// Those of [`Root::open`], for the directory.
+    pub(crate) fn open_for_new_file(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
+        if let Some(opened) = self.for_new_file.get() {
+            return Ok(opened);
+        }
+        let (directory, name) = self.open_parent(workspace, protected)?;
+        let opened = self.with(directory, Some(name.to_owned()), protected);
+        Ok(self.for_new_file.get_or_init(|| Arc::new(opened)))
+    }
+
+    fn with(&self, directory: Arc<File>, file: Option<OsString>, protected: &Protected) -> Opened {
+        let location = directory_of(&self.real, file.is_some()).to_owned();
+        let (denied, device) = (protected.denied_in(&location), device(&directory));
+        Opened { directory, location, file, denied, device }
+    }
+
+    /// Opens the directory of a granted file. Returns the file's name.
+    fn open_parent(&self, workspace: &Workspace, protected: &Protected) -> io::Result<(Arc<File>, &OsStr)> {
+        let name = self.path.file_name().ok_or(io::ErrorKind::NotADirectory)?;
+        if self.real.file_name() != Some(name) || std::fs::symlink_metadata(&self.path).is_ok_and(|it| it.is_symlink()) {
+            let place = self.real.display();
+            return Err(io::Error::other(format!("it is a symbolic link; grant the file `{place}` by its own path")));
+        }
+        Ok((self.open_directory(workspace, protected, true)?, name))
+    }
+
+    /// Opens the granted directory, or the one that holds the granted file.
+    fn open_directory(&self, workspace: &Workspace, protected: &Protected, is_file: bool) -> io::Result<Arc<File>> {
         if protected.at_most(&self.real, &self.real).is_none() {
             return Err(io::Error::other("it belongs to the host or the system, and no grant reaches it"));
         }
         let directory = match &self.in_workspace {
-            Some(relative) if relative.as_os_str().is_empty() => workspace.directory()?.clone(),
-            Some(relative) => Arc::new(open_beneath(workspace.directory()?, relative)?),
+            Some(relative) => match directory_of(relative, is_file) {
+                relative if relative.as_os_str().is_empty() => workspace.directory()?.clone(),
+                relative => Arc::new(open_beneath(workspace.directory()?, relative)?),
+            },
             None if real(&self.path) != self.real => {
                 return Err(io::Error::other("it leads elsewhere than when the plugin was loaded"));
             }
-            None => Arc::new(open_by_path(&self.real)?),
+            None => Arc::new(open_by_path(directory_of(&self.real, is_file))?),
         };
         if is_in_system(&directory) {
             return Err(io::Error::other("it shows processes, kernel or devices, and no grant reaches it"));
         }
-        let (denied, device) = (protected.denied_in(&self.real), device(&directory));
-        Ok(self.opened.get_or_init(|| Arc::new(Opened { directory, denied, device })))
+        Ok(directory)
     }
 
     /// Returns the names under which a guest gets it: the absolute path, and the location. There is no relative name: C
     /// libraries would take an absolute path that matches nothing for a relative one, and open another file.
-    pub(crate) fn guest_names(&self) -> Vec<String> {
-        let mut names = vec![self.path.clone()];
-        if self.real != self.path {
-            names.push(self.real.clone());
+    pub(crate) fn guest_names(&self, opened: &Opened) -> Vec<String> {
+        let directory = |path: &Path| directory_of(path, opened.is_file()).to_owned();
+        let mut names = vec![directory(&self.path)];
+        if self.real != self.path && !names.contains(&directory(&self.real)) {
+            names.push(directory(&self.real));
         }
         names.iter().filter_map(|name| name.to_str().map(str::to_owned)).collect()
     }
@@ -130,11 +190,31 @@ impl Root {
 }
 
 impl Opened {
+    /// Returns the path in [`Opened::directory`] of a path in the granted directory, or of the granted file.
+    pub(crate) fn path<'p>(&'p self, path: &'p Path) -> Cow<'p, Path> {
+        match &self.file {
+            Some(file) if path.as_os_str().is_empty() => Cow::Borrowed(Path::new(file)),
+            Some(file) => Cow::Owned(Path::new(file).join(path)),
+            None if path.as_os_str().is_empty() => Cow::Borrowed(Path::new(".")),
+            None => Cow::Borrowed(path),
+        }
+    }
+
+    /// Returns whether it is the directory of a granted file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Refuses a file of a file system, mounted inside the directory, that shows processes, kernel or devices.
     pub(crate) fn check(&self, file: &File) -> io::Result<()> {
         let is_elsewhere = device(file) != self.device;
         if is_elsewhere && is_in_system(file) { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
+}
+
+/// Returns the directory of a granted path.
+fn directory_of(path: &Path, is_file: bool) -> &Path {
+    if is_file { path.parent().unwrap_or(path) } else { path }
 }
 
 fn device(file: &File) -> Option<u64> {
@@ -170,9 +250,8 @@ fn open_beneath(workspace: &Arc<File>, relative: &Path) -> io::Result<File> {
 }
 
 /// Finds a place beneath an open granted directory.
-pub(crate) fn find(root: &Root, opened: &Opened, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    beneath::find(&opened.directory, &root.real, path, end)
+pub(crate) fn find(opened: &Opened, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
+    beneath::find(&opened.directory, &opened.location, &opened.path(path), end)
 }
 
 /// Removes `.` and `..` without looking at the file system. `..` at the root stays at the root.

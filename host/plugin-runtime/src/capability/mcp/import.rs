@@ -130,7 +130,10 @@ impl State {
         };
         if !grant.allows(&server) {
             let phrase = "use this MCP server";
-            let denied = self.call.authority.not_granted(phrase, &format!("mcp = [{:?}]", clip(&server, 80)));
+            // The line replaces the one in the config.
+            let mut servers: Vec<String> = grant.servers.iter().flatten().cloned().collect();
+            servers.push(clip(&server, 80).to_owned());
+            let denied = self.call.authority.not_granted(phrase, &format!("mcp = {servers:?}"));
             return Ok(Err(McpError::Denied(denied.to_string())));
         }
         self.account.capabilities.mcp.spend()?;

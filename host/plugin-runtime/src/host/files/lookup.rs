@@ -85,7 +85,7 @@ impl Files<'_> {
     /// Finds a place and checks that it may be used for a purpose.
     pub(super) fn at(&mut self, fd: &Fd, flags: PathFlags, path: String, purpose: Purpose) -> FsResult<At> {
         let (root, location) = match self.live(fd)? {
-            Handle::Granted(root) => (*root, self.call.plugin().roots().get(*root).map(|root| root.real.clone())),
+            Handle::Granted(root) => (*root, Some(self.opened(*root)?.location.clone())),
             Handle::Directory { root, location, .. } => (*root, location.clone()),
             _ => return Err(ErrorCode::NotDirectory.into()),
         };
@@ -95,6 +95,8 @@ impl Files<'_> {
         }
         let opened = self.opened(root)?;
         let is_free = match purpose {
+            // The grant is for a single file in the directory.
+            _ if opened.is_file() => false,
             Purpose::Look => opened.denied.is_empty(),
             // Everything that a writing call opens must have a location.
             Purpose::Open(Access::Read) => {
@@ -179,14 +181,24 @@ impl Files<'_> {
 
     /// Names in a directory that are denied, and left out of its listing: guests ask about each entry, and would fail.
     pub(super) fn hidden_in(&self, fd: &Fd) -> FsResult<Vec<OsString>> {
-        let (root, location) = match self.live(fd)? {
-            Handle::Granted(root) => (*root, self.call.plugin().roots().get(*root).map(|root| root.real.as_path())),
-            Handle::Directory { root, location, .. } => (*root, location.as_deref()),
+        let (opened, location) = match self.live(fd)? {
+            Handle::Granted(root) => (self.opened(*root)?, None),
+            Handle::Directory { root, location, .. } => (self.opened(*root)?, Some(location.as_deref())),
             _ => return Err(ErrorCode::NotDirectory.into()),
         };
-        let opened = self.opened(root)?;
+        let location = location.unwrap_or(Some(opened.location.as_path()));
         let here = opened.denied.iter().filter(|denied| denied.parent() == location);
         Ok(here.filter_map(|denied| denied.file_name().map(OsStr::to_owned)).collect())
+    }
+
+    /// Refuses to list the directory of a granted file, unless another grant allows it.
+    pub(super) fn check_listing(&self, fd: &Fd) -> FsResult<()> {
+        let Handle::Granted(root) = self.live(fd)? else { return Ok(()) };
+        let opened = self.opened(*root)?;
+        if opened.is_file() && self.call.access(&opened.location) < Some(Access::Read) {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        Ok(())
     }
 
     pub(super) fn opened(&self, root: usize) -> FsResult<Arc<Opened>> {

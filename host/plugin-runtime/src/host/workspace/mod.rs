@@ -47,6 +47,7 @@ const MAX_THREADS: usize = 8;
 impl workspace::Host for State {
     async fn resolve(&mut self, path: String) -> wasmtime::Result<Result<String, WorkspaceError>> {
         let resolved = match self.call.authority.place(&path, Access::Read) {
+            Ok(place) if place.relative.as_os_str().is_empty() => Ok(place.root.path.to_string_lossy().into_owned()),
             Ok(place) => Ok(place.root.path.join(&place.relative).to_string_lossy().into_owned()),
             Err(denied) => Err(WorkspaceError::Denied(denied.to_string())),
         };
@@ -140,7 +141,7 @@ impl State {
     fn root(&self, path: &str, access: Access) -> Result<Root, WorkspaceError> {
         let (place, opened) = self.granted_root(path, access)?;
         let failed = |error: io::Error| io_error(path, &error);
-        let spot = find(place.root, opened, &place.relative, AtEnd::Follow).map_err(failed)?;
+        let spot = find(opened, &place.relative, AtEnd::Follow).map_err(failed)?;
         let location = spot.target();
         if self.call.authority.access(&location) < Some(access) {
             return Err(WorkspaceError::Denied(self.call.authority.refusal(path, access).to_string()));
@@ -148,7 +149,9 @@ impl State {
         if let Some(denied) = self.call.authority.exclusion(path, &spot, access) {
             return Err(WorkspaceError::Denied(denied.to_string()));
         }
-        let relative = location.strip_prefix(&place.root.real).unwrap_or(Path::new("")).to_owned();
+        // Ignore files beside a granted file do not belong to the grant.
+        let relative = location.strip_prefix(&opened.location).ok().filter(|_| !opened.is_file());
+        let relative = relative.map(Path::to_owned).unwrap_or_default();
         let denied = opened.denied.iter().filter_map(|denied| denied.strip_prefix(&location).ok());
         Ok(Root {
             directory: Dir::from_std_file(opened.directory.try_clone().map_err(failed)?),
@@ -199,10 +202,15 @@ impl State {
     fn writable(&self, path: &str) -> Result<Spot, WorkspaceError> {
         let (place, opened) = self.granted_root(path, Access::Write)?;
         let (authority, plugin) = (&self.call.authority, self.call.authority.plugin());
+        // A granted file may be replaced by another one: the grant is for its place.
+        let is_boundary = |target: &Path| match opened.is_file() && *target == place.root.real {
+            true => plugin.policy().protected().is_in(target),
+            false => plugin.policy().is_pinned(target),
+        };
         let may_write = |spot: &Spot| {
             let found = spot.found.as_ref().and_then(identity);
             authority.access(&spot.target()) == Some(Access::Write)
-                && !plugin.policy().is_pinned(&spot.target())
+                && !is_boundary(&spot.target())
                 && !found.is_some_and(|file| plugin.policy().protected().is_plugin(file))
         };
         let exclusions = plugin.policy().protected().exclusions().exclusions();
@@ -218,9 +226,8 @@ impl State {
         if let Some(pattern) = exclusions.of(&place.root.real.join(&place.relative), false) {
             return Err(WorkspaceError::Denied(authority.excluded(path, pattern, Access::Write).to_string()));
         }
-        let begin = (&opened.directory, place.root.real.as_path());
-        let spot =
-            find_or_make(begin.0, begin.1, &place.relative, &may_make).map_err(|error| io_error(path, &error))?;
+        let spot = find_or_make(&opened.directory, &opened.location, &opened.path(&place.relative), &may_make)
+            .map_err(|error| io_error(path, &error))?;
         if !may_write(&spot) {
             return Err(refused());
         }
@@ -234,7 +241,7 @@ impl State {
     fn granted_root(&self, path: &str, access: Access) -> Result<(Place<'_>, &Arc<Opened>), WorkspaceError> {
         let denied = |denied: Denied| WorkspaceError::Denied(denied.to_string());
         let place = self.call.authority.place(path, access).map_err(denied)?;
-        let opened = self.call.authority.open(path, &place).map_err(|unopened| match unopened {
+        let opened = self.call.authority.open(path, &place, access).map_err(|unopened| match unopened {
             Unopened::Denied(refusal) => denied(refusal),
             Unopened::Failed(error) => io_error(path, &error),
         })?;

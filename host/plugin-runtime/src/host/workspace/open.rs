@@ -24,10 +24,17 @@ pub(super) fn open_dir(directory: &Dir, name: &OsStr) -> io::Result<Dir> {
 pub(super) fn open_file(directory: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
+    without_waiting(&mut options);
+    Ok(directory.open_with(name, &options)?.into_std())
+}
+
+/// Makes opening a link fail, and opening a pipe not wait for its other end.
+pub(super) fn without_waiting(options: &mut OpenOptions) {
     #[cfg(unix)]
     {
         let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed();
-        cap_std::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+        cap_std::fs::OpenOptionsExt::custom_flags(options, flags);
     }
-    Ok(directory.open_with(name, &options)?.into_std())
+    #[cfg(not(unix))]
+    let _ = options;
 }

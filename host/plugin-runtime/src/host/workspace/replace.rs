@@ -13,7 +13,7 @@
 //! read under the temporary name where the system lacks `O_TMPFILE`, and its names do not identify files that are left
 //! over after a crash.
 
-use super::open::open_file;
+use super::open::{open_file, without_waiting};
 use super::properties;
 use crate::paths::beneath::Spot;
 use cap_std::fs::{Dir, File, OpenOptions};
@@ -62,11 +62,20 @@ pub(super) fn has_content(spot: &Spot, content: &[u8]) -> io::Result<bool> {
 /// Opens the existing file for writing: a rename does not check whether the file that it replaces is writable.
 fn open_existing(directory: &Dir, name: &OsStr) -> io::Result<Option<File>> {
     match directory.symlink_metadata(name) {
-        Ok(metadata) if metadata.is_file() => directory.open_with(name, OpenOptions::new().write(true)).map(Some),
+        Ok(metadata) if metadata.is_file() => open_to_write(directory, name).map(Some),
         Ok(_) => Err(io::Error::other("not a file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a regular file for writing. A link or a pipe that took its place is an error, and does not block.
+fn open_to_write(directory: &Dir, name: &OsStr) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    without_waiting(&mut options);
+    let file = directory.open_with(name, &options)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a file")) }
 }
 
 /// Returns whether the directory or the file system refuses a new file in place of the old one.
