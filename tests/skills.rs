@@ -124,18 +124,30 @@ async fn skill_for_the_user_only_is_neither_listed_nor_started_by_the_model() {
 }
 
 #[test]
-fn links_in_a_repository_are_no_skills() {
+fn links_of_a_repository_are_followed_inside_and_named_if_they_lead_out() {
     let pinion = Pinion::default();
+    std::fs::create_dir(pinion.workspace().join(".git")).unwrap();
     skill(&pinion, "../elsewhere", "stolen", "outside of the repository", "");
     skill(&pinion, ".agents/skills", "real", "inside", "");
-    symlink(pinion.workspace().join("../elsewhere/stolen"), pinion.workspace().join(".agents/skills/stolen")).unwrap();
+    let link = |target: &str, at: &str| symlink(target, pinion.workspace().join(at)).unwrap();
+    link("../../../elsewhere/stolen", ".agents/skills/stolen");
     std::fs::create_dir(pinion.workspace().join(".claude")).unwrap();
-    symlink(pinion.workspace().join("../elsewhere"), pinion.workspace().join(".claude/skills")).unwrap();
-    skill(&pinion, "docs", "note", "a file that is no skill", "");
+    link("../../elsewhere", ".claude/skills");
+    skill(&pinion, "tools/x", "linked", "kept with its tool", "Linked instructions.");
+    link("../../tools/x/linked", ".agents/skills/one");
+    skill(&pinion, "docs", "note", "a file elsewhere in the repository", "");
     std::fs::create_dir(pinion.workspace().join(".agents/skills/note")).unwrap();
-    symlink("../../../docs/note/SKILL.md", pinion.workspace().join(".agents/skills/note/SKILL.md")).unwrap();
-    let results = results(&pinion, &[json!({ "name": "stolen" }), json!({ "name": "real" })]);
-    assert!(results[0].contains("the skills are: real") && results[1].contains("Skill `real`"), "{results:?}");
+    link("../../../docs/note/SKILL.md", ".agents/skills/note/SKILL.md");
+    let calls: Vec<Value> = ["stolen", "real", "linked"].map(|name| call("skill", json!({ "name": name }))).to_vec();
+    let script = pinion.script(&[calls, vec![say("done")]].concat());
+    let ended = pinion.run(["-p", "--output-format", "stream-json", "--replay", script.to_str().unwrap(), "go"]);
+    let text = &ended.stdout;
+    assert!(text.contains("the skills are: note, linked, real"), "{text}");
+    assert!(text.contains("Linked instructions.") && !text.contains("outside of the repository"), "{text}");
+    for out in [".agents/skills/stolen", ".claude/skills"] {
+        let notice = format!("{out}` is not used: it is a link that leads out of the repository");
+        assert_eq!(ended.stderr.matches(&notice).count(), 1, "{}", ended.stderr);
+    }
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub(crate) struct Found {
     pub(crate) directory: String,
     /// True if it is the user's own.
     pub(crate) users: bool,
+    /// The reason why it is not used, if the host knows one.
+    #[serde(default)]
+    pub(crate) problem: Option<String>,
 }
 
 /// A skill that can be used.
@@ -41,6 +44,9 @@ impl Skill {
     /// # Errors
     /// The file cannot be read, or it lacks a description, or its name is no name.
     pub(crate) fn read(found: &Found) -> Result<Self, String> {
+        if let Some(problem) = &found.problem {
+            return Err(problem.clone());
+        }
         let text = text(&Path::new(&found.directory).join(SKILL_MD))?;
         let (members, _) = front_matter::split(&text);
         let directory = Path::new(&found.directory).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -151,7 +157,7 @@ mod tests {
     #[test]
     fn unusable_skill_is_refused_with_the_reason() {
         let directory = tempfile::TempDir::new().unwrap();
-        let found = Found { directory: directory.path().to_string_lossy().into_owned(), users: true };
+        let found = Found { directory: directory.path().to_string_lossy().into_owned(), users: true, problem: None };
         let skill = |text: &str| {
             std::fs::write(directory.path().join(SKILL_MD), text).unwrap();
             Skill::read(&found).map(|skill| skill.name)

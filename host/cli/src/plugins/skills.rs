@@ -11,8 +11,8 @@
 //! `.pinion/prompts`.
 //!
 //! So a repository cannot take the place of a skill of the user. Its skills are untrusted text, as are its context files. This
-//! module only finds directories; the plugin reads them, within its grants. In a repository, a link is no skill, and no directory
-//! of skills if it leads out.
+//! module only finds directories; the plugin reads them, within its grants. In a repository, a link is followed if it stays
+//! inside; the plugin reports one that leads out.
 
 use crate::base::Base;
 use crate::files::paths;
@@ -62,7 +62,12 @@ struct Skill {
     is_users: bool,
     /// Distinguishes the states of its `SKILL.md`.
     stamp: String,
+    /// The reason why it is not used; mostly none.
+    problem: Option<&'static str>,
 }
+
+/// The problem of a link of a repository.
+const LEADS_OUT: &str = "it is a link that leads out of the repository, or to nothing";
 
 impl Base {
     /// Returns the directories of the user's skills and prompts, which the plugin may read although they are the host's.
@@ -91,11 +96,13 @@ impl Base {
             let Ok(real) = directory.canonicalize() else { continue };
             if is_users {
                 skills.grants.insert(real.clone(), Access::Read);
-                skills.add_all(&real, true, MAX_DEPTH);
+                skills.add_all(&real, None, MAX_DEPTH);
             } else if let Some(root) = root.as_ref().filter(|root| real.starts_with(root)) {
                 // The root, beneath which the runtime finds everything that the plugin opens.
                 skills.grants.insert(root.clone(), Access::Read);
-                skills.add_all(&real, false, MAX_DEPTH);
+                skills.add_all(&real, Some(root), MAX_DEPTH);
+            } else {
+                skills.add_problem(directory);
             }
         }
         // A directory of a project is used as it is only if no link leads there.
@@ -145,12 +152,14 @@ impl Base {
 }
 
 impl Skills {
-    /// Adds the skills in a directory, and in those below it.
-    fn add_all(&mut self, directory: &Path, is_users: bool, depth: usize) {
+    /// Adds the skills in a directory, and in those below it. Those of a repository lie beneath its `root`; the user's own have
+    /// none.
+    fn add_all(&mut self, directory: &Path, root: Option<&Path>, depth: usize) {
         self.watched.push(directory.to_owned());
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.take(MAX_ENTRIES + 1).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
+        let is_inside = |real: &Path| root.is_none_or(|root| real.starts_with(root));
         for entry in entries {
             self.entries += 1;
             if self.entries > MAX_ENTRIES || self.found.len() >= MAX_SKILLS {
@@ -159,26 +168,42 @@ impl Skills {
             }
             let path = entry.path();
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if (is_link && !is_users) || !path.is_dir() {
+            let real = match path.canonicalize() {
+                Ok(real) if is_inside(&real) => real,
+                Ok(real) if !real.is_dir() => continue,
+                _ if is_link && root.is_some() => {
+                    self.add_problem(path);
+                    continue;
+                }
+                _ => continue,
+            };
+            if !real.is_dir() {
                 continue;
             }
-            let Ok(real) = path.canonicalize() else { continue };
             let file = real.join(SKILL_MD);
-            match if is_users { file.metadata() } else { file.symlink_metadata() } {
-                Ok(metadata) if metadata.is_file() => self.add(real, is_users, is_link, &metadata),
-                _ if depth > 0 && !is_link => self.add_all(&path, is_users, depth - 1),
+            match file.metadata() {
+                Ok(_) if !file.canonicalize().is_ok_and(|file| is_inside(&file)) => self.add_problem(path),
+                Ok(metadata) if metadata.is_file() => self.add(real, root.is_none(), is_link, &metadata),
+                _ if depth > 0 && !is_link => self.add_all(&path, root, depth - 1),
+                // Each directory that a link of the user leads to needs a grant of its own.
+                _ if depth > 0 && root.is_some() => self.add_all(&real, root, depth - 1),
                 _ => {}
             }
         }
     }
 
+    /// Adds a link of a repository that is not used, for a notice.
+    fn add_problem(&mut self, directory: PathBuf) {
+        self.found.push(Skill { directory, is_users: false, stamp: String::new(), problem: Some(LEADS_OUT) });
+    }
+
     fn add(&mut self, directory: PathBuf, is_users: bool, is_link: bool, metadata: &Metadata) {
         let stamp = stamp(metadata);
-        if is_link {
+        if is_link && is_users {
             self.grants.insert(directory.clone(), Access::Read);
         }
         self.watched.extend([directory.clone(), directory.join(SKILL_MD)]);
-        self.found.push(Skill { directory, is_users, stamp });
+        self.found.push(Skill { directory, is_users, stamp, problem: None });
     }
 
     /// Adds the files in a directory of prompts.
@@ -197,7 +222,9 @@ impl Skills {
     pub(crate) fn config(&self) -> Value {
         let skill = |skill: &Skill| {
             let directory = skill.directory.to_string_lossy();
-            json!({ "directory": directory, "users": skill.is_users, "stamp": skill.stamp })
+            json!({
+                "directory": directory, "users": skill.is_users, "stamp": skill.stamp, "problem": skill.problem,
+            })
         };
         let prompt = |file: &PathBuf| {
             let stamp = file.metadata().map(|about| stamp(&about)).ok();
