@@ -377,7 +377,8 @@ impl PluginPolicy for Policy {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        let mut files = vec![self.file.path().to_owned(), self.base.paths.config_file()];
+        let paths = &self.base.paths;
+        let mut files = vec![self.file.path().to_owned(), paths.config_file(), paths.trust_file()];
         files.extend(self.base.skills().watched());
         files
     }
@@ -399,7 +400,7 @@ impl Policy {
                 if let Some((built_in, _)) = RESERVED.iter().find(|(_, reserved)| reserved.is_like(&likeness)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: (*built_in).to_owned() });
                 }
-                if let Some(problem) = self.base.config.project.refuses(path, component.digest) {
+                if let Some(problem) = self.base.config.project.refuses_now(&self.base.paths, path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }
                 // A name never selects a project's plugin; the user must name the file.

@@ -139,6 +139,19 @@ impl Project {
         })
     }
 
+    /// Like [`Project::refuses`], with the content that the user trusts by now: a change may have been trusted since the start,
+    /// in another terminal.
+    pub(crate) fn refuses_now(&self, paths: &Paths, path: &Path, digest: &str) -> Option<String> {
+        let refused = self.refuses(path, digest)?;
+        let content = Content::read(&self.workspace);
+        let record = Records::read(paths).ok().and_then(|records| records.of(&self.workspace));
+        let is_agreed = |record: &Record| Standing::of(record, &content, self.is_wished) == Standing::Trusted;
+        if content.unbounded().is_some() || !record.as_ref().is_some_and(is_agreed) {
+            return Some(refused);
+        }
+        Self { content, ..self.clone() }.refuses(path, digest)
+    }
+
     /// Returns notices about the project's content.
     pub(crate) fn notices(&self) -> Vec<String> {
         let hint = "`pinion trust add` shows what it brings and trusts it";
