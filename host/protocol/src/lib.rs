@@ -41,6 +41,7 @@ pub mod outcome;
 pub mod output;
 pub mod pattern;
 pub mod provider;
+pub mod repetition;
 pub mod retry;
 pub mod schema;
 pub mod secrets;

@@ -69,6 +69,18 @@ async fn l8_invalid_arguments_never_reach_the_tool_and_are_reported() {
 }
 
 #[tokio::test]
+async fn decorated_names_of_tools_lead_to_a_suggestion() {
+    let names =
+        ["functions.look", "default_api:look", "tool.look", "LOOK", "look<|channel|>commentary", "default_api_look"];
+    let wrong: Vec<_> = names.iter().map(|name| (*name, json!({}))).collect();
+    let harness = Setup::new(vec![calls(&wrong), says("done")]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    for (name, sent) in names.iter().zip(&harness.last_request()[2..]) {
+        assert!(sent.ends_with(&format!("There is no tool `{name}`. Did you mean `look`?")), "{sent}");
+    }
+}
+
+#[tokio::test]
 async fn l8_a_tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
     let harness =
         Setup::new(vec![calls(&[("look", json!({}))]), says("ah")]).tool("look", Act::Fail("not there")).build();
@@ -198,6 +210,25 @@ async fn l26_different_arguments_or_results_are_not_a_repetition() {
     assert_eq!(looked(&["a", "a", "b", "b", "a", "a", "c", "c", "a"], Act::Answer("seen")).await, 9);
     assert_eq!(looked(&["a"; 8], Act::Count).await, 8, "each result differs from the one before");
     assert_eq!(looked(&["a", "b"].repeat(4), Act::Count).await, 8);
+}
+
+#[test]
+fn l26_calls_of_another_version_of_the_tool_are_not_a_repetition() {
+    use pinion_protocol::repetition::{CallKey, Repetition};
+    let call = ToolCall::new("c", "look", json!({}));
+    let harness = Setup::new(vec![]).tool("look", Act::Answer("seen")).build();
+    let before = (*harness.tools.definitions()[0]).clone();
+    let key = |tool: &ToolDefinition| CallKey::new(&call, Some(tool));
+    let mut repetition = Repetition::default();
+    (0..3).for_each(|_| repetition.record(key(&before), None, 3));
+    assert!(repetition.is_repetition(key(&before), 3));
+    let changes: [fn(&mut ToolDefinition); 2] =
+        [|tool| tool.source.generation += 1, |tool| tool.source.digest = "new".into()];
+    for change in changes {
+        let mut after = before.clone();
+        change(&mut after);
+        assert!(!repetition.is_repetition(key(&after), 3));
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,6 @@ use crate::config::{LoopConfig, Strategy};
 use crate::extension::hooks::HookChain;
 use crate::extension::plugin_hooks::HookCaller;
 use crate::extension::spawn::Children;
-use crate::tools::repetition::Repetition;
 use crate::tools::result::{Finished, Interrupt, Stored, crashed};
 use crate::tools::services::{NestedCalls, RunAccess};
 use futures_util::future::join_all;
@@ -32,6 +31,7 @@ use pinion_protocol::event::EventKind;
 use pinion_protocol::guard::caught_async;
 use pinion_protocol::hook::{CallFailure, CallOutcome, HookNote};
 use pinion_protocol::message::{Message, ToolResultMessage};
+use pinion_protocol::repetition::{CallKey, Repetition};
 use pinion_protocol::services::Services;
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
@@ -79,6 +79,12 @@ struct Ready<'a> {
 struct Uses {
     agents: Option<SubAgents>,
     services: Option<Services>,
+}
+
+impl Prepared<'_> {
+    fn key(&self) -> CallKey {
+        CallKey::new(self.wrote, self.ready.as_ref().ok().map(|ready| &*ready.tool))
+    }
 }
 
 impl Dispatch<'_> {
@@ -133,7 +139,7 @@ impl Dispatch<'_> {
 
     /// Refuses a call that gave the same result too many times.
     fn refuse_repetition<'c>(&self, prepared: Prepared<'c>, repetition: &Repetition) -> Prepared<'c> {
-        if prepared.ready.is_err() || !repetition.is_repetition(prepared.wrote, self.max_repeats()) {
+        if prepared.ready.is_err() || !repetition.is_repetition(prepared.key(), self.max_repeats()) {
             return prepared;
         }
         let times = self.config.policy.max_repeats.max(1);
@@ -168,9 +174,10 @@ impl Dispatch<'_> {
     async fn run_group(&self, group: Vec<Prepared<'_>>, repetition: &mut Repetition) -> Vec<Stored> {
         // Cancelled with the run, and by an urgent message of the user.
         let token = self.token.child_token();
+        let keys: Vec<_> = group.iter().map(Prepared::key).collect();
         let group: Vec<_> = group.into_iter().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
         let is_refused = |prepared: &Prepared<'_>| matches!(prepared.ready, Err(ToolError::Repeated { .. }));
-        let calls: Vec<_> = group.iter().map(|prepared| (prepared.wrote, is_refused(prepared))).collect();
+        let calls: Vec<_> = keys.into_iter().zip(group.iter().map(is_refused)).collect();
         let running = join_all(group.into_iter().map(|prepared| self.execute(prepared, &token)));
         let steering = async {
             self.config.inbox.steering.urged().await;
@@ -181,8 +188,8 @@ impl Dispatch<'_> {
             results = running => results,
             () = steering => Vec::new(),
         };
-        for ((call, is_refused), stored) in calls.into_iter().zip(&results) {
-            repetition.record(call, stored.result().filter(|_| !is_refused), self.max_repeats());
+        for ((key, is_refused), stored) in calls.into_iter().zip(&results) {
+            repetition.record(key, stored.result().filter(|_| !is_refused), self.max_repeats());
         }
         results
     }
@@ -217,15 +224,17 @@ impl Dispatch<'_> {
         repetition: &mut Repetition,
     ) -> Result<ToolOutput, ToolError> {
         let ready = self.check(wrote, &self.config.ports.tools.definitions()).await;
-        let Prepared { ready, .. } = self.refuse_repetition(Prepared { wrote, ready }, repetition);
+        let prepared = Prepared { wrote, ready };
+        let key = prepared.key();
+        let Prepared { ready, .. } = self.refuse_repetition(prepared, repetition);
         if matches!(ready, Err(ToolError::Repeated { .. })) {
-            repetition.record(wrote, None, self.max_repeats());
+            repetition.record(key, None, self.max_repeats());
         }
         let decided = caught_async(self.decide(ready, self.token)).await;
         let ready = decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)))?;
         let (stored, error) = self.perform(wrote, ready, self.token).await;
         let Some(result) = stored.result() else { return Ok(ToolOutput::default()) };
-        repetition.record(wrote, Some(result), self.max_repeats());
+        repetition.record(key, Some(result), self.max_repeats());
         let ToolResultMessage { content, details, is_error, .. } = result.clone();
         match error {
             Some(error) => Err(like(&error, text_of(&content))),

@@ -3,7 +3,6 @@
 pub(crate) mod approval;
 pub(crate) mod dispatch;
 mod question_time;
-pub(crate) mod repetition;
 mod result;
 pub(crate) mod schema;
 pub(crate) mod services;

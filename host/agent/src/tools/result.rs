@@ -82,11 +82,19 @@ pub(crate) fn cut_off(partial: &str) -> String {
     )
 }
 
-/// Returns existing names similar to an unknown one.
+/// Returns existing names similar to an unknown one: first those that it contains as a word, as in `functions.read`.
 pub(crate) fn similar(name: &str, definitions: &[Arc<ToolDefinition>]) -> Vec<String> {
+    let name = name.to_lowercase();
+    let is_letter = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    // Models put namespaces before names, and pieces of their chat template behind them.
+    let is_in = |tool: &str| {
+        let is_its = |rest: &str| rest.is_empty() || rest.ends_with(['_', '-']);
+        name.split(|c: char| !is_letter(c)).any(|word| word.strip_suffix(tool).is_some_and(is_its))
+    };
+    let likeness = |tool: &str| if is_in(tool) { 1.0 } else { strsim::jaro_winkler(&name, tool) };
     let mut near: Vec<(f64, &str)> = definitions
         .iter()
-        .map(|tool| (strsim::jaro_winkler(name, &tool.name), tool.name.as_str()))
+        .map(|tool| (likeness(&tool.name.to_lowercase()), tool.name.as_str()))
         .filter(|(likeness, _)| *likeness > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));

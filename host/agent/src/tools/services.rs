@@ -6,7 +6,6 @@
 use crate::channel::Events;
 use crate::config::{LoopConfig, Ports};
 use crate::tools::dispatch::Dispatch;
-use crate::tools::repetition::Repetition;
 use futures_util::future::BoxFuture;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::definition::ToolDefinition;
@@ -14,6 +13,7 @@ use pinion_protocol::delegation::Ceiling;
 use pinion_protocol::dialog::{Dialog, DialogAnswer, DialogError, Severity};
 use pinion_protocol::drawing::{Block, DrawnPart};
 use pinion_protocol::event::EventKind;
+use pinion_protocol::repetition::Repetition;
 use pinion_protocol::selection::Selection;
 use pinion_protocol::services::{
     CallServices, CompletionAnswer, CompletionError, CompletionTask, NestedCall, Services,

@@ -1,7 +1,8 @@
 //! Detects a model that makes the same calls with the same results again and again.
 
-use pinion_protocol::content::{Content, ToolCall};
-use pinion_protocol::message::ToolResultMessage;
+use crate::content::{Content, ToolCall};
+use crate::definition::ToolDefinition;
+use crate::message::ToolResultMessage;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,25 +11,23 @@ const MAX_CYCLE: usize = 4;
 
 /// The latest calls of a run, as hashes of the call and of its result. The oldest comes first.
 #[derive(Debug, Default)]
-pub(crate) struct Repetition(VecDeque<(u64, u64)>);
+pub struct Repetition(VecDeque<(u64, u64)>);
 
 impl Repetition {
     /// Returns whether this call would continue a cycle of calls that already ran `max` times with the same results.
-    pub(crate) fn is_repetition(&self, call: &ToolCall, max: usize) -> bool {
-        let call = call_hash(call);
+    pub fn is_repetition(&self, call: CallKey, max: usize) -> bool {
         (1..=MAX_CYCLE).any(|cycle| {
             let latest = || self.0.iter().rev();
             let repeats = latest().zip(latest().skip(cycle)).take(cycle * (max - 1));
             self.0.len() >= cycle * max
-                && latest().nth(cycle - 1).is_some_and(|made| made.0 == call)
+                && latest().nth(cycle - 1).is_some_and(|made| made.0 == call.0)
                 && repeats.into_iter().all(|(later, earlier)| later == earlier)
         })
     }
 
     /// Records the result of a call; `None` if the call was refused. A refused call counts as if it had given its last
     /// result once more, so that the rest of its cycle is refused as well.
-    pub(crate) fn record(&mut self, call: &ToolCall, result: Option<&ToolResultMessage>, max: usize) {
-        let call = call_hash(call);
+    pub fn record(&mut self, CallKey(call): CallKey, result: Option<&ToolResultMessage>, max: usize) {
         let last = || self.0.iter().rev().find(|made| made.0 == call).map_or(0, |made| made.1);
         let result = result.map_or_else(last, result_hash);
         self.0.push_back((call, result));
@@ -38,11 +37,19 @@ impl Repetition {
     }
 }
 
-fn call_hash(call: &ToolCall) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    call.name.hash(&mut hasher);
-    call.arguments.hash(&mut hasher);
-    hasher.finish()
+/// Identifies calls with the same name and arguments of the same version of a tool: another one may give another result.
+#[derive(Clone, Copy)]
+pub struct CallKey(u64);
+
+impl CallKey {
+    /// Returns the key of a call; `tool` is none for one that cannot run.
+    pub fn new(call: &ToolCall, tool: Option<&ToolDefinition>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (&call.name, &call.arguments).hash(&mut hasher);
+        tool.map(|ToolDefinition { source, .. }| (source.generation, &source.digest, &source.definition))
+            .hash(&mut hasher);
+        Self(hasher.finish())
+    }
 }
 
 fn result_hash(result: &ToolResultMessage) -> u64 {
