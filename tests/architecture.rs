@@ -271,6 +271,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("cli/src/run/line_editor.rs", "editor.readline_with_initial("),
     // The output of cargo for the user's own project.
     ("cli/src/commands/plugin/cargo.rs", ".stderr(Stdio::inherit());"),
+    // Compared with what the terminal sends.
+    ("tui/src/terminal/decoder.rs", "const PASTE_END: &[u8] = b\"\\x1b[201~\";"),
+    // Opened for reading only.
+    ("tui/src/terminal/inputs.rs", "File::open(\"/dev/tty\")"),
     // The source of a link, which opens nothing.
     ("plugin-runtime/src/host/workspace/properties.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
     // Writes into a buffer.

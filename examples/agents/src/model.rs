@@ -48,8 +48,8 @@ pub fn find_model(name: &str) -> Result<FoundModel> {
     let provider = build_with(config, context, models.clone())?;
     let known = models.find(info.name, &name);
     let context_window = known.request_limit();
-    let prices = known.prices(0).is_some().then(|| known as Arc<dyn PriceList>);
-    Ok(FoundModel { provider, model: Model { name, context_window, prices, ..Model::default() } })
+    let prices = known.prices(0).is_some().then_some(known as Arc<dyn PriceList>);
+    Ok(FoundModel { provider, model: Model { name, context_window, prices } })
 }
 
 fn scripted(provider: impl Provider + 'static) -> FoundModel {

@@ -76,7 +76,7 @@ pub(crate) fn expansions(directory: &Path, pattern: &str) -> Option<Vec<PathBuf>
         for around in found {
             for entry in std::fs::read_dir(&around).into_iter().flatten() {
                 looked_at += 1;
-                let Some(entry) = entry.ok().filter(|_| looked_at <= MAX_ENTRIES) else { return None };
+                let entry = entry.ok().filter(|_| looked_at <= MAX_ENTRIES)?;
                 let name = entry.file_name();
                 let text = name.to_string_lossy();
                 if glob(&loose, &text) && (loose.starts_with('.') || !text.starts_with('.')) {

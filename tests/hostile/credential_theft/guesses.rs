@@ -31,7 +31,8 @@ pub(crate) fn guesses(secret: &'static str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_gets_back_every_guess() {
-    const BATCH: usize = 500;
+    /// Guesses in a response, of which the guest returns at most 4,096 bytes.
+    const BATCH: usize = 200;
     let whole = forms(SECRET).into_iter().map(|(_, form)| form).collect::<Vec<_>>().join("\n");
     let texts: Vec<String> = guesses(SECRET).chunks(BATCH).map(|batch| batch.join("!\n")).chain([whole]).collect();
     let bodies = texts.clone();
@@ -51,7 +52,8 @@ async fn plugin_gets_back_every_guess() {
                 let url = format!("{origin}/v1/{at}");
                 let request = secret.map_or_else(|| json!({ "url": url }), |secret| with(client, secret, &url));
                 let (outcomes, _) = send(&sandbox, client, json!({ "requests": [request] })).await;
-                assert!(outcomes[0]["body"] == json!(texts[at]), "{origin}: {}", outcomes[0]);
+                let text = &texts[at][..texts[at].len().min(4_096)];
+                assert!(outcomes[0]["body"] == json!(text), "{origin}: {}", outcomes[0]);
             }
         }
     }

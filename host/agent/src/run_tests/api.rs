@@ -352,6 +352,14 @@ async fn state_is_readable_during_a_run() {
     assert_eq!(harness.agent.history().len(), 5);
 }
 
+#[test]
+fn tool_that_the_user_demands_is_not_demanded_of_a_sub_agent() {
+    let mut config = Setup::new(vec![]).build().config();
+    config.policy.tool_choice = ToolChoice::Tool("look".into());
+    assert_eq!(config.child(config::ChildKind::Task).policy.tool_choice, ToolChoice::Auto);
+    assert_eq!(config.child(config::ChildKind::Branch).policy.tool_choice, config.policy.tool_choice);
+}
+
 #[tokio::test]
 async fn estimate_of_the_context_includes_the_schemas_of_tools() {
     let estimate = |description: String| {

@@ -79,9 +79,9 @@ async fn long_run_keeps_its_context_and_the_session_everything() {
 
 #[tokio::test]
 async fn l16_full_context_is_compacted_after_tool_results() {
-    let mut harness = reader(12, 6_000).build();
+    let mut harness = reader(24, 6_000).build();
     let outcome = harness.prompt("go").await;
-    assert!(done(&outcome) && outcome.turns == 13, "{:?}", outcome.end);
+    assert!(done(&outcome) && outcome.turns == 25, "{:?}", outcome.end);
     let compactions: Vec<(u64, u64)> = harness
         .events()
         .into_iter()
@@ -97,7 +97,7 @@ async fn l16_full_context_is_compacted_after_tool_results() {
         assert!(messages_tokens(&request.messages, &ByteCounter::DEFAULT) <= 5_000 * 4 / 3);
         assert_paired(&request.messages);
     }
-    assert_eq!(harness.store.kept.lock().unwrap().len(), 1 + 12 * 2 + 1 + compactions.len(), "all of it is kept");
+    assert_eq!(harness.store.kept.lock().unwrap().len(), 1 + 24 * 2 + 1 + compactions.len(), "all of it is kept");
 }
 
 #[tokio::test]

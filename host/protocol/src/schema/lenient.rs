@@ -12,12 +12,15 @@ const MAPS: [&str; 6] = ["properties", "patternProperties", "dependentSchemas", 
 /// Maximum invalid keywords that are ignored in one schema.
 const MAX_INVALID: usize = 16;
 
+/// Compiles a schema. An error begins with the JSON pointer of the keyword that is refused.
+type Build<'a, T, E> = dyn Fn(&Value) -> Result<T, (String, E)> + 'a;
+
 /// Compiles a schema with `build`, without its patterns and keywords that `build` refuses. Its errors begin with the JSON pointer of
 /// the refused keyword.
 ///
 /// # Errors
 /// The rest cannot be compiled, or too many keywords are invalid.
-pub fn build_leniently<T, E>(schema: &Value, build: &dyn Fn(&Value) -> Result<T, (String, E)>) -> Result<T, E> {
+pub fn build_leniently<T, E>(schema: &Value, build: &Build<'_, T, E>) -> Result<T, E> {
     let mut error = match build(schema) {
         Ok(built) => return Ok(built),
         Err((_, error)) => error,
@@ -98,7 +101,11 @@ fn strip(schema: &mut Value, compiles: &dyn Fn(&str) -> bool) -> bool {
 }
 
 fn strip_all<'a>(schemas: impl Iterator<Item = &'a mut Value>, compiles: &dyn Fn(&str) -> bool) -> bool {
-    schemas.fold(false, |is_changed, schema| strip(schema, compiles) || is_changed)
+    let mut is_changed = false;
+    for schema in schemas {
+        is_changed |= strip(schema, compiles);
+    }
+    is_changed
 }
 
 /// Removes keywords that refuse more if a subschema of theirs accepts more.

@@ -242,7 +242,7 @@ impl Envelope {
             Some(error) if !error.is_null() => {
                 let inner = Self::from_error(error);
                 // OAuth errors are a code, with the message beside it.
-                let beside = body.get("error_description").and_then(Value::as_str).map(|text| bounded(text));
+                let beside = body.get("error_description").and_then(Value::as_str).map(bounded);
                 let message = beside.or(inner.message).or_else(|| text_of(body));
                 Self { message, retry_after: inner.retry_after.max(delay_in_fields(body)), ..inner }
             }

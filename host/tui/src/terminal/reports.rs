@@ -51,11 +51,13 @@ pub(super) fn header(bytes: &[u8]) -> Header {
 /// Returns whether a control sequence with these bytes between `ESC [` and its last one is a report: of attributes, modes, the
 /// state of the terminal, its keyboard, its window, its graphics, the cursor's position, or the focus.
 fn is_report(body: &[u8], last: u8) -> bool {
-    match (body.first(), last) {
-        (Some(b'?'), b'c' | b'n' | b'R' | b'S' | b'u' | b'y') | (Some(b'>' | b'='), b'c' | b'm' | b'u') => true,
-        (Some(b'0'..=b'9'), b'n' | b'R' | b't' | b'x' | b'y') | (None, b'I' | b'O') => true,
-        _ => false,
-    }
+    matches!(
+        (body.first(), last),
+        (Some(b'?'), b'c' | b'n' | b'R' | b'S' | b'u' | b'y')
+            | (Some(b'>' | b'='), b'c' | b'm' | b'u')
+            | (Some(b'0'..=b'9'), b'n' | b'R' | b't' | b'x' | b'y')
+            | (None, b'I' | b'O')
+    )
 }
 
 /// Returns the length of the complete report at the beginning of bytes that begin with ESC.

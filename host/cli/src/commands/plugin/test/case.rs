@@ -243,8 +243,9 @@ impl Case {
 
 impl Step {
     fn parse(mut members: Map<String, Value>) -> Result<Self, Mistake> {
+        type Make = fn(String) -> Action;
         let mut actions = Vec::new();
-        let make: [(&str, fn(String) -> Action); 4] = [
+        let make: [(&str, Make); 4] = [
             ("tool", Action::Tool),
             ("command", Action::Command),
             ("complete", Action::Complete),
