@@ -1,6 +1,6 @@
 //! Search for whole secrets in a text, with the same work for each byte of the text.
 //!
-//! An automaton reads the text one [`Symbol`] at a time: one look-up in a table, whatever the text is. It finds *anchors*, the
+//! An automaton reads the text one `Symbol` at a time: one look-up in a table, whatever the text is. It finds *anchors*, the
 //! first [`ANCHOR`] symbols of each form. Only a text that already contains an anchor causes more work: the complete form is
 //! compared with it, without an early end. So neither the result nor the work tells whether a guess of a part is right.
 

@@ -1,13 +1,13 @@
 //! Redaction of secrets.
 //!
-//! A secret is redacted as a whole, in the encodings of [`forms`]. Parts of it are not: a search for parts would tell everyone
+//! A secret is redacted as a whole, in the encodings of `forms`. Parts of it are not: a search for parts would tell everyone
 //! who can choose a text and see it again whether a guess of a part is right. For the same reason,
 //!
 //! - a text is compared only with secrets that may have flowed into it. A set of its own contains those that a server or a
 //!   program received; [`Secrets::of_process`] contains all that the process has read.
 //! - the set of the process leaves out values that can be guessed as a whole, because models, plugins and clients choose texts
 //!   that it redacts.
-//! - the work for a text, and the boundaries of redacted pieces, do not depend on parts of secrets ([`matcher`], [`bytes`]).
+//! - the work for a text, and the boundaries of redacted pieces, do not depend on parts of secrets (`matcher`, `bytes`).
 //!
 //! Code that reads a credential adds it before use; code that receives external text cleans it. [`RedactedProvider`] and
 //! [`RedactedTools`] clean all output of models and tools before it is displayed, stored or forwarded. The agent loop cleans
