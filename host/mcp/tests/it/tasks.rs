@@ -192,8 +192,8 @@ async fn tool_that_requires_a_task_is_called_as_one() {
         let log = bench.log();
         let counts = ["tools/call", "tasks/get", "tasks/result"].map(|method| log.count(method));
         assert_eq!(counts, [2, 2, 1], "{last}");
-        let calls = log.all().into_iter().filter(|message| message["method"] == "tools/call");
-        assert_eq!(calls.last().unwrap()["params"]["name"], "echo");
+        let mut calls = log.all().into_iter().filter(|message| message["method"] == "tools/call");
+        assert_eq!(calls.next_back().unwrap()["params"]["name"], "echo");
         assert!(bench.servers.list()[0].tasks.is_empty());
     }
 }
