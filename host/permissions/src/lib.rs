@@ -34,7 +34,8 @@ pub use words::is_secret_name;
 
 #[cfg(test)]
 mod evasions_tests;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod observed_tests;
 #[cfg(test)]
 mod rules_tests;
