@@ -369,6 +369,14 @@ mod on_a_terminal {
                     !screen.contains(&format!("\n› /{name} ␛[2J")) && !screen.contains("· esc interrupts")
                 };
                 terminal.wait_until(&format!("the end of /{name}"), is_done);
+                if name == "plan" {
+                    // The model's text is a plan, about which the user is asked.
+                    let asks = |seen: &str| screen(seen, ROWS).contains("keep it for later");
+                    let takes_keys = |seen: &str| asks(seen) && !screen(seen, ROWS).contains("keys count in a moment");
+                    terminal.wait_until("a question that takes keys", takes_keys);
+                    terminal.keys("\x1b");
+                    terminal.wait_until("the end of the question", |seen| !asks(seen));
+                }
                 // Closes the list or the question that it may have opened.
                 terminal.keys("\x03");
             }

@@ -231,8 +231,10 @@ pub(crate) fn shows_no_content(name: &str) -> bool {
 pub(crate) fn is_find(command: &Simple, scene: &Scene<'_>) -> bool {
     command.words[1..].iter().all(|word| {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
-        let is_known = |name: &str| FIND.split(' ').any(|known| known == name) || is_number(name);
-        // Also values, such as that of `-perm -644`.
+        let is_mode =
+            |text: &str| text.contains(['+', '=']) && text.bytes().all(|byte| b"ugoarwxXst+-=,".contains(&byte));
+        let is_known = |name: &str| FIND.split(' ').any(|known| known == name) || is_number(name) || is_mode(name);
+        // Also values, such as those of `-perm -644` and `-perm -u+x`.
         word.text.strip_prefix('-').is_none_or(is_known) && is_readable(word, Arguments::Names, command, scene)
     })
 }
