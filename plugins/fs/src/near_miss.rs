@@ -175,7 +175,7 @@ impl Pairs<'_> {
         if !may_begin && leading != named.leading {
             differences.push(format!("line {number} begins: {}", has(&blanks(leading), &blanks(named.leading))));
         }
-        while let Some(want) = named.inner.next() {
+        for want in named.inner.by_ref() {
             let Some(have) = found.inner.next() else { break };
             let (have_text, want_text) = (&self.line.line[have.range.clone()], &self.want.line[want.range.clone()]);
             if have_text == want_text {
