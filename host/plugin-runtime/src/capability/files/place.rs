@@ -145,12 +145,7 @@ impl CallAuthority {
     }
 
     /// Opens the directory of a place. A granted file that is missing can be created.
-    pub(crate) fn open<'a>(
-        &self,
-        path: &str,
-        place: &Place<'a>,
-        access: Access,
-    ) -> Result<&'a Arc<Opened>, Unopened> {
+    pub(crate) fn open<'a>(&self, path: &str, place: &Place<'a>, access: Access) -> Result<&'a Arc<Opened>, Unopened> {
         let is_new = |error: &io::Error| {
             error.kind() == io::ErrorKind::NotFound && access == Access::Write && place.relative.as_os_str().is_empty()
         };
@@ -162,7 +157,9 @@ impl CallAuthority {
             io::ErrorKind::NotFound => Unopened::Failed(error),
             _ => {
                 let what = format!("use `{path}`: {error}");
-                Unopened::Denied(self.plugin().denied(&what, "grant the file or directory that is meant, by its own path"))
+                Unopened::Denied(
+                    self.plugin().denied(&what, "grant the file or directory that is meant, by its own path"),
+                )
             }
         })
     }

@@ -144,7 +144,8 @@ impl Root {
     /// Opens the directory of a granted file. Returns the file's name.
     fn open_parent(&self, workspace: &Workspace, protected: &Protected) -> io::Result<(Arc<File>, &OsStr)> {
         let name = self.path.file_name().ok_or(io::ErrorKind::NotADirectory)?;
-        if self.real.file_name() != Some(name) || std::fs::symlink_metadata(&self.path).is_ok_and(|it| it.is_symlink()) {
+        if self.real.file_name() != Some(name) || std::fs::symlink_metadata(&self.path).is_ok_and(|it| it.is_symlink())
+        {
             let place = self.real.display();
             return Err(io::Error::other(format!("it is a symbolic link; grant the file `{place}` by its own path")));
         }

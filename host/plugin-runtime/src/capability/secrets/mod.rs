@@ -68,7 +68,10 @@ impl Secrets {
             // The line replaces the one in the config.
             let mut names = authority.check::<Self>().map(|grant| grant.names.clone()).unwrap_or_default();
             names.insert(name.to_string());
-            authority.not_granted(&format!("use the secret `{name}`"), &format!("secrets = {:?}", names.into_iter().collect::<Vec<_>>()))
+            authority.not_granted(
+                &format!("use the secret `{name}`"),
+                &format!("secrets = {:?}", names.into_iter().collect::<Vec<_>>()),
+            )
         })
     }
 }
@@ -186,7 +189,10 @@ mod tests {
         less.add(&["secrets=github".to_owned()], Path::new("/w")).unwrap();
         table.remove(&less);
         assert_eq!(table.words(), ["secrets=npm"]);
-        assert!(table.asks().secrets == Ask::for_names(table.secrets.clone()) && toml::from_str::<GrantTable>("secrets = true").is_err());
+        assert!(
+            table.asks().secrets == Ask::for_names(table.secrets.clone())
+                && toml::from_str::<GrantTable>("secrets = true").is_err()
+        );
         assert!(GrantTable::default().add(&["secrets".to_owned()], Path::new("/w")).is_err());
     }
 
