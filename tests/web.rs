@@ -64,7 +64,6 @@ async fn nothing_is_fetched_while_planning() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "since 2026-11-27: expects the words of an earlier question"]
 async fn approval_for_the_session_or_the_project_covers_one_host() {
     use pinion_tests::Terminal;
 
@@ -93,6 +92,6 @@ async fn approval_for_the_session_or_the_project_covers_one_host() {
     })
     .await
     .unwrap();
-    assert!(seen.contains("in this session to 127.0.0.1"), "{seen}");
+    assert!(seen.contains("do not ask again for fetch to 127.0.0.1 in this session"), "{seen}");
     assert_eq!(server.lines(), ["GET /1", "GET /2", "GET /3", "GET /4"]);
 }
