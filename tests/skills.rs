@@ -124,7 +124,6 @@ async fn skill_for_the_user_only_is_neither_listed_nor_started_by_the_model() {
 }
 
 #[test]
-#[ignore = "since 2026-11-27: each notice comes several times"]
 fn links_of_a_repository_are_followed_inside_and_named_if_they_lead_out() {
     let pinion = Pinion::default();
     std::fs::create_dir(pinion.workspace().join(".git")).unwrap();

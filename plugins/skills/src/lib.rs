@@ -59,7 +59,8 @@ impl Plugin for Skills {
     }
 
     fn offer() -> Result<Offer, String> {
-        let skills = skills()?;
+        let (skills, problems) = read_skills()?;
+        problems.iter().for_each(|problem| log::log(log::Level::Warn, problem));
         // For the files of a skill that the user starts, too.
         let tools = if skills.is_empty() { Vec::new() } else { Self::tools() };
         let listed = listed(&for_model(&skills));
@@ -77,21 +78,26 @@ struct Settings {
     skills: Vec<Found>,
 }
 
-/// Reads the skills. One that cannot be used is left out, with a line in the log.
+/// Returns the skills that can be used.
 fn skills() -> Result<Vec<Skill>, String> {
+    Ok(read_skills()?.0)
+}
+
+/// Reads the skills. Also returns a line for each one that cannot be used; the offer logs them, so that calls do not repeat
+/// them.
+fn read_skills() -> Result<(Vec<Skill>, Vec<String>), String> {
     let Settings { skills: found } = current_config()?;
-    let mut skills: Vec<Skill> = Vec::new();
+    let (mut skills, mut problems): (Vec<Skill>, _) = (Vec::new(), Vec::new());
     for found in &found {
         match Skill::read(found) {
             Ok(skill) if skills.iter().any(|known| known.name == skill.name) => {}
             Ok(skill) => skills.push(skill),
             Err(problem) => {
-                let text = format!("the skill in `{}` is not used: {problem}", line(&found.directory, 200));
-                log::log(log::Level::Warn, &text);
+                problems.push(format!("the skill in `{}` is not used: {problem}", line(&found.directory, 200)));
             }
         }
     }
-    Ok(skills)
+    Ok((skills, problems))
 }
 
 /// Returns the skills that the model may start.
