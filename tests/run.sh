@@ -12,6 +12,10 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-agent -p pinion-orchestration --lib
 #
+# Keys between reports of terminals, and random bytes, are tried 500,000 times, and histories that go to vendors 20,000 times:
+#
+#   PINION_LONG=1 cargo test --release --locked -p pinion-tui -p pinion-providers
+#
 # Random data wherever a plugin supplies some is tried for 120 s per target instead of 2 s, or for PINION_FUZZ_SECONDS:
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration hostile::fuzz

@@ -383,8 +383,13 @@ fn any_part() -> impl Strategy<Value = (Vec<u8>, Option<Event>)> {
     ]
 }
 
+/// A sample, or ten minutes of input with `PINION_LONG=1`.
+fn cases() -> u32 {
+    if std::env::var_os("PINION_LONG").is_some() { 500_000 } else { 512 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn every_key_between_reports_arrives(
