@@ -331,7 +331,7 @@ fn contract_is_updated_with_the_copy_of_the_helper() {
     assert!(refused.code == Some(2) && refused.stderr.contains("hint: update the SDK: cargo update"), "{refused:?}");
 }
 
-/// What an author writes in `asks`, and the words that the user then reads.
+/// Members of `asks`, and the words that the user reads for them.
 #[test]
 fn asks_name_their_secrets_and_mistakes_name_their_key() {
     let pinion = Pinion::default();

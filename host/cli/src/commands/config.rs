@@ -62,7 +62,7 @@ impl ConfigArgs {
     }
 }
 
-/// Opens the config in the user's editor, and checks what it left.
+/// Opens the config in the user's editor, and checks the result.
 async fn in_editor(invocation: &Invocation, paths: Paths) -> Result<()> {
     let file = paths.config_file();
     let failed = |problem: String| Failure::failed(problem).hint("`VISUAL` or `EDITOR` names your editor");

@@ -36,7 +36,7 @@ struct Stored {
     /// Each of the form of [`StoredEntry`].
     tools: Vec<Box<RawValue>>,
     prompts: Vec<Box<RawValue>>,
-    /// What the server's definitions had that could not be used.
+    /// Parts of the server's definitions that could not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
 }

@@ -49,7 +49,7 @@ impl Form {
 pub(super) struct Scan<'a> {
     /// Ranges to replace and their replacements, in order and without overlaps.
     pub(super) marks: Vec<(Range<usize>, &'a str)>,
-    /// Where an incomplete form may start at the end of the text; the length of the text if nowhere.
+    /// Offset at which an incomplete form may start at the end of the text; without one, the length of the text.
     pub(super) open: usize,
     #[cfg(test)]
     pub(super) comparisons: usize,

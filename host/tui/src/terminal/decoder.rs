@@ -129,7 +129,7 @@ impl Decoder {
         self.give_up();
     }
 
-    /// Decodes the bytes of one read. A sequence that is due goes on with them: they may have waited to be read.
+    /// Decodes the bytes of one read. They continue a sequence whose time is over, because they may have waited to be read.
     pub(super) fn feed(&mut self, bytes: &[u8], now: Duration) {
         if self.deadline().is_some_and(|at| now >= at + WAITED) {
             self.expire(now);

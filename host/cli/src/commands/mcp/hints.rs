@@ -76,7 +76,7 @@ pub(super) fn hint(config: &ServerConfig, text: &str) -> Option<String> {
     })
 }
 
-/// Returns whether a program downloads what it runs.
+/// Returns whether a program downloads its own code, such as `npx`.
 pub(super) fn is_runner(command: &str) -> bool {
     command.rsplit('/').next().is_some_and(|name| RUNNERS.contains(&name))
 }

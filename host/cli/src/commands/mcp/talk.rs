@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Wait after which a person is told what is waited for.
+/// Delay before a line reports that a server has not started yet.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Time for a call beyond the limit of the server, which ends it with a better message.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ fn server<'a>(base: &'a Base, name: &str) -> Result<(&'a Arc<Servers>, ServerCon
     Ok((base.mcp_servers(), config))
 }
 
-/// Says what is waited for if a server has not started soon.
+/// Reports a server that has not started soon.
 async fn with_notice<T>(name: &str, start: Duration, starting: impl Future<Output = T>) -> T {
     let mut starting = std::pin::pin!(starting);
     tokio::select! {

@@ -21,7 +21,7 @@ use pinion_plugin_test::helpful_grants;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What the plugin has in calls from the command line, besides what the user gave it otherwise.
+/// Grants and settings of a call from the command line, in addition to the user's own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct More {
     #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for the calls"))]
@@ -137,7 +137,7 @@ fn as_value(reply: &ToolReply) -> Value {
     }
 }
 
-/// Loads the plugin with the grants of the command line, which are added to those of the user, and with its settings.
+/// Loads the plugin with the grants of the command line, in addition to the user's, and with its settings.
 pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let (config, table) = (more.config()?, grant::parse(base, &more.grants)?);

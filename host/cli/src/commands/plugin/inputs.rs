@@ -64,7 +64,7 @@ impl Inputs {
         Some(Self { digest: hasher.finalize().to_hex().to_string(), record: directory.join(RECORD) })
     }
 
-    /// Returns whether the output is that of the last build, and this one would have the same inputs.
+    /// Returns whether the last build wrote the output from the same inputs.
     pub(super) fn is_unchanged(&self, output: &Path) -> bool {
         let Some(made) = digest(output) else { return false };
         fs::read_to_string(&self.record).is_ok_and(|known| known == self.record_of(&made))

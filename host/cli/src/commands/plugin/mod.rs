@@ -118,7 +118,7 @@ enum PluginCommand {
     },
     /// Add a manifest to a component or core module built by other means, or change the one that it has
     ///
-    /// What a finished component's manifest says stays, except for what the options set.
+    /// Members of a finished component's manifest stay unless an option sets them.
     Pack {
         /// File of the component, or of a core module that becomes one
         file: PathBuf,

@@ -25,9 +25,9 @@ pub struct Quirks {
     pub(crate) ids: IdRule,
     /// Accepts images in tool results. Otherwise they follow in a user message.
     pub images_in_results: bool,
-    /// May require that the roles of messages alternate, as the templates of Gemma's and Mistral's models do.
+    /// The roles of messages may have to alternate, as in the templates of Gemma's and Mistral's models.
     pub merges_users: bool,
-    /// May take the texts of a message only as one string.
+    /// The texts of a message may have to be a single string.
     pub joins_texts: bool,
     /// Requires a reply between the results of calls and a message of the user.
     pub replies_after_results: bool,

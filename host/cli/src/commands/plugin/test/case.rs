@@ -90,7 +90,7 @@ pub(super) struct Step {
     pub(super) expected: Expected,
 }
 
-/// What a step must do. Keys that are absent are not compared.
+/// Expectations of a step. Absent keys are not compared.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     /// The whole text of the result, without line breaks at its end.

@@ -21,7 +21,7 @@ use pinion_plugin_test::{Host, TestError};
 use serde_json::json;
 use std::path::Path;
 
-/// What to run, and how.
+/// Selection of cases, and how they run.
 pub(crate) struct Options<'a> {
     /// A part of the names of the cases to run.
     pub(crate) only: Option<&'a str>,
