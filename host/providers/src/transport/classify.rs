@@ -61,6 +61,12 @@ const OVERFLOW: &[&str] = &[
     "exceed context window of #",                      // llama-cpp-python
     "greater than max_seq_len",                        // TabbyAPI
     "should not exceed max_num_tokens",                // TensorRT-LLM
+    "is too long to fit into the model",               // vLLM
+    "context size has been exceeded",                  // LM Studio
+    "must be less than max_seq_len",                   // SiliconFlow
+    "cannot exceed the total tokens limit",            // watsonx
+    "exceeds maximum input length",                    // TensorRT-LLM
+    "prompt tokens too long",                          // Qianfan
     "string_above_max_length",                         // OpenAI's code for a single text
 ];
 

@@ -61,6 +61,12 @@ const OVERFLOWS: &[&str] = &[
     "Requested tokens (5000) exceed context window of 2048",
     "Context length 5000 is greater than max_seq_len 4096",
     "The sum of prompt length (9000), query length (0) should not exceed max_num_tokens (8192)",
+    "The prompt (total length 41000) is too long to fit into the model (context length 40960).",
+    "Context size has been exceeded.",
+    "length of prompt_tokens (40961) must be less than max_seq_len (32768).",
+    "the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model",
+    "Prompt length (9000) exceeds maximum input length (8192)",
+    "prompt tokens too long",
     "string_above_max_length: expected a string with maximum length 10485760",
 ];
 
