@@ -10,6 +10,8 @@ mod demo;
 mod doctor;
 mod login;
 pub(crate) mod mcp;
+#[cfg(test)]
+mod mentions_tests;
 pub(crate) mod model;
 pub(crate) mod permissions;
 mod plugin;
