@@ -12,7 +12,7 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-agent -p pinion-orchestration --lib
 #
-# Keys between reports of terminals, and random bytes, are tried 500,000 times, and histories that go to vendors 20,000 times:
+# Keys between reports of terminals, and random bytes, are tried a million times, and histories that go to vendors 20,000 times:
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-tui -p pinion-providers
 #
