@@ -23,7 +23,9 @@ mod tmux;
 mod wait;
 
 pub use answering::{Answer, Received, answer};
-pub use documents::{code_spans, shell_blocks};
+pub use documents::{
+    Document, anchors, blocks, code_spans, document, guide, links, pages, prose, repository, shell_blocks,
+};
 pub use guests::{builtin, example, guest, guests_directory};
 pub use model::{Say, Thinker};
 pub use network::{PUBLIC, TestNetwork};

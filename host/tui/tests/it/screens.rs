@@ -18,12 +18,12 @@ pub(crate) fn assert_screen(name: &str, screen: &str) {
 }
 
 #[test]
-fn screens_in_the_readme_are_current() {
+fn screens_in_the_documents_are_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = std::fs::read_to_string(root.join("../../README.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("../../docs/user/conversation.md")).unwrap();
     for (name, from) in [("finished", ""), ("approval", "⠼ waiting")] {
         let screen = std::fs::read_to_string(root.join(format!("tests/it/screens/{name}-80x24.txt"))).unwrap();
         let shown = &screen[screen.find(from).unwrap()..];
-        assert!(readme.contains(shown.trim_end()), "the README shows another screen `{name}`");
+        assert!(page.contains(shown.trim_end()), "`docs/user/conversation.md` shows another screen `{name}`");
     }
 }
