@@ -3,7 +3,7 @@
 //! A language whose toolchain is not installed is tested for the error that says how to install it.
 //! `plugins/setup-languages.sh` installs toolchains for tests; `PINION_LANGUAGES_REQUIRED` lists those that must be there.
 
-use pinion_tests::{Ended, Pinion, binary, example, shell_blocks};
+use pinion_tests::{Ended, Pinion, binary, document, example, shell_blocks};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -119,10 +119,10 @@ pub(super) fn starts() -> impl Iterator<Item = Vec<String>> {
     LANGUAGES.iter().map(|(_, heading, ..)| start(heading))
 }
 
-/// Returns the commands of the first shell block below a heading of the guide.
+/// Returns the commands of the first shell block below a heading of the guide's first page.
 fn start(heading: &str) -> Vec<String> {
-    let guide = fs::read_to_string(root().join("plugin-sdk/GUIDE.md")).unwrap();
-    let section = guide.split(&format!("\n### {heading}\n")).nth(1).unwrap_or_else(|| panic!("no section {heading}"));
+    let page = document("docs/plugins/start.md").text;
+    let section = page.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no section {heading}"));
     shell_blocks(section).remove(0)
 }
 

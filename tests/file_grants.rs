@@ -1,6 +1,6 @@
 //! Grants of single files, hints of denials followed literally, and spellings of the workspace.
 
-use pinion_tests::{HttpServer, Pinion, answer, call, say};
+use pinion_tests::{HttpServer, Pinion, answer, blocks, call, document, say};
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -93,16 +93,12 @@ fn path_through_a_link_to_the_workspace_is_in_the_workspace() {
     assert!(!texts[3].contains("top"), "{texts:?}");
 }
 
-/// Blocks of config in the README of the plugins.
-fn blocks() -> Vec<String> {
-    let readme = include_str!("../plugins/README.md");
-    readme.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
-}
-
 #[test]
-fn config_blocks_of_the_readme_of_plugins_are_accepted() {
-    assert!(blocks().len() >= 3);
-    for block in blocks() {
+fn config_blocks_of_the_pages_on_built_in_plugins_are_accepted() {
+    let pages = ["docs/plugins/built-in.md", "docs/plugins/bridges.md", "docs/user/agents.md"].map(document);
+    let blocks: Vec<String> = pages.iter().flat_map(|page| blocks(&page.text, "toml")).collect();
+    assert!(blocks.len() >= 4);
+    for block in blocks {
         let pinion = Pinion::default();
         pinion.config(&block);
         let ended = pinion.run(["plugin", "list"]);
@@ -111,9 +107,10 @@ fn config_blocks_of_the_readme_of_plugins_are_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn config_of_an_interface_in_the_readme_works_as_written() {
+async fn config_of_an_interface_on_the_page_works_as_written() {
     let server = HttpServer::start(|_| answer(200, &[("content-type", "application/json")], "{}".to_owned())).await;
-    let block = blocks().into_iter().find(|block| block.contains("plugins.openapi")).unwrap();
+    let page = document("docs/plugins/bridges.md").text;
+    let block = blocks(&page, "toml").into_iter().find(|block| block.contains("plugins.openapi")).unwrap();
     let pinion = Pinion::default();
     let get = json!({ "get": { "operationId": "getPet", "tags": ["read"], "parameters": [
         { "name": "id", "in": "path", "required": true, "schema": { "type": "string" } } ] } });

@@ -1,17 +1,24 @@
 //! Every command in the author's guide and in the READMEs of the helpers runs as it is written there. `authors.rs` runs those
 //! that start a plugin in each language.
 
-use super::authors::{author, finish, is_there, root, run, shell, starts};
-use pinion_tests::{Ended, Pinion, code_spans, shell_blocks};
+use super::authors::{author, finish, is_there, run, shell, starts};
+use pinion_tests::{Ended, Pinion, code_spans, document, guide, shell_blocks};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 
+/// The guide for authors, in place of the path of a document.
+const GUIDE: &str = "the guide";
+
 /// The documents, with the language of the project in which their commands run.
-const DOCUMENTS: &[(&str, &str)] =
-    &[("GUIDE.md", "c"), ("README.md", "c"), ("js/README.md", "js"), ("python/README.md", "python")];
+const DOCUMENTS: &[(&str, &str)] = &[
+    (GUIDE, "c"),
+    ("plugin-sdk/README.md", "c"),
+    ("plugin-sdk/js/README.md", "js"),
+    ("plugin-sdk/python/README.md", "python"),
+];
 
 /// Commands that do not run, with the reason. All others do.
 const NOT_RUN: &[(&str, &str)] = &[
@@ -55,8 +62,8 @@ const PROGRAMS: &[&str] = &[
 
 /// Returns the commands of a document that no start of a language has, each once: the lines of its shell blocks, then those in
 /// its text.
-fn commands(document: &str) -> Vec<String> {
-    let text = fs::read_to_string(root().join("plugin-sdk").join(document)).unwrap();
+fn commands(path: &str) -> Vec<String> {
+    let text = if path == GUIDE { guide() } else { document(path).text };
     let starts: Vec<Vec<String>> = starts().collect();
     let blocks = shell_blocks(&text).into_iter().filter(|block| !starts.contains(block));
     let is_command = |span: &String| {
@@ -153,7 +160,7 @@ fn run_all(document: &str) -> Option<Project> {
 
 #[test]
 fn every_command_of_the_guide_runs_as_it_is_written() {
-    let Some(project) = run_all("GUIDE.md") else { return };
+    let Some(project) = run_all(GUIDE) else { return };
     let list = project.run("pinion plugin list").stdout;
     assert!(list.contains("word-count") && list.contains("other"), "`build --install` and `pack --install`: {list}");
     let info = project.run("pinion plugin info word-count").stdout;
@@ -170,8 +177,7 @@ fn every_command_of_the_readmes_of_the_helpers_runs_as_it_is_written() {
 
 #[test]
 fn guide_has_the_starts_and_the_commands_that_are_not_run() {
-    let guide = fs::read_to_string(root().join("plugin-sdk/GUIDE.md")).unwrap();
-    let blocks = shell_blocks(&guide);
+    let blocks = shell_blocks(&guide());
     assert!(starts().all(|start| blocks.contains(&start)));
     let all: Vec<String> = DOCUMENTS.iter().flat_map(|(document, _)| commands(document)).collect();
     for (command, reason) in NOT_RUN {

@@ -105,7 +105,7 @@ impl Reference {
     fn text(&self) -> String {
         let mut out = format!(
             "# Reference of `{}`\n\nEvery interface between plugins and Pinion, with its functions and types. Generated from \
-             [`wit/`](../wit) by `plugins/build.sh`; the [author's guide](GUIDE.md) shows their use. A plugin calls the \
+             [`wit/`](../wit) by `plugins/build.sh`; the [author's guide](../docs/plugins/start.md) shows their use. A plugin calls the \
              imports and implements the exports. The user grants, and a tool declares, what the column *needs* \
              names.\n\n| interface | side | needs | since |\n|---|---|---|---|\n",
             self.package().name

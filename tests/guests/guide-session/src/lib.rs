@@ -1,4 +1,4 @@
-//! The snippets of `plugin-sdk/GUIDE.md` for plugins of lifetime `session`. A test compares them.
+//! The snippets of `docs/plugins` for plugins of lifetime `session`. A test compares them.
 
 use pinion_plugin_sdk::hooks::SessionEvents;
 use pinion_plugin_sdk::prelude::*;

@@ -1,4 +1,4 @@
-//! The snippets of `plugin-sdk/GUIDE.md` in Rust. A test compares them.
+//! The snippets of `docs/plugins` in Rust. A test compares them.
 
 mod clients;
 mod guards;
