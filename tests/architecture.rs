@@ -1,4 +1,4 @@
-//! The rules of `host/ARCHITECTURE.md`: dependencies between crates, licences, duplicate dependencies.
+//! The rules of `docs/internals/overview.md`: dependencies between crates, licences, duplicate dependencies.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -352,7 +352,7 @@ fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
     }
 }
 
-/// The blocks of unsafe code, by file. `host/ARCHITECTURE.md` gives the reasons.
+/// The blocks of unsafe code, by file. `docs/internals/unsafe.md` gives the reasons.
 const UNSAFE: &[(&str, usize)] = &[
     ("cli/src/process/hardening.rs", 5),
     ("plugin-runtime/src/engine/mod.rs", 1),
@@ -362,9 +362,9 @@ const UNSAFE: &[(&str, usize)] = &[
 ];
 
 #[test]
-fn unsafe_blocks_are_those_of_the_architecture_document() {
+fn unsafe_blocks_are_those_of_the_document() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
-    let document = std::fs::read_to_string(host.join("ARCHITECTURE.md")).unwrap();
+    let document = std::fs::read_to_string(host.join("../docs/internals/unsafe.md")).unwrap();
     let mut directories: Vec<_> =
         std::fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
     let mut found = BTreeMap::new();

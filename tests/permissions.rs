@@ -101,7 +101,7 @@ fn no_command_of_a_days_work_is_asked_about_in_the_sandbox() {
     println!(
         "{calls} calls; questions: smart {sandbox}, smart without a sandbox {without}, codex {codex}, claude-code {claude}"
     );
-    // The table in `host/ARCHITECTURE.md`.
+    // The table in `host/permissions/DESIGN.md`.
     assert_eq!((calls, sandbox, without, codex, claude), (60, 0, 35, 6, 45));
 }
 

@@ -1,4 +1,4 @@
-//! Attacks by hostile plugins, repositories, servers and models, one module per guarantee of `host/ARCHITECTURE.md`.
+//! Attacks by hostile plugins, repositories, servers and models, one module per guarantee of `docs/internals/threats.md`.
 
 mod above;
 mod approval;
