@@ -52,6 +52,7 @@ mod offers;
 mod openapi;
 mod packages;
 mod packing;
+mod pages;
 mod permissions;
 mod plan;
 mod plugin_test;
