@@ -105,6 +105,11 @@ impl Assembly {
         part.ok_or_else(|| malformed(&format!("delta for part {index}, which is not open")))
     }
 
+    /// Returns whether some of the reply's content has arrived.
+    pub(crate) fn has_content(&self) -> bool {
+        self.bytes > 0
+    }
+
     /// Returns the content of the reply. Drops the calls of a failed or interrupted reply, even if they look complete,
     /// because the model may not have meant them to run without the rest.
     pub(crate) fn content(self) -> Vec<Content> {

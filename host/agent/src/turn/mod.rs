@@ -23,6 +23,9 @@ use tokio_util::sync::CancellationToken;
 /// Error text for a reply that the vendor ended with an error but no message.
 const REFUSED: &str = "the vendor ended the reply without a reason; it may have been refused or filtered";
 
+/// Maximum retries of replies that broke off after they had begun, each of which is paid for.
+const MAX_CUT_OFF_RETRIES: u32 = 3;
+
 /// Everything one model request needs.
 pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
@@ -39,7 +42,7 @@ impl Turn<'_> {
     ///
     /// The tools are offered even if `tool_choice` forbids calls, because some vendors reject a history with calls otherwise.
     pub(crate) async fn reply(&mut self, tool_choice: ToolChoice) -> (AssistantMessage, Option<RunError>) {
-        let mut attempt = 0;
+        let (mut attempt, mut cut_off) = (0, 0);
         loop {
             let mut assembly = Assembly::default();
             let Err(error) = self.attempt(&tool_choice, &mut assembly).await else {
@@ -49,15 +52,19 @@ impl Turn<'_> {
                 return (self.message(assembly, stop_reason, text), refused);
             };
             attempt += 1;
+            cut_off += u32::from(assembly.has_content());
             if self.token.is_cancelled() {
                 return (self.message(assembly, StopReason::Aborted, None), None);
             }
-            let Some(delay) = self.config.ports.retry.delay(&error, attempt) else {
+            let delay = self.config.ports.retry.delay(&error, attempt);
+            let Some(delay) = delay.filter(|_| cut_off <= MAX_CUT_OFF_RETRIES) else {
                 let failure = RunError::new((&error).into(), final_text(&error, &self.config.policy.model.name));
                 return (self.message(assembly, StopReason::Error, Some(failure.to_string())), Some(failure));
             };
             self.message(assembly, StopReason::Error, None);
-            self.announce(attempt, delay, &error).await;
+            let most = self.config.ports.retry.max_attempts();
+            let most = if cut_off == 0 { most } else { most.min(attempt + MAX_CUT_OFF_RETRIES - cut_off) };
+            self.announce((attempt, most), delay, &error).await;
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 () = self.token.cancelled() => {
@@ -111,9 +118,8 @@ impl Turn<'_> {
         }
     }
 
-    async fn announce(&self, attempt: u32, delay: Duration, error: &ProviderError) {
+    async fn announce(&self, (attempt, max_attempts): (u32, u32), delay: Duration, error: &ProviderError) {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let max_attempts = self.config.ports.retry.max_attempts();
         tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed, retrying");
         let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
         self.config.report(self.events, &self.context.loop_id, retry).await;
