@@ -395,7 +395,10 @@ impl<'a> Run<'a> {
         Ok(match failure {
             _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => Next::End(RunEnd::Aborted),
             Some(error) => Next::End(RunEnd::Failed(error)),
-            _ if !calls.is_empty() => Next::Turn,
+            None if !calls.is_empty() => match self.repetition.end_turn() {
+                Ok(()) => Next::Turn,
+                Err(stuck) => Next::End(RunEnd::Failed(stuck)),
+            },
             None => Next::Done(stop_reason),
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::testing::{Act, Reply, Setup, assert_paired, calls, letters, says, text_events};
 use crate::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +71,58 @@ async fn l11_run_fails_after_ten_retries_with_the_cause() {
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Network, "network: no route"));
     assert_eq!(harness.requests(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_reply_that_is_cut_off_each_time_is_paid_for_four_times() {
+    let lost = || ProviderError::Network { message: "the connection was lost".into() };
+    let begun = || text_events("a long answer", StopReason::Stop)[..3].to_vec();
+    let mut replies = vec![Reply::Fails(vec![], lost()), Reply::Fails(vec![], lost())];
+    replies.extend((0..20).map(|_| Reply::Fails(begun(), lost())));
+    let mut harness = Setup::new(replies).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Network, "network: the connection was lost"));
+    assert_eq!(harness.requests(), 2 + 4, "failures before the reply begins cost nothing, and do not count");
+    let announced = harness.events().into_iter().filter_map(|event| match event {
+        EventKind::Retry { attempt, max_attempts, .. } => Some((attempt, max_attempts)),
+        _ => None,
+    });
+    assert_eq!(announced.collect::<Vec<_>>(), [(1, 10), (2, 10), (3, 5), (4, 5), (5, 5)]);
+}
+
+#[tokio::test]
+async fn l26_run_of_a_model_that_only_repeats_calls_ends() {
+    let again = |name: &'static str, arguments: Value| move || calls(&[(name, arguments.clone())]);
+    let repeated: [(&str, Vec<Box<dyn Fn() -> Reply>>, u32); 4] = [
+        ("a call", vec![Box::new(again("look", json!({ "text": "a" })))], 3 + 5),
+        ("an unknown tool", vec![Box::new(again("lok", json!({ "text": "a" })))], 3 + 5),
+        ("invalid arguments", vec![Box::new(again("look", json!({ "text": 7, "n": [] })))], 3 + 5),
+        (
+            "calls in turns",
+            vec![Box::new(again("look", json!({ "text": "a" }))), Box::new(again("look", json!({ "text": "b" })))],
+            6 + 5,
+        ),
+    ];
+    for (what, cycle, turns) in repeated {
+        let replies = (0..100).map(|n| cycle[n % cycle.len()]()).collect();
+        let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
+        let outcome = harness.prompt("go").await;
+        assert_paired(&outcome.messages);
+        assert_eq!(outcome.turns, turns, "{what}");
+        let RunEnd::Failed(error) = outcome.end else { panic!("{what}: {:?}", outcome.end) };
+        assert!(error.message.contains("repeated calls"), "{what}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn l26_a_turn_with_another_call_begins_the_count_anew() {
+    let look = |text: &str| calls(&[("look", json!({ "text": text }))]);
+    let mut replies: Vec<Reply> = (0..7).map(|_| look("a")).collect();
+    replies.push(look("b"));
+    replies.extend((0..7).map(|_| look("a")));
+    replies.push(says("done"));
+    let outcome = Setup::new(replies).tool("look", Act::Answer("seen")).build().prompt("go").await;
+    assert_eq!((outcome.end, outcome.turns), (RunEnd::Done { stop_reason: StopReason::Stop }, 16));
 }
 
 fn endless() -> Vec<Reply> {
