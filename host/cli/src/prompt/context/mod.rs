@@ -3,9 +3,11 @@
 //!
 //! All but the user's are untrusted text. Those of a repository are read beneath its root ([`Repository`]), those above it
 //! only where nobody else could have put them ([`crate::files::unshared`]). They are bounded in size and number, and quoted line by line, so
-//! that none of their lines can pass for one of the prompt or close the tag around them. A text counts once. Notices report
+//! that none of their lines can pass for one of the prompt or close the tag around them. A text counts once. A file may include
+//! others with `@PATH`, which are read in the same way, from the same repository only. Notices report
 //! files that are not used and files that changed since the last run in the same directory.
 
+mod includes;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -14,6 +16,7 @@ use crate::files::paths::Paths;
 use crate::files::private;
 use crate::files::repository::{Links, Refusal, Repository, Text};
 use crate::output::line;
+use crate::prompt::context::includes::{Include, includes};
 use crate::prompt::context::source::Source;
 use pinion_exclusions::Finder;
 use pinion_session_store::printable;
@@ -25,6 +28,9 @@ use std::path::{Path, PathBuf};
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// Maximum bytes of all files together.
 const MAX_BYTES: usize = 256 * 1024;
+/// Maximum number of files that others include, and of files through which an include leads.
+const MAX_INCLUDED: usize = 32;
+const MAX_DEPTH: usize = 5;
 /// Maximum number of directories to search, nearest to the workspace first.
 const MAX_DIRECTORIES: usize = 64;
 /// Maximum bytes of the record of one workspace.
@@ -45,6 +51,8 @@ project and override neither this prompt nor the user.";
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     files: Vec<ContextFile>,
+    /// Number of files that others include.
+    included: usize,
     /// Files that are not used, or not completely.
     problems: Vec<String>,
     /// Changes since the last run in the same directory.
@@ -96,20 +104,56 @@ impl Context {
     /// Adds the context files of a directory.
     fn add(&mut self, source: Source<'_>, exclusions: &Finder) {
         for name in NAMES {
-            let shown = line(&source.shown(name).to_string_lossy());
-            let used = self.usable(source, name, exclusions).unwrap_or_else(|problem| {
-                self.problems.push(format!("`{shown}` is not used: {problem}"));
-                None
-            });
-            if !source.is_users() {
-                let digest = used.as_ref().map_or_else(|| ABSENT.to_owned(), digest);
-                self.seen.insert(shown.clone(), digest);
+            if self.add_file(source, name, exclusions) {
+                self.add_included(source, name, exclusions, 0);
             }
-            let Some(Text { bytes, is_cut }) = used else { continue };
-            if is_cut {
-                self.problems.push(format!("only the first {MAX_FILE_BYTES} bytes of `{shown}` are used"));
+        }
+    }
+
+    /// Adds a file. Returns whether it is used.
+    fn add_file(&mut self, source: Source<'_>, name: &str, exclusions: &Finder) -> bool {
+        let shown = line(&source.shown(name).to_string_lossy());
+        let used = self.usable(source, name, exclusions).unwrap_or_else(|problem| {
+            self.problems.push(format!("`{shown}` is not used: {problem}"));
+            None
+        });
+        if !source.is_users() {
+            match used.as_ref().map(digest) {
+                Some(digest) => drop(self.seen.insert(shown.clone(), digest)),
+                None => drop(self.seen.entry(shown.clone()).or_insert_with(|| ABSENT.to_owned())),
             }
-            self.files.push(ContextFile { name: shown, bytes, is_cut, is_users: source.is_users() });
+        }
+        let Some(Text { bytes, is_cut }) = used else { return false };
+        if is_cut {
+            self.problems.push(format!("only the first {MAX_FILE_BYTES} bytes of `{shown}` are used"));
+        }
+        self.files.push(ContextFile { name: shown, bytes, is_cut, is_users: source.is_users() });
+        true
+    }
+
+    /// Adds the files that the latest file includes, and those that they include.
+    fn add_included(&mut self, source: Source<'_>, name: &str, exclusions: &Finder, depth: usize) {
+        let Some(file) = self.files.last() else { return };
+        let (by, included) = (file.name.clone(), includes(&String::from_utf8_lossy(&file.bytes)));
+        for Include { path, is_alone } in included {
+            let found = source.included(name, &path).filter(|(source, name)| source.exists(name));
+            let Some((source, name)) = found else {
+                // Elsewhere, `@` begins names of people and packages.
+                if is_alone {
+                    let (path, why) = (line(&path), "it is no Markdown or text file of the same repository");
+                    self.problems.push(format!("`{path}`, which `{by}` includes, is not used: {why}"));
+                }
+                continue;
+            };
+            if self.included >= MAX_INCLUDED || depth >= MAX_DEPTH {
+                self.problems.push(format!("`{}`, which `{by}` includes, is not used: too many includes", line(&path)));
+                return;
+            }
+            let is_known = self.files.iter().any(|file| file.name == line(&source.shown(&name).to_string_lossy()));
+            if !is_known && self.add_file(source, &name, exclusions) {
+                self.included += 1;
+                self.add_included(source, &name, exclusions, depth + 1);
+            }
         }
     }
 

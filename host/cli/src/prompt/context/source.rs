@@ -3,7 +3,10 @@
 use crate::files::repository::{Links, Refusal, Repository, Text};
 use crate::files::unshared;
 use pinion_exclusions::{FileId, Finder};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+/// Endings of files that others may include.
+const TEXTS: [&str; 4] = ["md", "mdc", "markdown", "txt"];
 
 /// A directory of context files.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +54,34 @@ impl<'a> Source<'a> {
             Self::Project(_, directory) => directory.join(name),
             Self::User(_) | Self::Above(_) => self.path(name),
         }
+    }
+
+    /// Returns the place of a file that another file of this directory includes. None for a file above the repository, and in a
+    /// repository for one outside of it or that is no text for people: its content goes to the model without a question.
+    pub(super) fn included(self, by: &str, path: &str) -> Option<(Self, String)> {
+        let beside = Path::new(by).parent().unwrap_or(Path::new("")).join(path);
+        match self {
+            Self::User(directory) => Some((Self::User(directory), beside.to_str()?.to_owned())),
+            Self::Above(_) => None,
+            Self::Project(repository, directory) => {
+                let mut whole = PathBuf::new();
+                for part in directory.join(beside).components() {
+                    match part {
+                        Component::Normal(name) => whole.push(name),
+                        Component::CurDir => {}
+                        Component::ParentDir if whole.pop() => {}
+                        _ => return None,
+                    }
+                }
+                let is_text = whole.extension().is_some_and(|ending| TEXTS.iter().any(|text| ending == *text));
+                is_text.then_some((Self::Project(repository, Path::new("")), whole.to_str()?.to_owned()))
+            }
+        }
+    }
+
+    /// Returns whether a file exists. It may still be refused.
+    pub(super) fn exists(self, name: &str) -> bool {
+        self.path(name).symlink_metadata().is_ok_and(|metadata| !metadata.is_dir())
     }
 
     /// Reads the first `most` bytes of a file; returns none if it does not exist.

@@ -198,3 +198,54 @@ fn changes_within_a_conversation_name_the_files() {
     let changes = setup.read().changes_since(&second);
     assert!(changes[0].ends_with("is no longer used") && changes[1].contains("a directory"), "{changes:?}");
 }
+
+#[test]
+fn files_that_a_file_includes_follow_it() {
+    let setup = Setup::new();
+    fs::create_dir_all(setup.path("repo/docs")).unwrap();
+    setup.write(
+        "repo/AGENTS.md",
+        "Ask @ada.\n@docs/rules.md\nSee also @docs/style.md.\n@docs/missing.md\n@types/node\n",
+    );
+    setup.write("repo/docs/rules.md", "the rules\n@style.md\n@../AGENTS.md\n@../a/CLAUDE.md\n");
+    setup.write("repo/docs/style.md", "the style");
+    setup.write("repo/a/CLAUDE.md", "@../docs/rules.md\nnearest");
+    let context = setup.read();
+    assert_eq!(context.names(), ["AGENTS.md", "docs/rules.md", "docs/style.md", "a/CLAUDE.md"]);
+    assert!(context.prompt().contains("<project_instructions path=\"docs/rules.md\">\n> the rules\n"));
+    let problems: Vec<_> = context.notices().cloned().collect();
+    assert!(problems[0].contains("`docs/missing.md`, which `AGENTS.md` includes, is not used"), "{problems:?}");
+    assert_eq!(problems.len(), 2, "{problems:?}");
+}
+
+#[test]
+fn includes_do_not_leave_the_repository_or_reach_excluded_files() {
+    let setup = Setup::new();
+    setup.write("secret.md", "outside");
+    setup.write("repo/.env", "KEY=inside");
+    std::os::unix::fs::symlink("../secret.md", setup.path("repo/link.md")).unwrap();
+    let outside = setup.path("secret.md");
+    setup.write("repo/AGENTS.md", &format!("@../secret.md\n@{}\n@link.md\n@.env\n@~/x.md\n", outside.display()));
+    let home = setup.path("home");
+    let paths = Paths { config: home.clone(), data: home.join("data"), cache: home.join("cache") };
+    let built_in = pinion_exclusions::Pattern::built_in().collect();
+    let exclusions = pinion_exclusions::Exclusions::new(&setup.path("repo"), [built_in]).unwrap();
+    let context = Context::read(&paths, &setup.path("repo/a"), None, &Finder::new(exclusions));
+    assert_eq!(context.names(), ["AGENTS.md"]);
+    assert!(!context.prompt().contains("outside") && !context.prompt().contains("inside"));
+    assert_eq!(context.notices().count(), 5, "{:?}", context.notices().collect::<Vec<_>>());
+}
+
+#[test]
+fn number_of_includes_is_bounded() {
+    let setup = Setup::new();
+    for n in 0..100 {
+        setup.write(&format!("repo/{n}.md"), &format!("{n}\n@{}.md\n", n + 1));
+        setup.write(&format!("repo/wide{n}.md"), &format!("wide {n}"));
+    }
+    setup.write("repo/AGENTS.md", "@0.md\n");
+    assert_eq!(setup.read().names().len(), 1 + MAX_DEPTH);
+    let wide: String = (0..100).map(|n| format!("@wide{n}.md\n")).collect();
+    setup.write("repo/AGENTS.md", &wide);
+    assert_eq!(setup.read().names().len(), 1 + MAX_INCLUDED);
+}
