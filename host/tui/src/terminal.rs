@@ -105,6 +105,23 @@ pub fn size() -> io::Result<(u16, u16)> {
     crossterm::terminal::size()
 }
 
+/// Returns a line that the terminal edited, without the reports that the terminal sent in the meantime.
+pub fn without_reports(line: &str) -> String {
+    #[cfg(unix)]
+    return String::from_utf8_lossy(&reports::without_reports(line.as_bytes()).0).into_owned();
+    #[cfg(not(unix))]
+    line.to_owned()
+}
+
+/// Returns the length of the rest of a report at the beginning of a text, if a line editor took it for keys and dropped only the
+/// introducer. A rest that people could write counts only if `is_behind_text` is false.
+pub fn report_rest(text: &str, is_behind_text: bool) -> Option<usize> {
+    #[cfg(unix)]
+    return reports::rest_length(text, is_behind_text);
+    #[cfg(not(unix))]
+    None
+}
+
 /// A program between this one and the terminal, which has to pass sequences on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Multiplexer {

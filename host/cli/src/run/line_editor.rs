@@ -5,11 +5,13 @@ use crate::failure::{Failure, Result};
 use crate::files::private::create_directory;
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{Text, print, say, text};
+use crate::run::line_reports::LineReports;
 use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::{find_unsafe, one_line};
 use pinion_plugin_runtime::{HostCommand, Runtime};
+use pinion_tui::terminal::without_reports;
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;
@@ -20,8 +22,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Editor, ExternalPrinter, Helper};
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio::runtime::Handle;
 
 /// Text before the line that the user edits.
@@ -70,6 +73,7 @@ pub(super) struct LineEditor {
     printer: Option<Box<dyn ExternalPrinter + Send>>,
     /// True while the line being edited has text.
     has_text: Arc<AtomicBool>,
+    reports: Arc<Mutex<LineReports>>,
     history: PathBuf,
     secrets: Secrets,
 }
@@ -80,13 +84,16 @@ impl LineEditor {
         let failed = |error: ReadlineError| Failure::failed("could not read a line").because(error);
         let mut editor = Editor::new().map_err(failed)?;
         let has_text = Arc::new(AtomicBool::new(false));
-        editor.set_helper(Some(Prompting { runtime, handle: Handle::current(), has_text: has_text.clone() }));
+        let reports = Arc::<Mutex<LineReports>>::default();
+        let (has_text_now, reports_seen) = (has_text.clone(), reports.clone());
+        let helper = Prompting { runtime, handle: Handle::current(), has_text: has_text_now, reports: reports_seen };
+        editor.set_helper(Some(helper));
         let printer = editor.create_external_printer().ok().map(|printer| Box::new(printer) as Box<_>);
         editor.set_completion_type(CompletionType::List);
         editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
         // There is no history the first time.
         let _ = editor.load_history(&history);
-        Ok(Self { editor: Some(editor), printer, has_text, history, secrets: base.secrets.clone() })
+        Ok(Self { editor: Some(editor), printer, has_text, reports, history, secrets: base.secrets.clone() })
     }
 
     /// Reads a line, and writes notices above it when they arrive.
@@ -96,6 +103,7 @@ impl LineEditor {
         }
         let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
         self.has_text.store(!initial.is_empty(), Ordering::Release);
+        *self.reports.lock().unwrap_or_else(PoisonError::into_inner) = LineReports::default();
         let mut reading = tokio::task::spawn_blocking(move || {
             let line = editor.readline_with_initial(PROMPT, (&one_line(&initial, MAX_INSERT), ""));
             (editor, line)
@@ -109,6 +117,7 @@ impl LineEditor {
         let (mut editor, line) = read.map_err(|error| Failure::failed("could not read a line").because(error))?;
         let input = match line {
             Ok(line) => {
+                let line = self.reports.lock().unwrap_or_else(PoisonError::into_inner).without(line);
                 self.remember(&mut editor, &line);
                 // The backslashes only continued the line.
                 Ok(Input::Line(line.replace("\\\n", "\n")))
@@ -176,6 +185,7 @@ async fn plain(initial: String, notices: &Notices) -> Result<Input> {
         }
     };
     let text = read.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
+    let text = without_reports(&text);
     Ok(if text.is_empty() { Input::End } else { Input::Line(text.trim_end().replace("\\\n", "\n")) })
 }
 
@@ -184,6 +194,7 @@ struct Prompting {
     runtime: Arc<Runtime>,
     handle: Handle,
     has_text: Arc<AtomicBool>,
+    reports: Arc<Mutex<LineReports>>,
 }
 
 impl Completer for Prompting {
@@ -226,7 +237,8 @@ impl Completer for Prompting {
 impl Hinter for Prompting {
     type Hint = String;
 
-    fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<String> {
+    fn hint(&self, line: &str, at: usize, _: &rustyline::Context<'_>) -> Option<String> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).saw(line, at, Instant::now());
         self.has_text.store(!line.is_empty(), Ordering::Release);
         None
     }

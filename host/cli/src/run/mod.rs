@@ -16,6 +16,7 @@ mod images;
 mod input;
 mod keep;
 mod line_editor;
+mod line_reports;
 pub(crate) mod loops;
 mod mcp_command;
 mod net_command;

@@ -101,3 +101,50 @@ pub(super) fn without_reports(pasted: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     text.extend_from_slice(rest);
     (text, reports)
 }
+
+/// Returns the length of the rest of a report at the beginning of a text, of which only the introducer is missing. A rest that
+/// people could write counts only if `is_distinct` is false.
+pub(super) fn rest_length(text: &str, is_distinct: bool) -> Option<usize> {
+    if let Some(length) = colour_length(text).or_else(|| version_length(text)) {
+        return Some(length);
+    }
+    let length = [&b"\x1b[?"[..], b"\x1b[>", b"\x1b["].into_iter().find_map(|introducer| {
+        let whole = [introducer, text.as_bytes()].concat();
+        report_length(&whole)?.checked_sub(introducer.len())
+    })?;
+    let rest = &text[..length];
+    let is_plain = !rest.ends_with("$y") && !rest.starts_with("997;");
+    (rest.contains(';') && !(is_distinct && is_plain)).then_some(length)
+}
+
+/// Returns the length of `11;rgb:ffff/ffff/ffff` at the beginning of a text.
+fn colour_length(text: &str) -> Option<usize> {
+    let number = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let mut at = 0;
+    while let digits @ 1..=4 = number(&text[at..])
+        && text[at + digits..].starts_with(';')
+    {
+        at += digits + 1;
+    }
+    let form = ["rgb:", "rgba:"].into_iter().find(|form| at > 0 && text[at..].starts_with(form))?;
+    at += form.len();
+    for group in 0..form.len() - 1 {
+        if group > 0 {
+            at += usize::from(text[at..].strip_prefix('/').map(|_| true)?);
+        }
+        let digits = text[at..].bytes().take(4).take_while(u8::is_ascii_hexdigit).count();
+        at += Some(digits).filter(|digits| *digits > 0)?;
+    }
+    Some(at)
+}
+
+/// Returns the length of `>|tmux 3.4` at the beginning of a text.
+fn version_length(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix(">|")?;
+    let count = |text: &str, is_part: fn(&u8) -> bool| text.bytes().take_while(is_part).count();
+    let name = Some(count(rest, u8::is_ascii_alphabetic)).filter(|letters| *letters > 0)?;
+    let space = usize::from(rest[name..].starts_with([' ', '(']));
+    let version = count(&rest[name + space..], |byte| byte.is_ascii_digit() || b".-".contains(byte));
+    let end = name + space + Some(version).filter(|digits| *digits > 0)?;
+    Some(2 + end + usize::from(rest[end..].starts_with(')')))
+}
