@@ -4,6 +4,7 @@ use crate::id::EntryId;
 use crate::log::Loss;
 use pinion_protocol::StoreError;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -101,6 +102,11 @@ pub enum SessionErrorKind {
     },
 }
 
+/// Characters of an id in lists.
+const SHORT_ID: usize = 8;
+/// The operation that some file systems do not have.
+pub(crate) const LOCK: &str = "lock";
+
 impl SessionError {
     /// An error of the session in the file `path`.
     pub fn new(path: &Path, kind: SessionErrorKind) -> Self {
@@ -125,15 +131,30 @@ impl SessionError {
     pub fn hint(&self) -> Option<String> {
         Some(match &self.kind {
             SessionErrorKind::NotFound { recent } if !recent.is_empty() => {
-                format!("the latest sessions are {}", recent.join(", "))
+                format!("the latest sessions are {}", brief(recent))
             }
             SessionErrorKind::Ambiguous { .. } => "give more characters of the id".to_owned(),
             SessionErrorKind::Locked { .. } => "quit the other process, or fork the session".to_owned(),
             SessionErrorKind::UnsupportedVersion { .. } => "update this program".to_owned(),
             SessionErrorKind::DiskFull { .. } => "free some space on the disk".to_owned(),
+            // Whatever the cause: some network file systems have no locks, or no server for them.
+            SessionErrorKind::Io { action: LOCK, .. } => {
+                "sessions need locks, which some network file systems lack: set \
+                 `PINION_HOME` to a local directory, or keep no session with --no-session"
+                    .to_owned()
+            }
             _ => return None,
         })
     }
+}
+
+/// Joins the beginnings of ids that tell them apart, of at least as many characters as lists show.
+fn brief(ids: &[String]) -> String {
+    let beginnings = |length: usize| ids.iter().map(move |id| id.get(..length).unwrap_or(id));
+    let longest = ids.iter().map(String::len).max().unwrap_or_default();
+    let is_enough = |length: &usize| beginnings(*length).collect::<BTreeSet<_>>().len() == ids.len();
+    let length = (SHORT_ID..longest).find(is_enough).unwrap_or(longest);
+    beginnings(length).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for SessionError {
@@ -145,7 +166,7 @@ impl fmt::Display for SessionError {
                 Subject::File(path) => write!(f, "session `{}` does not exist", path.display()),
             },
             SessionErrorKind::Ambiguous { count, candidates } => {
-                write!(f, "{count} session ids start with `{subject}`: {}", candidates.join(", "))
+                write!(f, "{count} session ids start with `{subject}`: {}", brief(candidates))
             }
             SessionErrorKind::Locked { pid: Some(pid) } => {
                 write!(f, "session `{}` is in use by process {pid}", subject.brief())
@@ -277,6 +298,22 @@ mod tests {
         assert_eq!(error.to_string(), "could not append to `/s`");
         assert!(error.source().is_some());
         assert_eq!(error.hint().as_deref(), Some("free some space on the disk"));
+    }
+
+    #[test]
+    fn file_system_without_locks_is_explained() {
+        let error = SessionError::io(LOCK, Path::new("/nfs/s"))(io::Error::from_raw_os_error(37));
+        assert_eq!(error.to_string(), "could not lock `/nfs/s`");
+        assert!(error.hint().unwrap().contains("`PINION_HOME`"));
+        assert_eq!(SessionError::io("read", Path::new("/s"))(io::ErrorKind::Other.into()).hint(), None);
+    }
+
+    #[test]
+    fn ids_are_as_long_as_it_takes_to_tell_them_apart() {
+        let ids = |ids: &[&str]| brief(&ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+        assert_eq!(ids(&["92bd5ca2-19c4-4853", "0195fd3a-1"]), "92bd5ca2, 0195fd3a");
+        assert_eq!(ids(&["92bd5ca2-19c4", "92bd5ca2-1fc4", "short"]), "92bd5ca2-19, 92bd5ca2-1f, short");
+        assert_eq!(ids(&["same", "same"]), "same, same");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The system releases the lock when the process ends in any way, so no session stays locked. Readers take no lock.
 
-use crate::error::{SessionError, SessionErrorKind};
+use crate::error::{LOCK, SessionError, SessionErrorKind};
 use crate::transcript::require_file;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn lock(path: &Path, file: &File) -> Result<(), SessionError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(SessionError::new(path, SessionErrorKind::Locked { pid: holder(file) })),
-        Err(TryLockError::Error(source)) => Err(SessionError::io("lock", path)(source)),
+        Err(TryLockError::Error(source)) => Err(SessionError::io(LOCK, path)(source)),
     }
 }
 
