@@ -3,12 +3,40 @@
 use crate::error::SessionError;
 use crate::format::{self, Payload};
 use crate::index::Index;
+use crate::lock::open_locked;
 use crate::replay::History;
 use crate::transcript::open_file;
 use pinion_protocol::Message;
+use serde::Deserialize;
+use std::borrow::Cow;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Maximum bytes at the end of a session in which the start or end of its last run is looked for.
+const LAST_RUN: u64 = 1 << 20;
+
+/// A line of a session, as far as it is read here.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+}
+
+/// Returns whether the process that wrote a session was killed during a run. False if another process writes to the session, and
+/// if that is not known. Changes nothing.
+pub fn was_interrupted(path: &Path) -> bool {
+    let Ok(mut file) = open_locked(path) else { return false };
+    let length = file.metadata().map_or(0, |found| found.len());
+    let mut end = Vec::new();
+    let read = file.seek(SeekFrom::Start(length.saturating_sub(LAST_RUN))).and_then(|_| file.read_to_end(&mut end));
+    if read.is_err() {
+        return false;
+    }
+    let kinds = end.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line<'_>>(line).ok());
+    let mut kinds = kinds.map(|line| line.kind.into_owned());
+    kinds.find(|kind| kind.starts_with("loop_")).is_some_and(|kind| kind == "loop_start")
+}
 
 /// Reads the messages of the current branch that are in the last `bytes` of a session's file, from the first prompt among them
 /// on, and the records after it. They are not repaired: calls may lack results. Returns none for a file that is no longer than
@@ -85,6 +113,28 @@ mod tests {
         assert_eq!(last_history(&path, 40).unwrap(), None);
         assert_eq!(last_history(&directory.path().join("none"), 40).unwrap(), None);
         assert_eq!(last_history(directory.path(), 40).unwrap(), None);
+    }
+
+    #[test]
+    fn session_without_the_end_of_its_last_run_was_interrupted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = session(directory.path(), 3);
+        assert!(!was_interrupted(&path), "no run is known");
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        for (kind, is_interrupted) in [("loop_start", true), ("checkpoint", true), ("loop_end", false), ("name", false)]
+        {
+            text +=
+                &format!("{{\"id\":\"9\",\"parent\":null,\"type\":\"{kind}\",\"data\":{{\"type\":\"loop_start\"}}}}\n");
+            std::fs::write(&path, &text).unwrap();
+            assert_eq!(was_interrupted(&path), is_interrupted, "{kind}");
+        }
+        text += "{\"id\":\"10\",\"type\":\"loop_start\",\"data\":{}}\n{\"id\":\"11\",\"ty";
+        std::fs::write(&path, &text).unwrap();
+        assert!(was_interrupted(&path), "the last line is torn");
+        let held = open_locked(&path).unwrap();
+        assert!(!was_interrupted(&path), "another process writes to it");
+        drop(held);
+        assert!(!was_interrupted(&directory.path().join("none")) && !was_interrupted(directory.path()));
     }
 
     #[test]

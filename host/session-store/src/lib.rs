@@ -74,7 +74,7 @@ mod tree;
 mod tree_kill_tests;
 
 pub use directory::{Listing, Scope, SessionDirectory};
-pub use ending::last_history;
+pub use ending::{last_history, was_interrupted};
 pub use error::{BadLine, BadLines, SessionError, SessionErrorKind, Subject};
 pub use export::{ExportFormat, RenderError, export, render, render_branch};
 pub use files::project_slug;

@@ -26,7 +26,7 @@ use pinion_agent::secrets::RedactedTools;
 use pinion_agent::selection::Selection;
 use pinion_agent::{Agent, AgentError, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
 use pinion_plugin_runtime::{Notice, Runtime, Source};
-use pinion_session_store::printable;
+use pinion_session_store::{SessionDirectory, printable, was_interrupted};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -129,6 +129,16 @@ impl Ready {
 const OFFERS: Duration = Duration::from_secs(1);
 
 impl Base {
+    /// Returns a notice if the last session of this directory ended within a run, and a conversation begins another one.
+    fn interrupted_session(&self, args: &RunArgs) -> Option<String> {
+        if !args.is_conversation() || args.continues() {
+            return None;
+        }
+        let latest = SessionDirectory::new(self.paths.sessions()).latest(&self.workspace).ok()??;
+        was_interrupted(&latest.path)
+            .then(|| "the last conversation in this directory was interrupted: `pinion -c` continues it".to_owned())
+    }
+
     /// Puts a run together: model, plugins, session and agent.
     pub(crate) async fn ready(
         &self,
@@ -142,6 +152,7 @@ impl Base {
         let chosen = self.chosen(args).await?;
         let mut session = OpenSession::of(self, args)?;
         session.notices.extend(chosen.notices.iter().cloned());
+        session.notices.extend(self.interrupted_session(args));
         session.notices.extend(revert_killed(&self.paths.removed(), &self.permissions.audit));
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
