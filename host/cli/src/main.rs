@@ -85,6 +85,9 @@ fn main() -> ExitCode {
         None => None,
     };
     let format = command_line::output_format(&args);
+    if format != OutputFormat::Text {
+        signals::at_end(move || output::report_result(&Failure::new(Status::Interrupted, "interrupted"), format));
+    }
     let cli = match command_line::parse(args.clone()) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, format),
@@ -127,10 +130,12 @@ fn compile_component() -> ExitCode {
     }
 }
 
-/// The exit status of a failure. An interruption reports its signal in the way that shells expect.
+/// The exit status of a failure. An interruption reports its signal in the way that shells expect, as does what fails because
+/// the terminal was closed.
 fn status(failure: &Failure) -> ExitCode {
     match (failure.status, signals::last()) {
         (Status::Interrupted, Some(signal)) => ExitCode::from(128 + signal),
+        (Status::Failed, Some(signal)) if signals::is_final() => ExitCode::from(128 + signal),
         (status, _) => status.into(),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use self::command::{shell_command, shell_word};
 pub(crate) use self::flow::{Flow, indented};
 pub(crate) use self::numbers::{age, bytes, short};
 pub(crate) use self::prose::{Prose, page, rows};
-pub(crate) use self::report::{report, report_usage};
+pub(crate) use self::report::{report, report_result, report_usage};
 pub(crate) use self::showing::showing;
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, piece, print,

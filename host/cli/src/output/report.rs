@@ -21,6 +21,11 @@ impl Part for Failure {
 /// Writes a failure to stderr and, if stdout is for programs and has no result yet, a result that names it.
 pub(crate) fn report(failure: &Failure, format: OutputFormat) {
     note(&text!("{} {}", Style::of_stderr().red("error:"), failure));
+    report_result(failure, format);
+}
+
+/// Writes a result that names a failure, if stdout is for programs and has no result yet.
+pub(crate) fn report_result(failure: &Failure, format: OutputFormat) {
     result(format, &failure.message(), failure.remedy());
 }
 

@@ -8,7 +8,7 @@
 use pinion_agent::Agent;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -299,10 +299,20 @@ impl Current {
     }
 }
 
+/// Work before a signal ends the program.
+static AT_END: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+
+/// Sets what is called before a signal ends the program at once.
+pub(crate) fn at_end(call: impl Fn() + Send + Sync + 'static) {
+    // Set once, when the command line is known.
+    let _ = AT_END.set(Box::new(call));
+}
+
 /// Ends the program, whatever its threads do.
 fn end(status: u8) -> ! {
     // Exit handlers and the last write to a terminal may wait for a thread that never ends.
     drop(thread::Builder::new().name("pinion-end".to_owned()).spawn(imp::kill_soon));
+    AT_END.get().into_iter().for_each(|call| call());
     terminal::restore();
     std::process::exit(i32::from(status))
 }
