@@ -20,6 +20,7 @@ use pinion_agent::approval::{ApprovalMode, Approver, Decision, DeniedCall, Quest
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::text_of;
 use pinion_agent::dialog::UserInterface;
+use pinion_agent::event::Role;
 use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
@@ -326,13 +327,18 @@ async fn write(
     is_over: CancellationToken,
 ) -> io::Result<bool> {
     let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail(&global));
-    let (mut loops, mut denials) = (Loops::default(), Denials::default());
+    let (mut loops, mut denials, mut waiting) = (Loops::default(), Denials::default(), WaitingForModel::default());
     loop {
         let event = tokio::select! {
             biased;
             event = events.recv() => event,
             () = is_over.cancelled() => events.try_recv(),
+            () = waiting.due(), if detail(&global) >= Detail::Progress && !global.quiet => {
+                note(&text!("{}", waiting.report()));
+                continue;
+            }
         };
+        waiting.take(event.as_ref().filter(|event| loops.is_main(event)));
         let Some(event) = event else { return Ok(streamed.is_some_and(|streamed| streamed.has_last())) };
         if format == OutputFormat::StreamJson {
             output::json(&stream_event(&event)?)?;
@@ -351,6 +357,43 @@ async fn write(
             // stderr may be closed.
             let _ = stderr.event(&event);
         }
+    }
+}
+
+/// Time without a sign of the model after which a line says that the run waits for it; the next one comes after twice the time.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// A request of the main run that the model has not answered.
+#[derive(Default)]
+struct WaitingForModel {
+    since: Option<tokio::time::Instant>,
+    reports: u32,
+}
+
+impl WaitingForModel {
+    /// Takes an event of the main run. Each one but the start of a reply is a sign of life.
+    fn take(&mut self, event: Option<&Event>) {
+        let Some(event) = event else { return };
+        let begins = matches!(event.kind, EventKind::MessageStart { role: Role::Assistant });
+        *self = Self { since: begins.then(tokio::time::Instant::now), reports: 0 };
+    }
+
+    fn time(&self) -> Duration {
+        SILENCE * 2_u32.saturating_pow(self.reports.min(20))
+    }
+
+    /// Waits until the next line is due.
+    async fn due(&self) {
+        match self.since {
+            Some(since) => tokio::time::sleep_until(since + self.time()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn report(&mut self) -> String {
+        let seconds = self.time().as_secs();
+        self.reports += 1;
+        format!("… waiting for the model's reply ({seconds} s)")
     }
 }
 
