@@ -19,6 +19,7 @@ use pinion_checkpoints::{Digest, Error, Overlap, Reason, RelPath, Report, Retent
 use pinion_session_store::record::{Checkpoint, Moment};
 use pinion_session_store::{Record, Session, printable};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -327,6 +328,16 @@ impl Keeper {
     }
 }
 
+/// Returns the remedy for a full disk, as the end of a message; empty for any other cause.
+fn remedy(error: &Error) -> &'static str {
+    match error {
+        Error::Io { source, .. } if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            "; free some space there, or turn undo off with `enabled = false` in `[undo]` of the config"
+        }
+        _ => "",
+    }
+}
+
 fn lost(error: &(dyn std::error::Error + 'static)) -> String {
     format!("the checkpoint is lost: {}", with_causes(error))
 }
@@ -370,7 +381,7 @@ fn strings<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
 /// Runs blocking work; describes its error.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, String> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| with_causes(&error)),
+        Ok(done) => done.map_err(|error| with_causes(&error) + remedy(&error)),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -7,6 +7,7 @@ use pinion_agent::jiff::Timestamp;
 use pinion_checkpoints::{Action, Changes, Plan, RefChange, StepKind, Store};
 use pinion_session_store::printable;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Paths that a list names at most.
 const MAX_PATHS: usize = 20;
@@ -20,6 +21,9 @@ const MAX_DIFF: usize = 64 * 1024;
 /// A reminder of everything that is never undone.
 const NOT_COVERED: &str = "not undone: `.git` and other protected paths, ignored files, times, hard links and extended attributes, changes outside \
      of this directory, and effects on the network";
+
+/// True once this process has shown the reminder.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
 /// Describes what was done, or would be done.
 pub(crate) fn report(done: &Done, wish: Wish) -> Vec<Text> {
@@ -96,7 +100,9 @@ fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
     }
     more(plan.lost.len(), lines);
     refs(&plan.refs, lines);
-    lines.push(text!("  {}", NOT_COVERED));
+    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+        lines.push(text!("  {}", NOT_COVERED));
+    }
 }
 
 /// Names the refs that changed, with the commands that change them back. The user's own commands come first: `git fetch`
