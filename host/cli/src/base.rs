@@ -129,7 +129,16 @@ impl Base {
             .into_iter()
             .chain(self.config.notices.iter().cloned())
             .chain(self.permissions.notices.iter().cloned())
+            .chain(self.broken_grants())
             .collect()
+    }
+
+    /// Returns a notice if `grants.toml` cannot be read, which also hides grants of plugins that are not installed now.
+    fn broken_grants(&self) -> Option<String> {
+        let file = GrantsFile::new(self.paths.grants_file());
+        let error = file.read().err()?;
+        let path = file.path().display();
+        Some(format!("no plugin has the grants in `{path}`: {error}; correct the file or move it away"))
     }
 }
 
