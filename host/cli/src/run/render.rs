@@ -225,7 +225,7 @@ impl<W: Sink> Renderer<W> {
                     }
                 };
                 self.notice(&text!(
-                    "{}: about {} tokens before, {} now (the session keeps everything)",
+                    "{}: about {} tokens before, {} now (only the model's view is shorter)",
                     what,
                     before,
                     after

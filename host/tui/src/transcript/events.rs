@@ -175,7 +175,7 @@ impl Transcript {
                     0 => String::new(),
                     _ => format!(": about {} tokens before, {} now", short(*before), short(*after)),
                 };
-                let label = format!("{what}{size} (the session keeps everything)");
+                let label = format!("{what}{size} (only the model's view is shorter)");
                 match summary.is_empty() {
                     true => self.note(Tone::Plain, label),
                     false => self.push(Item::Folded(Folded { label, text: summary.clone() })),
