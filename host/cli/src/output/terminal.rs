@@ -27,6 +27,16 @@ pub(crate) fn is_linear() -> bool {
     IS_LINEAR.load(Ordering::Acquire)
 }
 
+/// Returns a mark at the beginning of a row; for linear output, a word, because screen readers name the shape of a mark.
+pub(crate) fn mark(mark: &'static str) -> &'static str {
+    match mark {
+        "●" if is_linear() => "call",
+        "✓" if is_linear() => "done",
+        "✗" if is_linear() => "failed",
+        _ => mark,
+    }
+}
+
 /// Use of colours. There are none in a pipe, with `NO_COLOR` (<https://no-color.org>), and on a terminal without
 /// colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

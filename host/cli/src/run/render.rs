@@ -5,7 +5,7 @@
 //! a notice, even if it is longer than a row ([`Flow`]).
 
 use crate::approve::notice;
-use crate::output::terminal::Style;
+use crate::output::terminal::{Style, mark};
 use crate::output::{Flow, PartExt as _, Prose, Sink, Stdout, Text, count, fit, page, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
@@ -268,7 +268,7 @@ impl<W: Sink> Renderer<W> {
             EventKind::ToolExecutionEnd { is_error: true, content, .. } => {
                 let text: String = content.iter().map(part).collect();
                 let line = fit(failed_line(&text), room(8));
-                text!("{} {}", self.style.red("✗"), self.style.dim(line))
+                text!("{} {}", self.style.red(mark("✗")), self.style.dim(line))
             }
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let spent = format!("{}, {} tokens", count(u64::from(*turns), "turn"), short(usage.total()));
@@ -278,7 +278,7 @@ impl<W: Sink> Renderer<W> {
                     RunEnd::Rejected { .. } => self.style.dim(text!("stopped: {}", spent)),
                     other => {
                         let reason = fit(&other.to_string(), room(spent.len() + 12));
-                        text!("{} {}", self.style.red("✗"), self.style.dim(text!("{}: {}", reason, spent)))
+                        text!("{} {}", self.style.red(mark("✗")), self.style.dim(text!("{}: {}", reason, spent)))
                     }
                 }
             }
@@ -393,7 +393,7 @@ impl<W: Sink> Renderer<W> {
         if self.detail == Detail::Progress && !is_error {
             return Ok(());
         }
-        let mark = if is_error { self.style.red("✗") } else { self.style.green("✓") };
+        let mark = if is_error { self.style.red(mark("✗")) } else { self.style.green(mark("✓")) };
         let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
         let (rows, left) = match is_error {
             true if self.detail == Detail::Progress => (vec![self.style.dim(fit(failed_line(&text), room(6)))], 0),

@@ -1,6 +1,6 @@
 //! The rows of calls and their results.
 
-use crate::output::terminal::Style;
+use crate::output::terminal::{Style, mark};
 use crate::output::{PartExt as _, Text, fit, size, text};
 use pinion_agent::Content;
 use pinion_agent::arguments::summary;
@@ -77,7 +77,7 @@ pub(super) fn room(used: usize) -> usize {
 
 /// Renders a call in one row.
 pub(super) fn call(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
-    text!("{} {}", style.cyan("●"), call_label(tool, arguments, style, columns))
+    text!("{} {}", style.cyan(mark("●")), call_label(tool, arguments, style, columns))
 }
 
 /// Renders a call for the row above its result.
