@@ -5,7 +5,7 @@
 //! so that users store all of them in the same place.
 
 use super::aws;
-use super::credentials::{Credentials, secret_value};
+use super::credentials::{Credentials, secret_value, trimmed};
 use super::google::GoogleTokens;
 use super::scheme::Auth;
 use crate::transport::Transport;
@@ -39,7 +39,7 @@ impl Authenticator {
         url: &Url,
         body: &Bytes,
     ) -> Result<Credentials, ProviderError> {
-        let text = key.expose_secret().trim();
+        let text = trimmed(key.expose_secret());
         match self.auth {
             Auth::Bearer => bearer(text),
             Auth::Header(name) => single(HeaderName::from_static(name), text),

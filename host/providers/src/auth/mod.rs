@@ -7,5 +7,5 @@ mod google;
 mod scheme;
 
 pub(crate) use authenticator::Authenticator;
-pub(crate) use credentials::secret_value;
+pub(crate) use credentials::{secret_value, trimmed};
 pub(crate) use scheme::Auth;

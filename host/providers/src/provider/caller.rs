@@ -1,6 +1,6 @@
 //! Sends requests: their keys, their headers, and the heads of the responses.
 
-use crate::auth::{Authenticator, secret_value};
+use crate::auth::{Authenticator, secret_value, trimmed};
 use crate::causes::with_causes;
 use crate::keys::{KeyError, KeyOrigin, KeySource};
 use crate::recording::RecordedRequest;
@@ -84,7 +84,10 @@ impl Caller {
         match self.key(draft.key.as_ref()).await? {
             Some((key, origin)) => {
                 self.secrets.add(&key);
-                let credentials = self.authenticator.credentials(&key, &draft.url, &draft.body).await?;
+                // A server may repeat what it received, which is without the blanks around the key.
+                self.secrets.add(&SecretString::from(trimmed(key.expose_secret())));
+                let credentials = self.authenticator.credentials(&key, &draft.url, &draft.body).await;
+                let credentials = credentials.map_err(|error| with_origin(error, origin.as_ref()))?;
                 credentials.secrets.iter().for_each(|secret| self.secrets.add(secret));
                 headers.extend(credentials.headers);
                 used = origin.map_or(UsedKey::Given, UsedKey::Found);
@@ -239,6 +242,16 @@ impl Draft {
             id_seed: self.id_seed.clone(),
             body,
         })
+    }
+}
+
+/// Adds the origin of a key that cannot be used.
+fn with_origin(error: ProviderError, origin: Option<&KeyOrigin>) -> ProviderError {
+    match (error, origin) {
+        (ProviderError::Auth { message }, Some(origin)) => {
+            ProviderError::Auth { message: format!("{message}; the key comes from `{origin}`") }
+        }
+        (error, _) => error,
     }
 }
 

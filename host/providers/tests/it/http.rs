@@ -4,8 +4,11 @@ use crate::support::server::{Server, Step, answer, chunk, chunked_head};
 use crate::support::{notation, request, text};
 use futures_util::StreamExt;
 use pinion_protocol::{EventStream, ProviderError, StreamEvent, ThinkingLevel};
-use pinion_providers::{HttpSettings, ModelTable, ProviderConfig, ProxySettings, ProxyUrl, build};
+use pinion_providers::{
+    HttpSettings, ModelTable, ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, build, build_info,
+};
 use secrecy::SecretString;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
@@ -285,10 +288,22 @@ async fn key_unfit_for_a_header_is_reported_without_showing_it() {
     let mut asked = config("anthropic", "http://127.0.0.1:1");
     asked.api_key = Some(SecretString::from("bad\nkey"));
     let error = all(ask(asked, CancellationToken::new())).await.1.unwrap();
-    assert_eq!(
-        error,
-        ProviderError::Auth { message: "the key contains a character that is not allowed in a header".to_owned() }
-    );
+    let message = "the key contains a line break, which is not allowed in a header".to_owned();
+    assert_eq!(error, ProviderError::Auth { message });
+}
+
+#[tokio::test]
+async fn variable_with_a_key_unfit_for_a_header_is_named() {
+    let info = pinion_providers::provider("anthropic").unwrap();
+    let keys = pinion_providers::Keys::new(info)
+        .environment(|name| (name == "ANTHROPIC_API_KEY").then(|| "sk-1\nsk-2".to_owned()));
+    let asked = ProviderConfig { api_key: None, ..config("anthropic", "http://127.0.0.1:1") };
+    let context = ProviderContext { keys: Some(Arc::new(keys)), ..ProviderContext::default() };
+    let provider = build_info(info, asked, context, ModelTable::builtin()).unwrap();
+    let stream = provider.stream(request("claude-opus-5-5", vec![text("hi")]), CancellationToken::new());
+    let error = all(stream).await.1.unwrap().to_string();
+    assert!(error.contains("a line break") && error.contains("comes from `ANTHROPIC_API_KEY`"), "{error}");
+    assert!(!error.contains("sk-"), "{error}");
 }
 
 #[tokio::test]
