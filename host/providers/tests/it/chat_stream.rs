@@ -150,6 +150,46 @@ fn calls_with_the_same_index_are_distinguished_by_id() {
 }
 
 #[test]
+fn parts_of_a_call_may_have_different_numbers() {
+    let part = |index: u64, id: &str, name: &str, arguments: &str| {
+        let function = json!({ "name": name, "arguments": arguments });
+        let call = json!({ "index": index, "id": id, "type": "function", "function": function });
+        format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [call] } }] }))
+    };
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    let whole = "{\"path\":\"a\"}";
+    let called = |parts: &[String]| {
+        let mut calls: Vec<(String, String)> = Vec::new();
+        for event in complete((parts.concat() + end).as_bytes()) {
+            if let Some((_, call)) = event.split_once(" call ") {
+                calls.push((call.to_owned(), String::new()));
+            } else if let Some((index, text)) = event.split_once(" +") {
+                calls[index.parse::<usize>().unwrap()].1.push_str(text);
+            }
+        }
+        calls
+    };
+    let one = [("read c1".to_owned(), whole.to_owned())];
+    for parts in [
+        vec![part(0, "c1", "read", ""), part(1, "", "", whole)],
+        vec![part(0, "c1", "read", ""), part(1, "", "", "{\"path\""), part(2, "", "", ":\"a\"}"), part(3, "", "", "")],
+        vec![part(1, "c1", "read", "{"), part(0, "c1", "", "\"path\":\"a\"}")],
+        vec![part(0, "c1", "", ""), part(1, "", "read", whole)],
+    ] {
+        assert_eq!(called(&parts), one, "{parts:#?}");
+    }
+    let two = [one[0].clone(), ("list c2".to_owned(), "{}".to_owned())];
+    for parts in [
+        vec![part(0, "c1", "read", ""), part(1, "", "", whole), part(1, "c2", "list", ""), part(2, "", "", "{}")],
+        vec![part(0, "c1", "read", whole), part(1, "c2", "list", "{}"), part(5, "c1", "", " ")],
+    ] {
+        let mut calls = called(&parts);
+        calls[0].1.truncate(whole.len());
+        assert_eq!(calls, two, "{parts:#?}");
+    }
+}
+
+#[test]
 fn filtered_reply_is_an_error() {
     let (events, error) = run(&[FILTERED]);
     assert_eq!(notation(&events), ["start gpt-4o", "0 text", "0 +So"]);

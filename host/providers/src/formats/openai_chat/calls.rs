@@ -1,7 +1,7 @@
 //! Assigns deltas to the calls of a reply, and keeps what only the server understands of a call.
 //!
 //! Some servers number every call 0 and tell them apart by ID or not at all, some omit the number, some repeat ID and name
-//! with every delta, and some send the ID or the arguments before the name.
+//! with every delta, some send the ID or the arguments before the name, and some number the parts of a call differently.
 
 use super::reasoning::{Detail, Reasoning, take_over};
 use super::wire::CallDelta;
@@ -93,7 +93,18 @@ impl Calls {
                 (None, true) => is_continued,
             }
         };
-        self.0.iter().rposition(belongs)
+        self.0.iter().rposition(belongs).or_else(|| self.continued(id, name))
+    }
+
+    /// Finds the call of a delta whose number no call has, unless the delta begins one.
+    fn continued(&self, id: &str, name: &str) -> Option<usize> {
+        let last = |belongs: fn(&OpenCall) -> bool| self.0.len().checked_sub(1).filter(|last| belongs(&self.0[*last]));
+        match (id.is_empty(), name.is_empty()) {
+            (false, false) => None,
+            (false, true) => self.0.iter().rposition(|call| call.id == id),
+            (true, false) => last(|call| call.key.is_none()),
+            (true, true) => last(|call| !call.arguments.is_complete()),
+        }
     }
 }
 
