@@ -8,7 +8,6 @@ use pinion_agent::message::StopReason;
 use pinion_agent::{Agent, Content, Event, EventKind, Message, Outcome, RunEnd};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Maximum number of characters of a call or result to show.
@@ -82,18 +81,13 @@ pub async fn run_shown(agent: &Agent, prompt: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Passes each event of the next run to `show`, including those of sub-agents.
+/// Passes each event to `show`, including those of sub-agents, until the stream ends.
 ///
 /// # Errors
 /// The first error of `show`.
 pub async fn each_event(mut events: EventReceiver, mut show: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
-    let mut first: Option<Arc<str>> = None;
     while let Some(event) = events.recv().await {
         show(&event)?;
-        let is_own = *first.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id;
-        if is_own && matches!(event.kind, EventKind::AgentEnd { .. }) {
-            break;
-        }
     }
     Ok(())
 }

@@ -120,7 +120,8 @@ impl Agent {
         for_command(self.config(), token.clone())
     }
 
-    /// Watches all runs from now on, through a channel for `capacity` events. It must be read or dropped.
+    /// Watches all runs from now on, through a channel for `capacity` events. It must be read or dropped. The stream ends
+    /// when the agent was dropped; that of [`Self::stream`] ends with its run.
     pub fn subscribe(&self, capacity: usize) -> EventReceiver {
         self.events.subscribe(capacity)
     }
@@ -149,13 +150,14 @@ impl Agent {
         Ok(self.drive(lease, prompts, config, None, instructions).await)
     }
 
-    /// Like [`Self::run`], but also returns a receiver for the events of the run. Poll both, or drop the receiver.
+    /// Like [`Self::run`], but also returns a stream of the run's events, which ends with the run, or when the future is
+    /// dropped. Poll both, or drop the stream.
     pub fn stream(
         &self,
         prompts: Vec<Message>,
         capacity: usize,
     ) -> (EventReceiver, impl Future<Output = Result<Outcome, AgentError>> + '_) {
-        (self.subscribe(capacity), self.run(prompts))
+        self.events.subscribe_to(self.run(prompts), capacity)
     }
 
     /// Like [`Self::run`], but blocks the calling thread, which must not have an asynchronous runtime, until the run
@@ -176,12 +178,12 @@ impl Agent {
         self.resume_as(Continuation::Default).await
     }
 
-    /// Like [`Self::resume`], but also returns a receiver for the events of the run. Poll both, or drop the receiver.
+    /// Like [`Self::resume`], but also returns a stream of the run's events, like [`Self::stream`].
     pub fn resume_stream(
         &self,
         capacity: usize,
     ) -> (EventReceiver, impl Future<Output = Result<Outcome, AgentError>> + '_) {
-        (self.subscribe(capacity), self.resume())
+        self.events.subscribe_to(self.resume(), capacity)
     }
 
     /// Like [`Self::resume`], but blocks the calling thread like [`Self::run_blocking`].

@@ -7,19 +7,22 @@
 //! An aborted run waits for nobody: its remaining events are queued beyond the capacity, without previews. They are
 //! few, the ends of what had started.
 
+use futures_util::Stream;
 use pinion_protocol::event::{Event, EventKind};
 use pinion_protocol::live::Live;
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll, Waker};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Creates a channel for `capacity` events, at least one.
 pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
     let shared = Arc::new(Channel {
-        state: Mutex::new(State { queue: VecDeque::new(), senders: 1, is_closed: false, has_previews: true }),
+        state: Mutex::new(State { senders: 1, has_previews: true, ..State::default() }),
         capacity: capacity.max(1),
-        readable: Notify::new(),
         writable: Notify::new(),
     });
     (EventSender { shared: shared.clone() }, EventReceiver { shared })
@@ -41,18 +44,19 @@ pub struct EventReceiver {
 struct Channel {
     state: Mutex<State>,
     capacity: usize,
-    readable: Notify,
     writable: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Event>,
     senders: usize,
-    /// True if the receiver was dropped.
+    /// True if no more events are taken: the receiver was dropped, or its run ended.
     is_closed: bool,
     /// False if the receiver wants no previews.
     has_previews: bool,
+    /// The task that waits for an event.
+    reader: Option<Waker>,
 }
 
 impl Channel {
@@ -68,8 +72,7 @@ impl Channel {
         }
         if state.queue.len() < self.capacity {
             state.queue.push_back(event);
-            drop(state);
-            self.readable.notify_one();
+            wake_reader(state);
             return None;
         }
         match state.queue.back_mut() {
@@ -86,9 +89,17 @@ impl Channel {
         let mut state = self.state();
         if !state.is_closed && !event.kind.is_preview() {
             state.queue.push_back(event);
-            drop(state);
-            self.readable.notify_one();
+            wake_reader(state);
         }
+    }
+}
+
+/// Unlocks the state, and wakes the task that waits for an event.
+fn wake_reader(mut state: MutexGuard<'_, State>) {
+    let reader = state.reader.take();
+    drop(state);
+    if let Some(reader) = reader {
+        reader.wake();
     }
 }
 
@@ -134,8 +145,20 @@ impl Clone for EventSender {
 
 impl Drop for EventSender {
     fn drop(&mut self) {
-        self.shared.state().senders -= 1;
-        self.shared.readable.notify_one();
+        let mut state = self.shared.state();
+        state.senders -= 1;
+        wake_reader(state);
+    }
+}
+
+/// Ends the stream of a channel after its events so far, when dropped.
+struct StreamEnd(Arc<Channel>);
+
+impl Drop for StreamEnd {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.is_closed = true;
+        wake_reader(state);
     }
 }
 
@@ -147,23 +170,9 @@ impl EventReceiver {
         self
     }
 
-    /// Waits for the next event; `None` once all senders are dropped and all events were read.
+    /// Waits for the next event; `None` at the end of the stream.
     pub async fn recv(&mut self) -> Option<Event> {
-        loop {
-            let news = self.shared.readable.notified();
-            {
-                let mut state = self.shared.state();
-                if let Some(event) = state.queue.pop_front() {
-                    drop(state);
-                    self.shared.writable.notify_waiters();
-                    return Some(event);
-                }
-                if state.senders == 0 {
-                    return None;
-                }
-            }
-            news.await;
-        }
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
     /// Returns the next event if there is one already.
@@ -173,6 +182,24 @@ impl EventReceiver {
             self.shared.writable.notify_waiters();
         }
         event
+    }
+}
+
+/// Ends when all events were read, and either all senders are gone, as when the agent was dropped, or the run of the
+/// receiver has ended: [`Agent::stream`](crate::Agent::stream).
+impl Stream for EventReceiver {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Option<Event>> {
+        let mut state = self.shared.state();
+        let event = state.queue.pop_front();
+        if event.is_none() && state.senders > 0 && !state.is_closed {
+            state.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        drop(state);
+        self.shared.writable.notify_waiters();
+        Poll::Ready(event)
     }
 }
 
@@ -202,6 +229,21 @@ impl Events {
         let (sender, receiver) = event_channel(capacity);
         self.watchers().push(sender);
         receiver
+    }
+
+    /// Adds a watcher whose stream ends with `run`, or when its future is dropped.
+    pub(crate) fn subscribe_to<T>(
+        &self,
+        run: impl Future<Output = T>,
+        capacity: usize,
+    ) -> (EventReceiver, impl Future<Output = T>) {
+        let receiver = self.subscribe(capacity);
+        let end = StreamEnd(receiver.shared.clone());
+        let run = async move {
+            let _end = end;
+            run.await
+        };
+        (receiver, run)
     }
 
     /// Returns the same watchers, for a run that no longer waits for slow ones once `token` is cancelled.
