@@ -150,7 +150,7 @@ fn rules_that_deny_hold_behind_any_wrapper_and_in_every_mode() {
 }
 
 /// A project with a repository as git creates it.
-fn repository() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn repository() -> (tempfile::TempDir, PathBuf) {
     let (directory, workspace) = project();
     let git = workspace.join(".git");
     fs::create_dir_all(git.join("hooks")).unwrap();

@@ -337,5 +337,10 @@ mod tests {
             assert_eq!(aliases(uncertain, "p"), None, "{uncertain}");
         }
         assert_eq!(aliases("[alias]\n\tp = \"x", "p"), None);
+        // A comment does not go on.
+        for comment in ["# x\\", "; x\\", ""] {
+            let config = format!("[alias]\n{comment}\n\tp = push\n");
+            assert_eq!(aliases(&config, "p").unwrap(), ["push"], "{comment}");
+        }
     }
 }

@@ -33,6 +33,8 @@ pub use scene::{Scene, normal};
 pub use words::is_secret_name;
 
 #[cfg(test)]
+mod details_tests;
+#[cfg(test)]
 mod evasions_tests;
 #[cfg(test)]
 #[cfg(target_os = "linux")]

@@ -101,3 +101,19 @@ pub fn normal(path: &Path) -> PathBuf {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parent_of_what_does_not_exist_is_uncertain() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("a")).unwrap();
+        assert_eq!(resolved(&root.join("a/../b")), Some(root.join("b")));
+        assert_eq!(resolved(&root.join("b/c")), Some(root.join("b/c")));
+        // It may be a link when the system opens the path.
+        assert_eq!(resolved(&root.join("b/../a")), None);
+    }
+}

@@ -88,3 +88,18 @@ pub(super) fn is_plain_variable(name: &str) -> bool {
     const KNOWN: &[&str] = &["auto", "histchars"];
     name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) && !KNOWN.contains(&name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_expansions_have_numbers_as_indexes() {
+        for plain in ["${a}", "${a[0]}", "${a[@]}", "${#a[*]}", "${a[1]:-b}", "${a:1:2}"] {
+            assert!(is_plain_expansion(plain), "{plain}");
+        }
+        for computed in ["${a[b]}", "${a[$b]}", "${a[b]:-c}", "${a:b}", "${a@P}", "${!a}", "$a"] {
+            assert!(!is_plain_expansion(computed), "{computed}");
+        }
+    }
+}
