@@ -152,4 +152,21 @@ mod tests {
             assert!(is_accepted(&["https://[::1]:8443"], host).await.is_err(), "{host}");
         }
     }
+
+    #[test]
+    fn certificates_are_valid_for_a_short_time_and_name_their_host() {
+        let now = SystemTime::now();
+        let is_near = |time: SystemTime| {
+            let difference = time.duration_since(now).unwrap_or_else(|early| early.duration());
+            difference < Duration::from_secs(60)
+        };
+        let valid = Duration::from_secs(3 * 24 * 60 * 60);
+        let made = params("api.example.com", valid);
+        assert!(
+            is_near(SystemTime::from(made.not_before) + BEFORE) && is_near(SystemTime::from(made.not_after) - valid)
+        );
+        let named = |name: &str| params(name, valid).distinguished_name.get(&DnType::CommonName).cloned();
+        assert_eq!(named("api.example.com"), Some("api.example.com".into()));
+        assert_eq!(named(&"x".repeat(65)), Some("host".into()));
+    }
 }

@@ -142,3 +142,19 @@ fn is_for(origin: &Target, uri: &Uri, headers: &HeaderMap) -> bool {
     };
     scheme && authority && host
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_count_until_they_end() {
+        let (count, _) = watch::channel(0);
+        let (first, second) = (InProgress::begin(&count), InProgress::begin(&count));
+        assert_eq!(*count.borrow(), 2);
+        drop(first);
+        assert_eq!(*count.borrow(), 1);
+        drop(second);
+        assert_eq!(*count.borrow(), 0);
+    }
+}
