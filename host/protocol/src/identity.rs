@@ -71,6 +71,17 @@ impl RunNumbers {
         self.0.insert(config.to_owned(), number);
     }
 
+    /// Returns whether no run was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the numbers that are not yet counted in `known`.
+    #[must_use]
+    pub fn beyond(self, known: &Self) -> Self {
+        self.into_iter().filter(|(config, number)| *number >= known.next(config)).collect()
+    }
+
     /// Returns the sum of the numbers, which grows with each run.
     pub fn total(&self) -> u32 {
         self.0.values().fold(0, |sum, number| sum.saturating_add(*number))
@@ -116,6 +127,10 @@ mod tests {
         numbers.count("c");
         assert_eq!(["a", "b", "c", "d"].map(|config| numbers.next(config)), [4, 3, 2, 1]);
         assert_eq!(numbers.total(), 6);
+        let known: RunNumbers = [("a".to_owned(), 3), ("b".to_owned(), 1)].into_iter().collect();
+        let new: RunNumbers = [("b".to_owned(), 2), ("c".to_owned(), 1)].into_iter().collect();
+        assert_eq!(numbers.clone().beyond(&known), new);
+        assert!(!new.is_empty() && numbers.clone().beyond(&numbers).is_empty());
     }
 
     #[test]

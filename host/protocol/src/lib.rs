@@ -99,7 +99,8 @@ pub use services::{
 };
 pub use step::StepStatus;
 pub use store::{
-    ChildCall, ChildSession, NoStore, SessionAccessError, SessionGroup, SessionStore, StoreError, StoredEntry,
+    ChildCall, ChildSession, ChoiceAccount, NoStore, SessionAccessError, SessionGroup, SessionStore, StoreError,
+    StoredEntry,
 };
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{

@@ -1,9 +1,10 @@
 //! The port that stores sessions.
 
 use crate::event::EventKind;
+use crate::identity::RunNumbers;
 use crate::message::Message;
 use crate::outcome::{RunError, RunErrorKind};
-use crate::usage::Usage;
+use crate::usage::Spend;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -117,11 +118,22 @@ pub trait SessionGroup: Send + Sync {
     fn branch(&self, number: usize) -> Arc<dyn SessionStore>;
 
     /// Ends the group. The session continues from the end of the chosen branch or, with `None`, from the start of the
-    /// group. `usage` counts the tokens spent on the choice.
+    /// group. `choice` accounts for the runs that the choice took, which leave no other record.
     ///
     /// # Errors
     /// Fails if the session cannot be written.
-    fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError>;
+    fn end(&self, chosen: Option<usize>, choice: ChoiceAccount) -> Result<(), StoreError>;
+}
+
+/// The runs that a choice among branches took, such as a judge's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChoiceAccount {
+    /// The numbers of these runs, so that later runs get other ids.
+    pub loops: RunNumbers,
+    /// Their turns.
+    pub turns: u32,
+    /// Their tokens and cost.
+    pub spend: Spend,
 }
 
 /// The call that starts a sub-agent.

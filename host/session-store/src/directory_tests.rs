@@ -239,7 +239,7 @@ fn fork_skips_broken_lines_and_other_branches() {
     let source = std::sync::Arc::new(source);
     let group = source.clone().begin_group("g", &group).unwrap().unwrap();
     group.branch(0).append(&user("aside")).unwrap();
-    group.end(Some(0), pinion_protocol::Usage::default()).unwrap();
+    group.end(Some(0), pinion_protocol::ChoiceAccount::default()).unwrap();
     let text = fs::read_to_string(source.path()).unwrap().replacen(r#""text":"two""#, "", 1);
     let path = fixture.file("/b", "source_ab1.jsonl", &text);
     let opened =

@@ -199,7 +199,7 @@ fn format_of_records_on_disk_is_unchanged() {
             r#"group_start","data":{"group_id":"g","loop_ids":["s.c.1"]}"#,
         ),
         (
-            Record::GroupEnd(GroupEnd { group_id: "g".into(), chosen: Some(loop_id()), usage }),
+            Record::GroupEnd(GroupEnd { group_id: "g".into(), chosen: Some(loop_id()), usage, ..GroupEnd::default() }),
             r#"group_end","data":{"group_id":"g","chosen":"s.c.1","usage":{"input":1,"output":2,"cache_read":3,"cache_write":4}}"#,
         ),
     ];

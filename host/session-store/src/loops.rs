@@ -83,23 +83,33 @@ impl LoopRecord {
 
 impl Transcript {
     /// Reads the numbers of the runs that started or ended, on all branches, for the ids of further runs. A run that a hook
-    /// denied has only an end. Skips records that cannot be read.
+    /// denied has only an end, a run of a group that was killed may have only its name in the group's record, and a judge's
+    /// run has only its number in the end of its group. Skips records that cannot be read.
     ///
     /// # Errors
     /// The file can no longer be read.
     pub fn run_numbers(&mut self) -> Result<RunNumbers, SessionError> {
-        let kinds = [RecordKind::LoopStart, RecordKind::LoopEnd].map(Kind::Record);
+        let kinds = [RecordKind::LoopStart, RecordKind::LoopEnd, RecordKind::GroupStart, RecordKind::GroupEnd];
+        let kinds = kinds.map(Kind::Record);
         let nodes = self.index().nodes.iter().filter(|node: &&Node| kinds.contains(&node.kind)).copied().collect();
         let mut numbers = RunNumbers::default();
         for entry in self.entries(nodes) {
-            let loop_id = match entry {
-                Ok(Entry { payload: Payload::Record(Record::LoopStart(start)), .. }) => start.loop_id,
-                Ok(Entry { payload: Payload::Record(Record::LoopEnd(end)), .. }) => end.loop_id,
+            let loop_ids = match entry {
+                Ok(Entry { payload: Payload::Record(record), .. }) => match record {
+                    Record::LoopStart(start) => vec![start.loop_id],
+                    Record::LoopEnd(end) => vec![end.loop_id],
+                    Record::GroupStart(start) => start.loop_ids,
+                    Record::GroupEnd(end) => {
+                        numbers.extend(end.loops);
+                        continue;
+                    }
+                    _ => continue,
+                },
                 Ok(_) | Err(EntryError::Broken(_)) => continue,
                 Err(EntryError::Session(error)) => return Err(error),
             };
             let number = |name: LoopName<'_>| (name.config.to_owned(), u32::try_from(name.number).unwrap_or(u32::MAX));
-            numbers.extend(LoopName::parse(&loop_id).map(number));
+            numbers.extend(loop_ids.iter().filter_map(|loop_id| LoopName::parse(loop_id)).map(number));
         }
         Ok(numbers)
     }

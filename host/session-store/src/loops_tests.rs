@@ -1,7 +1,7 @@
 use super::*;
 use crate::session::Session;
 use crate::testing::{user, workspace};
-use pinion_protocol::{RunEnd, SessionStore as _, StopReason};
+use pinion_protocol::{ChoiceAccount, RunEnd, SessionStore as _, StopReason};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -71,7 +71,7 @@ fn group_names_its_runs_before_they_start() {
     let before = loops(&session);
     assert_eq!(before.get("s.d.2").unwrap().status(), LoopStatus::Pending);
     group.branch(1).append(&user("answer")).unwrap();
-    group.end(Some(1), Usage::default()).unwrap();
+    group.end(Some(1), ChoiceAccount::default()).unwrap();
     let after = loops(&session);
     let chosen = |id: &str| after.get(id).unwrap().group.as_ref().unwrap().is_chosen;
     assert_eq!((chosen("s.c.1"), chosen("s.d.2")), (Some(false), Some(true)));
@@ -90,7 +90,11 @@ fn run_numbers_are_the_last_ones_of_each_config_on_all_branches() {
     // A run that a hook denied has no start.
     session.record(&end("s.d.2", 0)).unwrap();
     assert_eq!(loops(&session).get("s.d.2").unwrap().status(), LoopStatus::Ended);
+    // The run of a judge leaves no record of its own.
+    let group = session.clone().begin_group("g", &["s.a.3".to_owned(), "s.a.4".to_owned()]).unwrap().unwrap();
+    let loops = [("a".to_owned(), 5)].into_iter().collect();
+    group.end(None, ChoiceAccount { loops, ..ChoiceAccount::default() }).unwrap();
     let numbers = Transcript::open(session.path()).unwrap().run_numbers().unwrap();
     let next = ["a", "b.c", "c", "d"].map(|config| numbers.next(config));
-    assert_eq!(next, [3, 5, 1, 3]);
+    assert_eq!(next, [6, 5, 1, 3]);
 }

@@ -7,7 +7,7 @@ use crate::header::Header;
 use crate::index::{HeaderState, Index, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};
-use crate::record::{LoopStart, Record, RecordKind};
+use crate::record::{GroupEnd, LoopStart, Record, RecordKind};
 use crate::replay::{History, add_record};
 use crate::session::Session;
 use crate::transcript::Transcript;
@@ -32,7 +32,7 @@ pub struct Opened {
     pub totals: Totals,
     /// The numbers of the runs so far, on all branches, for the ids of further runs.
     pub loops: RunNumbers,
-    /// The last run that started on this branch, which the next run continues.
+    /// The last run of this branch, which the next run continues. It may be the run that was chosen from a group.
     pub last_loop: Option<LoopStart>,
     /// The repairs.
     pub recovery: Recovery,
@@ -81,7 +81,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let mut transcript = Transcript::read(path, file)?;
     let mut recovery = Recovery { bad_lines: transcript.bad_lines().clone(), ..Recovery::default() };
     let history = transcript.branch().history(&mut recovery.bad_lines)?;
-    let last_loop = last_loop(&history);
+    let last_loop = last_loop(&mut transcript, &history)?;
     let totals = totals(&mut transcript, &history);
     let History { mut messages, records } = history;
     let loops = transcript.run_numbers()?;
@@ -96,12 +96,26 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     Ok(Opened { session, messages, records, totals, loops, last_loop, recovery })
 }
 
-/// Returns the last run that started on the branch.
-fn last_loop(history: &History) -> Option<LoopStart> {
-    history.records.iter().rev().find_map(|(_, record)| match record {
-        Record::LoopStart(start) => Some(start.clone()),
-        _ => None,
-    })
+/// Returns the last run of the branch.
+///
+/// # Errors
+/// The file can no longer be read.
+fn last_loop(transcript: &mut Transcript, history: &History) -> Result<Option<LoopStart>, SessionError> {
+    let (mut last, mut group): (Option<LoopStart>, &[String]) = (None, &[]);
+    for (_, record) in &history.records {
+        match record {
+            Record::GroupStart(start) => group = &start.loop_ids,
+            Record::LoopStart(start) if !group.contains(&start.loop_id) => last = Some(start.clone()),
+            // The records of a group's runs are not on its branches.
+            Record::GroupEnd(GroupEnd { chosen: Some(chosen), .. }) => {
+                let loops = transcript.loops()?;
+                let start = loops.get(chosen).and_then(|run| run.start.as_ref()).map(|start| start.start.clone());
+                last = Some(start.unwrap_or_else(|| LoopStart { loop_id: chosen.clone(), ..LoopStart::default() }));
+            }
+            _ => {}
+        }
+    }
+    Ok(last)
 }
 
 /// Returns the requests on all branches. Runs that were killed count on the current one only.
@@ -109,7 +123,7 @@ fn totals(transcript: &mut Transcript, history: &History) -> Totals {
     let mut totals = history.totals();
     let index = transcript.index();
     let here: HashSet<u64> = index.branch(index.position()).iter().map(|node| node.offset).collect();
-    let accounts = [RecordKind::LoopEnd, RecordKind::Compacted].map(Kind::Record);
+    let accounts = [RecordKind::LoopEnd, RecordKind::GroupEnd, RecordKind::Compacted].map(Kind::Record);
     let elsewhere = index.nodes.iter().filter(|node| accounts.contains(&node.kind) && !here.contains(&node.offset));
     let elsewhere = elsewhere.copied().collect();
     for entry in transcript.entries(elsewhere).flatten() {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::SessionErrorKind;
 use crate::testing::{calls, conversation, result, user, workspace, write_session};
-use pinion_protocol::SessionStore as _;
+use pinion_protocol::{ChoiceAccount, SessionStore as _};
 use proptest::prelude::*;
 use std::fs;
 use tempfile::TempDir;
@@ -279,4 +279,52 @@ proptest! {
         prop_assert!(again.recovery.torn.is_none());
         prop_assert_eq!(again.recovery.pairing.at_end, 0);
     }
+}
+
+/// Begins a group after a run, in which two runs answer and a judge decides.
+fn judged(directory: &TempDir, chosen: Option<usize>) -> PathBuf {
+    let path = directory.path().join("a.jsonl");
+    let session = Arc::new(Session::begin(&path, workspace()));
+    session.append(&user("first")).unwrap();
+    let start = |loop_id: &str| {
+        let start = LoopStart { loop_id: loop_id.into(), provider: Some("p".into()), ..LoopStart::default() };
+        session.record(&Record::LoopStart(start)).unwrap();
+    };
+    start("s.m.1");
+    let ids = ["s.m.2".to_owned(), "s.m.3".to_owned()];
+    let group = session.clone().begin_group("g", &ids).unwrap().unwrap();
+    ids.iter().for_each(|id| start(id));
+    (0..2).for_each(|side| group.branch(side).append(&user("second")).unwrap());
+    if let Some(chosen) = chosen {
+        let usage = pinion_protocol::Usage { input: 7, ..Default::default() };
+        let spend = pinion_protocol::Spend { usage, cost: Some(Default::default()) };
+        let loops = [("m".to_owned(), 4)].into_iter().collect();
+        group.end(Some(chosen), ChoiceAccount { loops, turns: 1, spend }).unwrap();
+    }
+    path
+}
+
+#[test]
+fn conversation_continues_the_run_that_its_group_chose() {
+    let directory = TempDir::new().unwrap();
+    let opened = open(&judged(&directory, Some(1)));
+    let last = opened.last_loop.unwrap();
+    assert_eq!((last.loop_id.as_str(), last.provider.as_deref()), ("s.m.3", Some("p")));
+    // The judge's run counts, and its tokens do.
+    assert_eq!(opened.loops.next("m"), 5);
+    assert_eq!((opened.totals.requests, opened.totals.spend.usage.input), (1, 7));
+    assert!(opened.totals.spend.cost.is_some());
+}
+
+#[test]
+fn conversation_continues_the_run_before_a_group_that_was_killed() {
+    let directory = TempDir::new().unwrap();
+    let path = judged(&directory, None);
+    let opened = open(&path);
+    assert_eq!((opened.last_loop.unwrap().loop_id.as_str(), opened.loops.next("m")), ("s.m.1", 4));
+    // A further run is the last one, although the group never ended.
+    let next = LoopStart { loop_id: "s.m.4".into(), ..LoopStart::default() };
+    opened.session.record(&Record::LoopStart(next)).unwrap();
+    drop(opened.session);
+    assert_eq!(open(&path).last_loop.unwrap().loop_id, "s.m.4");
 }

@@ -7,7 +7,7 @@
 use crate::error::{BadLines, SessionError};
 use crate::files;
 use crate::header::Spawn;
-use crate::record::{CallLedger, Compacted, LoopEnd, LoopStart, Record, Rejected};
+use crate::record::{CallLedger, Compacted, GroupEnd, LoopEnd, LoopStart, Record, Rejected};
 use crate::transcript::Transcript;
 use pinion_protocol::compaction::COMPACTION_MESSAGE;
 use pinion_protocol::{
@@ -73,6 +73,9 @@ impl History {
 pub(crate) fn add_record(totals: &mut Totals, record: &Record) {
     match record {
         Record::LoopEnd(LoopEnd { usage, cost, turns, .. }) => {
+            totals.add(u64::from(*turns), Spend { usage: *usage, cost: *cost });
+        }
+        Record::GroupEnd(GroupEnd { usage, cost, turns, .. }) => {
             totals.add(u64::from(*turns), Spend { usage: *usage, cost: *cost });
         }
         Record::Compacted(Compacted { asked: Some(spend), .. }) => totals.add(1, *spend),

@@ -9,8 +9,8 @@ use crate::id::EntryId;
 use crate::record::{CalledHook, GroupEnd, GroupStart, Record, Titled};
 use crate::session::{Cursor, Session};
 use pinion_protocol::{
-    ChildCall, ChildSession, EventKind, Message, SessionAccessError, SessionGroup, SessionStore, StoreError,
-    StoredEntry, Usage,
+    ChildCall, ChildSession, ChoiceAccount, EventKind, Message, SessionAccessError, SessionGroup, SessionStore,
+    StoreError, StoredEntry,
 };
 use serde_json::Value;
 use std::fmt;
@@ -52,13 +52,22 @@ impl SessionGroup for Group {
     }
 
     /// Continues from the chosen branch even when only the record of the choice fails.
-    fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError> {
+    fn end(&self, chosen: Option<usize>, choice: ChoiceAccount) -> Result<(), StoreError> {
         let chosen = chosen.and_then(|number| self.branches.get(number));
         if let Some(chosen) = chosen {
             self.session.go_to(chosen.position())?;
         }
         let chosen = chosen.map(|side| side.loop_id.clone());
-        self.session.record(&Record::GroupEnd(GroupEnd { group_id: self.id.clone(), chosen, usage }))?;
+        let ChoiceAccount { loops, turns, spend } = choice;
+        let (usage, cost) = (spend.usage, spend.cost);
+        self.session.record(&Record::GroupEnd(GroupEnd {
+            group_id: self.id.clone(),
+            chosen,
+            usage,
+            cost,
+            turns,
+            loops,
+        }))?;
         Ok(())
     }
 }
@@ -154,7 +163,7 @@ mod tests {
                 side.append(&user(&format!("{round} of {}", side.loop_id))).unwrap();
             }
         }
-        group.end(Some(1), Usage::default()).unwrap();
+        group.end(Some(1), ChoiceAccount::default()).unwrap();
         session.append(&user("thanks")).unwrap();
 
         let mut transcript = Transcript::open(&path).unwrap();
@@ -186,7 +195,7 @@ mod tests {
         let (path, session, group) = asked(&directory);
         let sides = &group.branches;
         sides[0].append(&user("failed")).unwrap();
-        group.end(None, Usage::default()).unwrap();
+        group.end(None, ChoiceAccount::default()).unwrap();
         session.append(&user("again")).unwrap();
         assert_eq!(prompts_of(Transcript::open(&path).unwrap().branch()), ["question", "again"]);
     }

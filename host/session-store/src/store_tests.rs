@@ -4,7 +4,7 @@ use crate::testing::{calls, result, time, user, workspace};
 use crate::transcript::Transcript;
 use crate::{ExportFormat, Payload, export, render};
 use pinion_protocol::{
-    CompactionReason, Display, Ledger, RunEnd, Spend, StopReason, ToolResultMessage, TurnTrigger, Usage,
+    ChoiceAccount, CompactionReason, Display, Ledger, RunEnd, Spend, StopReason, ToolResultMessage, TurnTrigger, Usage,
 };
 use std::path::Path;
 use tempfile::TempDir;
@@ -200,7 +200,7 @@ fn ledger_of_a_parallel_branch_stays_on_that_branch() {
         branch.observe(&names[number].as_str().into(), &call_end(call_id));
         branch.append(&result(call_id)).unwrap();
     }
-    group.end(Some(1), Usage::default()).unwrap();
+    group.end(Some(1), ChoiceAccount::default()).unwrap();
     let branch: Vec<_> = Transcript::open(session.path()).unwrap().branch().map(Result::unwrap).collect();
     let ledgers: Vec<&str> = branch
         .iter()

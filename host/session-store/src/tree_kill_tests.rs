@@ -6,7 +6,7 @@ use crate::recovery::open_to_continue;
 use crate::session::Session;
 use crate::testing::{user, workspace};
 use crate::transcript::Transcript;
-use pinion_protocol::{Message, SessionStore as _, Usage};
+use pinion_protocol::{ChoiceAccount, Message, SessionStore as _};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl Writer {
             said[side].push(text);
         }
         let chosen = chosen.map(usize::from);
-        group.end(chosen, Usage::default()).unwrap();
+        group.end(chosen, ChoiceAccount::default()).unwrap();
         if let Some(side) = chosen {
             self.now = said[side].clone();
         }

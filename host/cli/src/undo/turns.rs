@@ -4,7 +4,7 @@ use pinion_agent::content::text_of;
 use pinion_agent::jiff::Timestamp;
 use pinion_agent::{Message, compaction};
 use pinion_checkpoints::{Digest, Error, Step, StepKind, Store};
-use pinion_session_store::record::{Moment, Record};
+use pinion_session_store::record::{GroupEnd, Moment, Record};
 use pinion_session_store::{EntryId, Payload, Transcript};
 
 /// A prompt of the user and everything that the agent did for it.
@@ -82,8 +82,10 @@ struct Reading {
     turns: Turns,
     /// The entry before.
     last: Option<EntryId>,
-    /// A run began, and has no message yet: the entry and the run before it.
+    /// A run or a group of runs began, and has no message yet: the entry and the run before it.
     start: Option<(Option<EntryId>, String)>,
+    /// The runs of the last group. The conversation continues from the run that the group's end names.
+    group: Vec<String>,
     /// The agent has replied in this turn.
     is_answered: bool,
 }
@@ -91,9 +93,13 @@ struct Reading {
 impl Reading {
     fn entry(&mut self, id: EntryId, time: Timestamp, payload: Payload) {
         match payload {
-            Payload::Record(Record::LoopStart(run)) => {
-                let before = (self.last, self.turns.last_loop.clone());
-                self.start.get_or_insert(before);
+            Payload::Record(Record::GroupStart(group)) => {
+                self.begin();
+                self.group = group.loop_ids;
+            }
+            Payload::Record(Record::GroupEnd(GroupEnd { chosen: Some(chosen), .. })) => self.turns.last_loop = chosen,
+            Payload::Record(Record::LoopStart(run)) if !self.group.contains(&run.loop_id) => {
+                self.begin();
                 self.turns.last_loop = run.loop_id;
             }
             Payload::Record(Record::Checkpoint(checkpoint)) => {
@@ -109,6 +115,11 @@ impl Reading {
             _ => {}
         }
         self.last = Some(id);
+    }
+
+    fn begin(&mut self) {
+        let before = (self.last, self.turns.last_loop.clone());
+        self.start.get_or_insert(before);
     }
 
     fn message(&mut self, time: Timestamp, message: &Message) {
@@ -187,6 +198,10 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinion_agent::store::{ChoiceAccount, SessionStore as _};
+    use pinion_session_store::Session;
+    use pinion_session_store::record::LoopStart;
+    use std::sync::Arc;
 
     fn digest(number: u8) -> Digest {
         Digest::parse(&format!("{number:02x}").repeat(32)).unwrap()
@@ -225,5 +240,28 @@ mod tests {
         assert_eq!(work("b1 a b2"), [interrupted, (two, None, StepKind::Interrupted)]);
         // Work without a snapshot before it belongs to nobody.
         assert_eq!(work("b1 a2 b a3"), [(one, Some(two), StepKind::Whole)]);
+    }
+
+    #[test]
+    fn group_of_runs_is_one_turn_and_ends_with_the_run_that_was_chosen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.jsonl");
+        let session = Arc::new(Session::begin(&path, directory.path()));
+        let prompt = |text: &str| Arc::new(Message::user(text));
+        let start =
+            |id: &str| session.record(&Record::LoopStart(LoopStart { loop_id: id.into(), ..Default::default() }));
+        start("s.m.1").unwrap();
+        session.append(&prompt("one")).unwrap();
+        let ids = ["s.m.2".to_owned(), "s.m.3".to_owned()];
+        let group = session.clone().begin_group("g", &ids).unwrap().unwrap();
+        ids.iter().for_each(|id| drop(start(id).unwrap()));
+        let read = || Turns::read(&mut Transcript::open(&path).unwrap());
+        assert_eq!(read().last_loop, "s.m.1");
+        (0..2).for_each(|side| group.branch(side).append(&prompt("two")).unwrap());
+        group.end(Some(1), ChoiceAccount::default()).unwrap();
+        let turns = read();
+        assert_eq!(turns.last_loop, "s.m.3");
+        let prompts: Vec<_> = turns.turns.iter().map(|turn| (turn.prompt.as_str(), turn.last_loop.as_str())).collect();
+        assert_eq!(prompts, [("one", ""), ("two", "s.m.1")]);
     }
 }

@@ -2,8 +2,7 @@
 
 use pinion_protocol::event::EventKind;
 use pinion_protocol::message::Message;
-use pinion_protocol::store::{ChildCall, ChildSession, SessionGroup, SessionStore, StoreError};
-use pinion_protocol::usage::Usage;
+use pinion_protocol::store::{ChildCall, ChildSession, ChoiceAccount, SessionGroup, SessionStore, StoreError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Storage for the messages of a group of branches.
@@ -43,9 +42,9 @@ impl GroupStore {
     /// # Errors
     /// Fails if the session cannot be written. Messages already copied from a branch in memory remain in the session,
     /// because stores cannot remove messages.
-    pub(super) fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError> {
+    pub(super) fn end(&self, chosen: Option<usize>, choice: ChoiceAccount) -> Result<(), StoreError> {
         match self {
-            Self::Session(group) => group.end(chosen, usage),
+            Self::Session(group) => group.end(chosen, choice),
             Self::Memory(buffers) => chosen.map_or(Ok(()), |number| buffers[number].release()),
         }
     }

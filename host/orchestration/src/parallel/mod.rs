@@ -36,7 +36,7 @@ use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd, RunError, RunErrorKind};
-use pinion_protocol::store::{SessionStore, StoreError};
+use pinion_protocol::store::{ChoiceAccount, SessionStore, StoreError};
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -253,6 +253,7 @@ impl<'a> Group<'a> {
         }
         let (context, events, token) = (&*self.context, self.events, self.token);
         let choice = strategy.choose(Candidates { context, prompts, candidates: &done, events, token }).await;
+        let choice = Choice { loops: choice.loops.beyond(&self.context.loops), ..choice };
         self.context.loops.extend(choice.loops.clone());
         match done.get(choice.candidate) {
             Some(chosen) => (Some(chosen.number), choice),
@@ -276,7 +277,8 @@ impl<'a> Group<'a> {
     ) -> ParallelOutcome {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
         let (turns, spend) = spent(&outcomes, &choice);
-        let saved = stores.end(chosen, choice.spend.usage);
+        let account = ChoiceAccount { loops: choice.loops.clone(), turns: choice.turns, spend: choice.spend };
+        let saved = stores.end(chosen, account);
         let (chosen, unsaved) = if saved.is_ok() { (chosen, None) } else { (None, chosen) };
         let (end, messages) = match (saved, chosen) {
             (Err(error), _) => {

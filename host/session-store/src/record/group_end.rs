@@ -1,11 +1,11 @@
 //! The end of a parallel group.
 
 use super::RecordType;
-use pinion_protocol::Usage;
+use pinion_protocol::{Cost, RunNumbers, Usage};
 use serde::{Deserialize, Serialize};
 
 /// A parallel group ended. The entry follows the branch that was chosen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupEnd {
     /// The id of the group.
     pub group_id: String,
@@ -15,6 +15,21 @@ pub struct GroupEnd {
     /// Tokens that the choice took.
     #[serde(default)]
     pub usage: Usage,
+    /// Their cost, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// Turns that the choice took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turns: u32,
+    /// The numbers of the runs for the choice, which leave no other record.
+    #[serde(default, skip_serializing_if = "RunNumbers::is_empty")]
+    pub loops: RunNumbers,
+}
+
+/// The signature is the one that serde requires.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(turns: &u32) -> bool {
+    *turns == 0
 }
 
 impl RecordType for GroupEnd {

@@ -173,8 +173,11 @@ impl SessionGroup for Group {
         Arc::new(Side { tree: self.0.clone(), number })
     }
 
-    fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError> {
-        self.0.write(format!("end {chosen:?}, {} tokens", usage.total()))
+    fn end(&self, chosen: Option<usize>, choice: ChoiceAccount) -> Result<(), StoreError> {
+        let ChoiceAccount { loops, turns, spend } = choice;
+        let loops: Vec<String> = loops.into_iter().map(|(config, number)| format!(", {config} {number}")).collect();
+        let turns = if turns == 0 { String::new() } else { format!(", {turns} turns") };
+        self.0.write(format!("end {chosen:?}, {} tokens{turns}{}", spend.usage.total(), loops.concat()))
     }
 }
 

@@ -24,6 +24,18 @@ async fn each_run_writes_to_its_own_session_branch() {
 }
 
 #[tokio::test]
+async fn session_records_the_run_of_the_judge() {
+    let tree = Arc::new(Tree::default());
+    let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
+    let judge = branch(vec![says_for("2", 5)]);
+    let mut world = World::new();
+    world.context.loops = [("scripted.m".to_owned(), 4), ("other".to_owned(), 2)].into_iter().collect();
+    world.run("go", &kept_by(tree.clone(), &branches), &Judge { config: judge.config(), instructions: None }).await;
+    assert_eq!(tree.lines().last().unwrap(), "end Some(1), 15 tokens, 1 turns, scripted.m 7");
+    assert_eq!(world.context.loops.next("scripted.m"), 8);
+}
+
+#[tokio::test]
 async fn session_records_that_no_branch_was_chosen() {
     let tree = Arc::new(Tree::default());
     let branches = [branch(vec![fails()]), branch(vec![fails()])];
