@@ -21,7 +21,9 @@ pub(crate) fn trimmed(value: &str) -> &str {
 pub(crate) fn secret_value(what: &str, value: &str) -> Result<HeaderValue, ProviderError> {
     let value = trimmed(value);
     let message = || format!("{what} contains {}, which is not allowed in a header", fault(value));
-    let mut value = HeaderValue::from_str(value).map_err(|_| ProviderError::Auth { message: message() })?;
+    // `HeaderValue` takes bytes that are not ASCII, and no key has any.
+    let allowed = value.is_ascii().then(|| HeaderValue::from_str(value).ok()).flatten();
+    let mut value = allowed.ok_or_else(|| ProviderError::Auth { message: message() })?;
     value.set_sensitive(true);
     Ok(value)
 }
