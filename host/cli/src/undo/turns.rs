@@ -254,7 +254,9 @@ mod tests {
         session.append(&prompt("one")).unwrap();
         let ids = ["s.m.2".to_owned(), "s.m.3".to_owned()];
         let group = session.clone().begin_group("g", &ids).unwrap().unwrap();
-        ids.iter().for_each(|id| drop(start(id).unwrap()));
+        for id in &ids {
+            start(id).unwrap();
+        }
         let read = || Turns::read(&mut Transcript::open(&path).unwrap());
         assert_eq!(read().last_loop, "s.m.1");
         (0..2).for_each(|side| group.branch(side).append(&prompt("two")).unwrap());
