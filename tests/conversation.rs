@@ -45,6 +45,24 @@ fn reader_form_writes_nothing_but_lines() {
 }
 
 #[test]
+fn reports_of_the_terminal_are_no_part_of_a_message() {
+    for form in ["line", "reader"] {
+        let pinion = Pinion::default();
+        let script = pinion.script(&[say("hello")]);
+        let arguments = ["--ui", form, "--approve", "all", "--replay", script.to_str().unwrap()];
+        let mut terminal = Terminal::start(&pinion.default_command(arguments), (80, 24), "");
+        terminal.wait_for("› ");
+        terminal.keys("\x1b[?2026;2$yhi\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\ there\x1b[?997;1n\r");
+        terminal.wait_for_then("hello", "› ");
+        terminal.exit();
+        let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
+        let shown = pinion.run(["session", "show", &id]).stdout;
+        assert!(shown.contains("hi there") && !shown.contains("2026;2") && !shown.contains("rgb"), "{form}: {shown}");
+        assert!(!shown.contains("997"), "{form}: {shown}");
+    }
+}
+
+#[test]
 fn greeting_names_session_context_files_and_tools() {
     let pinion = Pinion::default();
     pinion.write("AGENTS.md", "Be brief.");
