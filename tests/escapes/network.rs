@@ -122,6 +122,19 @@ fn config_allows_hosts_and_the_model_reads_what_was_refused() {
 }
 
 #[test]
+fn missing_network_is_named_for_a_program_that_fails_in_silence() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    let silent = |url: &str| result_of(&pinion, &format!("sh -c 'exit 6' # as curl -s {url} does"));
+    let result = silent("https://crates.io/api");
+    assert!(result.contains("the sandbox has no network") && result.contains("/net allow crates.io"), "{result}");
+    let result = silent("http://localhost:3000/");
+    assert!(result.contains("[exit code 6]") && !result.contains("network"), "{result}");
+}
+
+#[test]
 fn host_is_allowed_and_withdrawn_within_a_conversation() {
     if !has_namespaces() {
         return;

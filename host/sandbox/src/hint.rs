@@ -35,6 +35,14 @@ const FILES: &[&str] = &["read-only file system", "erofs", "permission denied", 
 /// Texts about mounts, by which protected paths keep their names, in lower case.
 const MOUNTS: &[&str] = &["device or resource busy", "ebusy", "cross-device", "exdev"];
 
+/// Texts of debuggers and tracers that may not trace a program, in lower case.
+const TRACING: &[&str] =
+    &["ptrace", "trace the inferior", "perf_event_open", "perf_event_paranoid", "process_vm_readv"];
+/// Texts of refusals to trace, in lower case.
+const UNTRACED: &[&str] = &["operation not permitted", "permission denied", "eperm", "could not trace", "failed"];
+/// Programs that can fail without a word about the network.
+const QUIET: &[&str] = &["curl", "wget", "aria2c", "http", "https", "xh", "git", "ssh", "scp", "sftp", "rsync", "nc"];
+
 /// Words behind such a text in which the host is looked for.
 const BEHIND: usize = 3;
 
@@ -58,6 +66,44 @@ fn host_in(line: &str) -> Option<&str> {
         .or_else(|| ["://", "host='"].iter().filter_map(|mark| after(mark)).find(|word| is_host(word)))
 }
 
+/// Returns the host in a URL of a shell command with a program that can be told to say nothing about the network, such as
+/// `curl -s`.
+pub fn quiet_host(command: &str) -> Option<&str> {
+    let mut words = command.split(|c: char| c.is_whitespace() || ";|&()`'\"".contains(c));
+    if !words.any(|word| QUIET.contains(&word.rsplit('/').next().unwrap_or_default())) {
+        return None;
+    }
+    let hosts = command.match_indices("://").map(|(at, mark)| {
+        let address = command[at + mark.len()..].split(|c: char| c.is_whitespace() || "/?#'\"`;|&)".contains(c)).next();
+        let host = address.unwrap_or_default().rsplit('@').next().unwrap_or_default();
+        host.split(':').next().unwrap_or_default()
+    });
+    hosts
+        .into_iter()
+        .find(|host| is_host(host) && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)))
+}
+
+/// Returns the hint for a debugger or tracer, which the sandbox refuses to trace other programs; some of them succeed all the
+/// same.
+pub fn tracing_hint(text: &str) -> Option<&'static str> {
+    let is_refused = |line: &str| {
+        let line = line.to_lowercase();
+        TRACING.iter().any(|word| line.contains(word)) && UNTRACED.iter().any(|word| line.contains(word))
+    };
+    text.lines().rev().take(200).any(is_refused).then_some(
+        "in the sandbox, no program can trace another (gdb, lldb, strace, perf): add output to the program, or ask the user to \
+         run the debugger outside of Pinion",
+    )
+}
+
+/// Returns the hint about a missing network for a program that said nothing about it.
+pub fn no_network(host: &str) -> String {
+    format!(
+        "the sandbox has no network; the user can allow a host with `/net allow {host}`, `--net {host}` or `hosts` in `[sandbox]` \
+         of the config"
+    )
+}
+
 fn is_host(word: &str) -> bool {
     let mut labels = word.rsplit('.');
     let is_top = labels.next().is_some_and(|top| top.len() > 1 && top.bytes().all(|byte| byte.is_ascii_alphabetic()));
@@ -77,13 +123,7 @@ pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
                 "in the sandbox, the allowed hosts are reached only through the proxy that `HTTPS_PROXY` names, by HTTP or \
                  SOCKS5"
             }
-            _ => {
-                let host = unreachable_host(text).unwrap_or("HOST");
-                &format!(
-                    "the sandbox has no network; the user can allow a host with `/net allow {host}`, `--net {host}` or `hosts` in \
-                     `[sandbox]` of the config"
-                )
-            }
+            _ => &no_network(unreachable_host(text).unwrap_or("HOST")),
         };
         return Some((Denial::Network, text.to_owned()));
     }
@@ -180,6 +220,40 @@ mod tests {
             ("could not resolve host: ../../etc $(id) `x`", None),
         ] {
             assert_eq!(unreachable_host(&format!("x\n{line}\ny.example")), host, "{line}");
+        }
+    }
+
+    #[test]
+    fn host_of_a_quiet_program_is_that_of_its_url() {
+        for (command, host) in [
+            ("curl -s https://crates.io/api", Some("crates.io")),
+            ("cd x && curl -sf 'https://user:pw@index.crates.io:443/a?b' | jq .", Some("index.crates.io")),
+            ("/usr/bin/wget -q \"http://example.com\"", Some("example.com")),
+            ("git fetch -q https://github.com/a/b", Some("github.com")),
+            ("curl -s http://localhost:3000/x http://127.0.0.1/", None),
+            ("curl -s http://localhost:3000/x https://example.com", Some("example.com")),
+            ("grep -q https://example.com README.md", None),
+            ("curl --version", None),
+            ("curl -s https://$HOST/$(id)", None),
+            ("curl -s https://a`id`.example", None),
+            ("curl -s ://", None),
+        ] {
+            assert_eq!(quiet_host(command), host, "{command}");
+        }
+    }
+
+    #[test]
+    fn refused_tracing_is_explained() {
+        for text in [
+            "warning: Could not trace the inferior process.\nwarning: ptrace: Operation not permitted",
+            "strace: test_ptrace_get_syscall_info: PTRACE_TRACEME: Operation not permitted",
+            "strace: attach: ptrace(PTRACE_SEIZE, 12): Operation not permitted",
+            "perf_event_open(...) failed: Operation not permitted",
+        ] {
+            assert!(tracing_hint(text).unwrap().contains("no program can trace"), "{text}");
+        }
+        for text in ["", "rm: x: Operation not permitted", "see ptrace(2)"] {
+            assert_eq!(tracing_hint(text), None, "{text}");
         }
     }
 

@@ -20,7 +20,7 @@ use pinion_exclusions::{Finder, Found, Place};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
     Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Protected, Repository, SandboxError,
-    Support, Surroundings, hint, secret_paths, unreachable_host,
+    Support, Surroundings, hint, no_network, quiet_host, secret_paths, tracing_hint, unreachable_host,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -352,14 +352,23 @@ impl Confinement for SandboxedPrograms {
         let Prepared { command, policy, running, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
         let gap = self.gap(&policy);
         let network = self.network.clone();
+        let quiet = arguments.iter().find_map(|argument| quiet_host(argument).map(str::to_owned));
+        let quiet = quiet.filter(|_| policy.network == Network::Off);
         let ended = move |succeeded: bool, stderr: &str| {
             let mut lines: Vec<String> = running.revert();
             lines.extend(gap);
             lines.extend(proxy.iter().flat_map(ProgramProxy::lines));
             if let Some(line) = exclusion(stderr, &found) {
                 lines.push(line);
+            } else if let Some(hint) = tracing_hint(stderr) {
+                lines.push(format!("hint: {hint}"));
             } else if !succeeded {
-                let hint = hint(stderr, &policy);
+                let said = hint(stderr, &policy);
+                let quiet = quiet.filter(|_| said.is_none());
+                if let (Some(host), None) = (&quiet, &out_of_reach) {
+                    network.was_missed(host);
+                }
+                let hint = said.or_else(|| quiet.map(|host| (Denial::Network, no_network(&host))));
                 if let (Some((Denial::Network, _)), Network::Off, None) = (&hint, policy.network, &out_of_reach) {
                     unreachable_host(stderr).into_iter().for_each(|host| network.was_missed(host));
                 }
