@@ -39,6 +39,7 @@ mod ollama_models;
 mod provider;
 mod recording;
 mod replay;
+mod served_window;
 mod transport;
 mod vendors;
 
@@ -56,6 +57,7 @@ pub use ollama_models::OllamaModels;
 pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
+pub use served_window::ServedWindow;
 pub use transport::{ChosenProxy, HttpSettings, ProxyError, ProxySettings, ProxyUrl};
 pub use vendors::{
     BaseUrlError, CustomFormat, CustomProvider, CustomQuirks, CustomThinking, PROVIDERS, ProviderInfo, Registry,

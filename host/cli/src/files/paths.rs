@@ -145,6 +145,11 @@ impl Paths {
         self.cache.join("components")
     }
 
+    /// Context windows that servers told.
+    pub(crate) fn windows(&self) -> PathBuf {
+        self.cache.join("windows")
+    }
+
     /// Output of programs that was too long for a tool result.
     pub(crate) fn output(&self) -> PathBuf {
         self.cache.join("output")

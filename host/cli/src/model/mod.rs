@@ -7,6 +7,7 @@ pub(crate) mod info;
 mod lacking;
 mod prices;
 mod select;
+mod served_window;
 mod stored_keys;
 mod unlisted;
 

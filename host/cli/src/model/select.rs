@@ -20,7 +20,8 @@ use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
     BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
-    ProviderConfig, ProviderContext, ProviderInfo, Registry, RegistryError, Replay, Script, ThinkingStyle, build_info,
+    ProviderConfig, ProviderContext, ProviderInfo, Registry, RegistryError, Replay, Script, ServedWindow,
+    ThinkingStyle, build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub(crate) struct Chosen {
     pub(crate) label: String,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) model: pinion_agent::Model,
+    /// The server that may tell the context window, if nothing here says it.
+    pub(crate) window: Option<Arc<ServedWindow>>,
     /// The models that are asked when it fails, `PROVIDER/MODEL`.
     pub(crate) fallbacks: Vec<String>,
     /// Notices for the user.
@@ -52,6 +55,7 @@ impl Chosen {
             label: format!("replay/{model}"),
             provider: Arc::new(Replay::new(script)),
             model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
+            window: None,
             fallbacks: Vec::new(),
             notices: Vec::new(),
         }
@@ -103,7 +107,7 @@ impl Base {
             }
         };
         // A script has no use for it at each run.
-        if args.is_conversation() {
+        if first.take_known_window(&self.paths) && args.is_conversation() {
             first.notices.extend(self.unknown_window(&first));
         }
         self.with_fallback(first, &models).await
@@ -157,7 +161,8 @@ impl Base {
     /// provider.
     pub(crate) async fn named_model(&self, name: &str) -> Result<Chosen> {
         let models = self.models()?;
-        let chosen = self.select(None, name, None, &models).await?;
+        let mut chosen = self.select(None, name, None, &models).await?;
+        chosen.take_known_window(&self.paths);
         self.with_fallback(chosen, &models).await
     }
 
@@ -207,7 +212,7 @@ impl Base {
         if self.config.fallback.is_empty() {
             return Ok(first);
         }
-        let Chosen { label, provider, mut model, mut fallbacks, mut notices } = first;
+        let Chosen { label, provider, mut model, window, mut fallbacks, mut notices } = first;
         let mut others = Vec::new();
         let mut prices = FallbackPrices { first: model.prices, others: BTreeMap::new() };
         for name in &self.config.fallback {
@@ -224,7 +229,7 @@ impl Base {
         }
         let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
         model.prices = Some(Arc::new(prices));
-        Ok(Chosen { label, provider: Arc::new(fallback), model, fallbacks, notices })
+        Ok(Chosen { label, provider: Arc::new(fallback), model, window, fallbacks, notices })
     }
 
     /// Selects a model by name, with or without its provider.
@@ -270,14 +275,19 @@ impl Base {
             let reason = "has no effect: no parameter for the amount of thinking is known for";
             notices.push(format!("`thinking` {reason} `{}/{name}`", info.name));
         }
-        let provider =
-            build_info(info, provider_config(info, said, base_url), context, models.clone()).map_err(Failure::from)?;
+        let config = provider_config(info, said, base_url);
+        let is_asked = known.request_limit().is_none() && self.exchanges.playback().is_none();
+        let window = match is_asked {
+            true => ServedWindow::of(info, config.clone(), &name, &context).map_err(Failure::from)?.map(Arc::new),
+            false => None,
+        };
+        let provider = build_info(info, config, context, models.clone()).map_err(Failure::from)?;
         if self.config.limits.max_cost.is_some() && known.prices(0).is_none() {
             return Err(self.no_price(&format!("{}/{name}", info.name)));
         }
         let model = pinion_agent::Model { name, prices: Some(known.clone()), context_window: known.request_limit() };
         let label = format!("{}/{}", info.name, model.name);
-        Ok(Chosen { label, provider, model, fallbacks: Vec::new(), notices })
+        Ok(Chosen { label, provider, model, window, fallbacks: Vec::new(), notices })
     }
 
     /// Returns whether requests to a provider need a key that no source has. A server at an address of the user's choice may

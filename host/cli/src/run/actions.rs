@@ -107,6 +107,7 @@ impl Chat<'_> {
             config.ports.provider = chosen.provider;
             config.policy.model = chosen.model;
         });
+        self.base.learn_window(chosen.window, &self.ready.agent);
         chosen.notices.iter().for_each(|notice| self.say(&text!("! {}", notice)));
         Ok(())
     }

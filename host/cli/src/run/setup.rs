@@ -177,9 +177,11 @@ impl Base {
         };
         let context = self.context(args);
         let user = Some(approver.clone()).filter(|_| matches!(purpose, Purpose::Conversation));
+        let window = chosen.window.clone().filter(|_| purpose == Purpose::Conversation);
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
         agent.set_totals(session.totals);
+        self.learn_window(window, &agent);
         let question = user.as_ref().map(|_| NetQuestion::new(self.network.clone(), self.permissions.audit.clone()));
         let keeper = Arc::new(Keeper::new(self, args, &agent, user));
         keeper.begin(session.on_disk.as_ref());

@@ -21,6 +21,7 @@ mod recording;
 mod refused_images;
 mod replay;
 mod secrets;
+mod served_window;
 mod support;
 mod thinking_back;
 mod unknown;
