@@ -473,6 +473,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn wait_for_the_model_is_reported_less_and_less_often_until_a_sign_of_life() {
+        let event = |kind| Event { loop_id: "r".into(), kind };
+        let begins = event(EventKind::MessageStart { role: Role::Assistant });
+        let mut waiting = WaitingForModel::default();
+        assert!(waiting.since.is_none());
+        waiting.take(Some(&begins));
+        waiting.take(None);
+        assert!(waiting.since.is_some());
+        let reports: Vec<String> = (0..3).map(|_| waiting.report()).collect();
+        for (report, seconds) in reports.iter().zip([15, 30, 60]) {
+            assert!(report.ends_with(&format!("({seconds} s)")), "{report}");
+        }
+        waiting.take(Some(&event(EventKind::InputRejected { reason: String::new() })));
+        assert!(waiting.since.is_none() && waiting.reports == 0);
+        waiting.take(Some(&event(EventKind::MessageStart { role: Role::User })));
+        assert!(waiting.since.is_none());
+    }
+
+    #[test]
     fn summary_of_a_call_has_its_tool_and_most_telling_argument() {
         let both = json!({ "pattern": "fn main", "path": "src", "command": "" });
         assert_eq!(input_summary("search", &both), "search: src");
