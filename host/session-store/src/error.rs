@@ -137,6 +137,9 @@ impl SessionError {
             SessionErrorKind::Locked { .. } => "quit the other process, or fork the session".to_owned(),
             SessionErrorKind::UnsupportedVersion { .. } => "update this program".to_owned(),
             SessionErrorKind::DiskFull { .. } => "free some space on the disk".to_owned(),
+            SessionErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                "raise the limit on the size of files: `ulimit -f unlimited`".to_owned()
+            }
             // Whatever the cause: some network file systems have no locks, or no server for them.
             SessionErrorKind::Io { action: LOCK, .. } => {
                 "sessions need locks, which some network file systems lack: set \
@@ -306,6 +309,8 @@ mod tests {
         assert_eq!(error.to_string(), "could not lock `/nfs/s`");
         assert!(error.hint().unwrap().contains("`PINION_HOME`"));
         assert_eq!(SessionError::io("read", Path::new("/s"))(io::ErrorKind::Other.into()).hint(), None);
+        let limited = SessionError::io("append to", Path::new("/s"))(io::ErrorKind::FileTooLarge.into());
+        assert!(limited.hint().unwrap().contains("`ulimit -f unlimited`"));
     }
 
     #[test]
