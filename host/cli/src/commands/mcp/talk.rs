@@ -127,7 +127,8 @@ pub(super) async fn test(base: &Base, name: &str, as_json: bool) -> Result<()> {
     }
     let mut text = Text::default();
     let mut row = |key: &'static str, value: String| text.line(text!("{} {}", left(key, 10), value));
-    row("server", info.software.clone().unwrap_or_else(|| "does not name itself".to_owned()));
+    let software = info.software.clone().filter(|name| !name.trim().is_empty());
+    row("server", software.unwrap_or_else(|| "does not name itself".to_owned()));
     row("protocol", info.protocol.clone().unwrap_or_default());
     row("connected", format!("in {} ms", time.as_millis()));
     let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
