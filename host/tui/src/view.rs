@@ -146,10 +146,16 @@ impl App {
         let theme = &self.settings.theme;
         let remark = self.popup_remark().filter(|_| most > 1);
         let lead = Piece::new("  ", theme.text);
-        let remark = remark.map(|text| Row::of([lead, Piece::line(text, columns.saturating_sub(2), theme.dim)]));
         let height = POPUP_ROWS.min(most).saturating_sub(usize::from(remark.is_some())).min(choices.len());
         let mut rows = crate::dialog::picker::list(&choices, popup.selected, columns, height, theme);
-        rows.extend(remark);
+        let more = choices.len().saturating_sub(height);
+        let remark = match remark {
+            Some(text) => Some(text.to_owned()),
+            // The row comes on top of the others.
+            None if more > 0 && rows.len() < most => Some(format!("… {more} more; type to narrow the list")),
+            None => None,
+        };
+        rows.extend(remark.map(|text| Row::of([lead, Piece::line(&text, columns.saturating_sub(2), theme.dim)])));
         rows
     }
 
