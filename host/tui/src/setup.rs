@@ -89,7 +89,7 @@ impl Setup {
     /// Begins with the choice of a provider. `place` names the place where keys are stored.
     pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
         let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
-        let why = "No provider has a key yet. Choose one that you have a key for. A server of your own may need none: `pinion -m ollama/MODEL`."
+        let why = "No provider has a key yet. Choose one that you have a key for. A server of your own may need none: `pinion -m ollama/MODEL`, or `--base-url URL -m openai-chat/MODEL`."
             .to_owned();
         Self {
             theme,

@@ -47,10 +47,21 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
 fn providers(base: &Base) -> Vec<Choice> {
     let choice = |info: &pinion_providers::ProviderInfo| Choice {
         value: info.name.to_owned(),
-        label: info.name.to_owned(),
-        detail: info.label.to_owned(),
+        label: brand(info).to_owned(),
+        detail: info.name.to_owned(),
     };
     base.providers_with_plain_keys().into_iter().map(choice).collect()
+}
+
+/// Returns the name that people know a provider by.
+fn brand(info: &pinion_providers::ProviderInfo) -> &str {
+    match info.name {
+        "anthropic" => "Anthropic (Claude)",
+        "gemini" => "Google (Gemini)",
+        "openai-responses" => "OpenAI",
+        "openai-chat" => "OpenAI (Chat Completions)",
+        _ => info.label,
+    }
 }
 
 /// Returns the providers to which the user can log in with a browser.
