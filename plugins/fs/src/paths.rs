@@ -16,6 +16,15 @@ pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     /// The absolute path, for file access.
     pub(crate) path: PathBuf,
+    /// The form in which the path leads somewhere, if nothing is at the path.
+    meant: Option<Meant>,
+}
+
+/// Another form of a path that leads nowhere. It is only named and never used: rules about files decide on the path as the model
+/// wrote it.
+struct Meant {
+    name: String,
+    exists: bool,
 }
 
 impl<'a> Target<'a> {
@@ -32,7 +41,26 @@ impl<'a> Target<'a> {
                  directory called `~`)"
             )));
         }
-        Ok(Self { name, path: call.path(name)? })
+        let url = name.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
+        if let Some(form) = forms(name).into_iter().next().filter(|_| url) {
+            return Err(Error::invalid_input(format!("`{name}` is a URL; name the path: `{}`", form.name)));
+        }
+        let path = call.path(name)?;
+        let meant = fs::symlink_metadata(&path).is_err().then(|| meant(name, call)).flatten();
+        Ok(Self { name, path, meant })
+    }
+
+    /// Checks that a new file would not get a name that is only another form of a path.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] names the form that is meant.
+    pub(crate) fn require_plain_name(&self) -> Result<()> {
+        match &self.meant {
+            None => Ok(()),
+            Some(Meant { name, .. }) => {
+                Err(Error::invalid_input(format!("`{}` does not exist; did you mean `{name}`?", self.name)))
+            }
+        }
     }
 
     /// Returns the metadata of the target and follows links.
@@ -98,6 +126,9 @@ impl<'a> Target<'a> {
 
     /// Names the first missing directory of the path, if any, and similar names.
     fn not_found(&self) -> Error {
+        if let Some(Meant { name, exists: true }) = &self.meant {
+            return Error::NotFound(format!("`{}` does not exist; did you mean `{name}`?", self.name));
+        }
         let mut missing = self.path.as_path();
         while let Some(directory) = missing.parent().filter(|directory| !directory.exists()) {
             missing = directory;
@@ -117,6 +148,79 @@ impl<'a> Target<'a> {
         }
         Error::NotFound(text)
     }
+}
+
+/// Another form of a path.
+struct Form {
+    name: String,
+    /// No name of a file has the form of the whole.
+    is_certain: bool,
+}
+
+/// Returns the forms that a path may be meant in: without the marks of a URL, of a quotation or of a mention, or with slashes.
+fn forms(name: &str) -> Vec<Form> {
+    let mut forms = Vec::new();
+    let mut add = |form: String, is_certain| {
+        let is_other = !form.is_empty() && form != name;
+        forms.extend(is_other.then_some(Form { name: form, is_certain }));
+    };
+    if let Some((scheme, rest)) = name.trim().split_once(':')
+        && scheme.eq_ignore_ascii_case("file")
+    {
+        let path = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
+        add(percent_decoded(path), true);
+    }
+    let mut bare = name.trim();
+    for (open, close) in [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('<', '>')] {
+        bare = bare.strip_prefix(open).and_then(|bare| bare.strip_suffix(close)).unwrap_or(bare).trim();
+    }
+    if bare != name {
+        add(bare.to_owned(), true);
+    }
+    if let Some(path) = bare.strip_prefix('@') {
+        add(path.to_owned(), false);
+    }
+    if bare.contains('\\') {
+        add(bare.replace("\\ ", " "), false);
+        add(bare.replace("\\\\", "/").replace('\\', "/"), false);
+    }
+    forms
+}
+
+/// Decodes `%20` and the like; leaves what is invalid as it is.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *byte == b'%') {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// Returns the form of a path that exists, or else the one that is certainly meant, or that names a new file in a directory that
+/// exists.
+fn meant(name: &str, call: &Call) -> Option<Meant> {
+    let forms = forms(name);
+    let path = |form: &Form| call.path(&form.name).ok();
+    let exists = |form: &&Form| path(form).is_some_and(|path| fs::symlink_metadata(path).is_ok());
+    let is_new = |form: &&Form| {
+        let has_directory =
+            form.name.contains('/') && path(form).and_then(|path| path.parent().map(Path::is_dir)).unwrap_or_default();
+        form.is_certain || has_directory
+    };
+    let found = forms.iter().find(exists);
+    let (form, exists) = found.map(|form| (form, true)).or_else(|| Some((forms.iter().find(is_new)?, false)))?;
+    Some(Meant { name: form.name.clone(), exists })
 }
 
 /// Formats the error without its number, which differs between WASI and the machine.
@@ -169,6 +273,46 @@ mod tests {
             assert!(matches!(result, Err(Error::InvalidInput(text)) if text.contains("not expanded")), "{name}");
         }
         assert!(Target::new("./~/x", &testing::call()).is_ok() && Target::new("~x", &testing::call()).is_ok());
+    }
+
+    #[test]
+    fn other_forms_of_a_path_are_named_and_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a b.txt"), "").unwrap();
+        let path = directory.path().join("a b.txt").display().to_string();
+        let windows = path.replace('/', "\\");
+        for name in [
+            format!("\"{path}\""),
+            format!("'{path}' "),
+            format!("`{path}`"),
+            format!(" {path}\n"),
+            format!("@{path}"),
+            format!("\"@{path}\""),
+            path.replace(' ', "\\ "),
+            windows,
+        ] {
+            let target = Target::new(&name, &testing::call()).unwrap();
+            let text = target.metadata().unwrap_err().to_string();
+            assert!(text.ends_with(&format!("; did you mean `{path}`?")), "{name}: {text}");
+            assert!(target.require_plain_name().is_err(), "{name}");
+        }
+        for url in [format!("file://{}", path.replace(' ', "%20")), format!("FILE://localhost{path}")] {
+            let Err(Error::InvalidInput(text)) = Target::new(&url, &testing::call()) else { panic!("{url}") };
+            assert!(text.ends_with(&format!("name the path: `{path}`")), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_new_files_may_have_any_letters() {
+        let directory = tempfile::tempdir().unwrap();
+        let in_it = |name: &str| directory.path().join(name).display().to_string();
+        for name in ["@a", "a\\b", "it's", "a: b", "file", "100%25", "“a"] {
+            let name = in_it(name);
+            assert!(Target::new(&name, &testing::call()).unwrap().require_plain_name().is_ok(), "{name}");
+        }
+        fs::create_dir(directory.path().join("src")).unwrap();
+        let name = format!("{}/src\\new.rs", directory.path().display());
+        assert!(Target::new(&name, &testing::call()).unwrap().require_plain_name().is_err());
     }
 
     #[test]

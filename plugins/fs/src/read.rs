@@ -19,6 +19,8 @@ const LINE_BYTES: usize = 2_000;
 const TEXT_BYTES: u64 = 1024 * 1024;
 /// Size limit of an image in bytes.
 const IMAGE_BYTES: u64 = 20 * 1024 * 1024;
+/// Size limit in bytes for text in UTF-16, which is read as a whole.
+const UTF16_BYTES: u64 = 8 * 1024 * 1024;
 const BUFFER: usize = 64 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -52,10 +54,15 @@ fn read(arguments: Arguments, call: &Call) -> Result<Output> {
     let mut file = File::open(&target.path).map_err(failure)?;
     let mut start = Vec::with_capacity(kind::START);
     file.by_ref().take(kind::START as u64).read_to_end(&mut start).map_err(failure)?;
+    if let Some(decode) = utf16(&start).filter(|_| bytes <= UTF16_BYTES) {
+        file.take(UTF16_BYTES).read_to_end(&mut start).map_err(failure)?;
+        let decoded = decode(&start[2..]);
+        return text(&target, &arguments, decoded.len() as u64, Cursor::new(decoded), Some("UTF-16"), call);
+    }
     match kind::of(&start) {
         Kind::Image(media_type) => image(&target, media_type, bytes, start, file, call),
         Kind::Binary(what) => Err(Error::failed(format!("`{}` is not text: {what}, {}", target.name, size(bytes)))),
-        Kind::Text => text(&target, &arguments, bytes, Cursor::new(start).chain(file), call),
+        Kind::Text => text(&target, &arguments, bytes, Cursor::new(start).chain(file), None, call),
     }
 }
 
@@ -75,7 +82,29 @@ fn image(target: &Target<'_>, media_type: &str, bytes: u64, start: Vec<u8>, file
     Ok(Output::image(media_type, data).with_text(note).details(details))
 }
 
-fn text(target: &Target<'_>, arguments: &Arguments, bytes: u64, from: impl Read, call: &Call) -> Result<Output> {
+/// Returns the decoder of text in UTF-16, which begins with its byte order.
+fn utf16(start: &[u8]) -> Option<fn(&[u8]) -> String> {
+    fn decoded(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+        let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    }
+    match start {
+        // UTF-32 begins in the same way.
+        [0xff, 0xfe, 0, 0, ..] => None,
+        [0xff, 0xfe, ..] => Some(|bytes| decoded(bytes, u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => Some(|bytes| decoded(bytes, u16::from_be_bytes)),
+        _ => None,
+    }
+}
+
+fn text(
+    target: &Target<'_>,
+    arguments: &Arguments,
+    bytes: u64,
+    from: impl Read,
+    encoding: Option<&'static str>,
+    call: &Call,
+) -> Result<Output> {
     let name = target.name;
     let large = bytes > TEXT_BYTES;
     if large && arguments.offset.is_none() && arguments.limit.is_none() {
@@ -95,7 +124,7 @@ fn text(target: &Target<'_>, arguments: &Arguments, bytes: u64, from: impl Read,
     if window.shown == 0 && limits.first > 1 {
         return Err(past_the_end(name, limits.first, &window));
     }
-    let (text, details) = (render(name, limits.first, &window), details(name, bytes, limits.first, &window));
+    let (text, details) = (render(name, limits.first, &window, encoding), details(name, bytes, limits.first, &window));
     Ok(Output::text(text).details(details).code(language(name)))
 }
 
@@ -110,7 +139,7 @@ fn past_the_end(name: &str, first: u64, window: &Window) -> Error {
     Error::invalid_input(format!("offset {first} is past the end of `{name}`, which has {lines}"))
 }
 
-fn render(name: &str, first: u64, window: &Window) -> String {
+fn render(name: &str, first: u64, window: &Window, encoding: Option<&str>) -> String {
     if window.shown == 0 {
         return format!("{name} is empty");
     }
@@ -121,14 +150,15 @@ fn render(name: &str, first: u64, window: &Window) -> String {
         Some(total) => format!("[{} more; continue with offset={}]\n", count(total - last, "line"), last + 1),
         None => format!("[more lines follow; continue with offset={}]\n", last + 1),
     };
-    format!("{name}: lines {first}-{last}{total}{}\n{}{next}", notes(window), window.text)
+    format!("{name}: lines {first}-{last}{total}{}\n{}{next}", notes(window, encoding), window.text)
 }
 
 /// Describes properties that the numbered lines do not show.
-fn notes(window: &Window) -> String {
+fn notes(window: &Window, encoding: Option<&str>) -> String {
+    let encoding = encoding.map(|name| format!("{name}, which edit and write do not change"));
     let crlf = (window.crlf > 0).then_some("CRLF line endings");
     let lossy = window.lossy.then_some("not entirely UTF-8: \u{fffd} replaces invalid bytes");
-    let notes: Vec<&str> = crlf.into_iter().chain(lossy).collect();
+    let notes: Vec<&str> = encoding.as_deref().into_iter().chain(crlf).chain(lossy).collect();
     if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
 }
 
@@ -175,6 +205,27 @@ mod tests {
             "truncated": false,
         });
         assert_eq!(reply.details, expected);
+    }
+
+    #[test]
+    fn text_in_utf_16_is_decoded() {
+        let encoded = |text: &str, mark: [u8; 2], bytes: fn(u16) -> [u8; 2]| {
+            [mark.to_vec(), text.encode_utf16().flat_map(bytes).collect()].concat()
+        };
+        let long = "ä😀\r\n".repeat(5_000);
+        for (mark, bytes) in [([0xff, 0xfe], u16::to_le_bytes as fn(u16) -> [u8; 2]), ([0xfe, 0xff], u16::to_be_bytes)]
+        {
+            let (_directory, path) = file(encoded("eins\r\nzwei ä😀\n", mark, bytes));
+            let reply = read(&path, json!({})).unwrap();
+            assert!(reply.text.contains("     1\teins\n     2\tzwei ä😀\n"), "{}", reply.text);
+            assert!(reply.text.contains("(UTF-16, which edit and write do not change; CRLF"), "{}", reply.text);
+            let (_directory, path) = file(encoded(&long, mark, bytes));
+            assert!(read(&path, json!({ "offset": 4_999 })).unwrap().text.contains("  5000\tä😀\n"));
+        }
+        let (_directory, path) = file(b"\xff\xfe\0\0a\0\0\0");
+        assert!(read(&path, json!({})).unwrap_err().to_string().contains("is not text"));
+        let (_directory, path) = file(b"\xff\xfea");
+        assert!(read(&path, json!({})).unwrap().text.contains("is empty"));
     }
 
     #[test]

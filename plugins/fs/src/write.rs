@@ -61,7 +61,7 @@ fn old_bytes(target: &Target<'_>) -> Result<Option<u64>> {
         }
         Err(error) if error.kind() == ErrorKind::NotFound => match target.name.ends_with('/') {
             true => Err(Error::invalid_input(format!("`{}` names a directory, not a file", target.name))),
-            false => Ok(None),
+            false => target.require_plain_name().map(|()| None),
         },
         Err(error) => Err(target.failure("write", &error)),
     }

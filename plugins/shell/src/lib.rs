@@ -12,9 +12,20 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Command as Program, Output as Ran, ProcessError, Variable};
 use report::Ending;
 
-/// Variables that keep programs from waiting for input and from printing colours.
-const ENVIRONMENT: [(&str, &str); 4] =
-    [("TERM", "dumb"), ("NO_COLOR", "1"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
+/// Variables that keep programs from waiting for input or for an editor, and from printing colours. Git keeps the message that it
+/// would have an editor change.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+];
+/// Maximum bytes of a command that is passed as an argument; Linux allows 128 KiB.
+const ARGUMENT: usize = 120 * 1024;
+/// Runs the command on standard input, which the command then cannot read.
+const RUN_INPUT: &str = "eval \"$(cat)\" < /dev/null";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -84,12 +95,16 @@ fn run(arguments: &Arguments, timeout_ms: u32) -> Result<(Ran, Ending)> {
 }
 
 fn program(name: &str, arguments: &Arguments, timeout_ms: u32) -> Program {
+    let (command, stdin) = match arguments.command.len() {
+        0..=ARGUMENT => (arguments.command.as_str(), ""),
+        _ => (RUN_INPUT, arguments.command.as_str()),
+    };
     Program {
         program: name.to_owned(),
-        args: vec!["-c".to_owned(), arguments.command.clone()],
+        args: vec!["-c".to_owned(), command.to_owned()],
         working_directory: arguments.cwd.clone(),
         environment: ENVIRONMENT.map(|(name, value)| (name.to_owned(), Variable::Text(value.to_owned()))).to_vec(),
-        stdin: Vec::new(),
+        stdin: stdin.into(),
         timeout_ms: Some(timeout_ms),
         max_output: streams::BYTES as u32,
         extra: None,
@@ -127,5 +142,30 @@ mod tests {
         let program = program("bash", &arguments, 5_000);
         assert_eq!((program.program.as_str(), program.args), ("bash", vec!["-c".into(), "make".into()]));
         assert_eq!((program.working_directory, program.timeout_ms), (Some("src".into()), Some(5_000)));
+        assert!(program.stdin.is_empty());
+    }
+
+    #[test]
+    fn command_that_is_too_long_for_an_argument_runs_from_the_input() {
+        let text = "x".repeat(300_000);
+        let command = format!("cat; printf %s '{text}' | wc -c; exit 7 # {text}");
+        let arguments = Arguments { command: command.clone(), timeout: None, cwd: None };
+        let program = program("bash", &arguments, 5_000);
+        assert_eq!((program.args[1].as_str(), program.stdin.len()), (RUN_INPUT, command.len()));
+        for shell in ["bash", "sh"] {
+            let mut child = std::process::Command::new(shell)
+                .args(&program.args)
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            std::io::Write::write_all(&mut child.stdin.take().unwrap(), &program.stdin).unwrap();
+            let ran = child.wait_with_output().unwrap();
+            assert_eq!(
+                (ran.status.code(), String::from_utf8_lossy(&ran.stdout).trim()),
+                (Some(7), "300000"),
+                "{shell}"
+            );
+        }
     }
 }

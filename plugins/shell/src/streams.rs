@@ -1,6 +1,7 @@
 //! The start and the end of an output stream, as text for the model.
 
 use pinion_plugin_sdk::process::Captured;
+use std::borrow::Cow;
 
 /// Maximum bytes to show of each stream, half from its start and half from its end.
 pub(crate) const BYTES: usize = 50 * 1024;
@@ -35,14 +36,48 @@ pub(crate) fn text(captured: &Captured) -> Text {
     Text { text: format!("{start}\n[... {more} bytes omitted ...]\n{end}"), truncated: true }
 }
 
-/// Removes NULs, converts CRLF to LF, and keeps the final state of lines that were overwritten, as by progress bars.
+/// Removes NULs and the sequences of terminals, converts CRLF to LF, and keeps the final state of lines that were overwritten, as by
+/// progress bars.
 fn readable(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes).replace('\0', "").replace("\r\n", "\n");
+    let text = without_sequences(&String::from_utf8_lossy(bytes)).replace('\0', "").replace("\r\n", "\n");
     if !text.contains('\r') {
         return text;
     }
     let lines = text.split_inclusive('\n');
     lines.map(|line| line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()).collect()
+}
+
+/// Removes colours, titles, links and all other sequences that a terminal does not show. One that is unfinished ends with its line.
+fn without_sequences(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split('\u{1b}');
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    // The text of a title may end with `ESC \`, which is a sequence as well.
+    parts.for_each(|part| shown.push_str(after_sequence(part)));
+    Cow::Owned(shown)
+}
+
+/// Returns the rest of a text behind the sequence at its beginning, whose ESC is left out.
+fn after_sequence(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let end = match bytes.first() {
+        None => 0,
+        Some(b'[') => {
+            let body = bytes[1..].iter().take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
+            1 + body + usize::from(bytes.get(1 + body).is_some_and(|last| matches!(last, 0x40..=0x7e)))
+        }
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+            let end = bytes.iter().position(|byte| matches!(byte, 0x07 | b'\n'));
+            end.map_or(bytes.len(), |end| end + usize::from(bytes[end] == 0x07))
+        }
+        Some(_) => {
+            let body = bytes.iter().take_while(|byte| matches!(byte, 0x20..=0x2f)).count();
+            body + usize::from(bytes.get(body).is_some_and(|last| matches!(last, 0x30..=0x7e)))
+        }
+    };
+    &text[end..]
 }
 
 /// Removes a partial character at the end.
@@ -131,6 +166,22 @@ mod tests {
     #[test]
     fn overwritten_lines_show_their_final_state() {
         assert_eq!(shown(&whole("a\r\n10%\r50%\r100%\ndone\r")), "a\n100%\ndone");
+    }
+
+    #[test]
+    fn sequences_of_terminals_are_removed() {
+        for (printed, text) in [
+            ("\u{1b}[1;31merror\u{1b}[0m: x\u{1b}[K\n", "error: x\n"),
+            ("\u{1b}]0;a title\u{7}done\n", "done\n"),
+            ("\u{1b}]8;;https://a.example\u{1b}\\link\u{1b}]8;;\u{1b}\\ end\n", "link end\n"),
+            ("\u{1b}[38:2::1:2:3mx\u{1b}[m\u{1b}(B\u{1b}=y\u{1b}7\n", "xy\n"),
+            ("\u{1b}Pq#0\u{1b}\\a\u{1b}_Gi=1;AAAA\u{1b}\\b\n", "ab\n"),
+            ("\u{1b}]0;unfinished\nnext\u{1b}", "\nnext"),
+            ("\u{1b}[31ä\u{1b}ö\u{1b}\u{1b}[0mz\n", "äöz\n"),
+            ("a\u{1b}\\b C:\\x\n", "ab C:\\x\n"),
+        ] {
+            assert_eq!(shown(&whole(printed)), text, "{printed:?}");
+        }
     }
 
     #[test]
