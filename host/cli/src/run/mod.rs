@@ -40,6 +40,7 @@ mod streamed;
 pub(crate) mod transcript;
 mod undo;
 mod voice;
+mod waiting;
 
 pub(crate) use self::full::editor_command;
 

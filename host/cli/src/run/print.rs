@@ -15,12 +15,12 @@ use crate::run::notices::{describe, describe_problem};
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use crate::run::streamed::Streamed;
+use crate::run::waiting::WaitingForModel;
 use futures_util::future::BoxFuture;
 use pinion_agent::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::text_of;
 use pinion_agent::dialog::UserInterface;
-use pinion_agent::event::Role;
 use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
@@ -360,43 +360,6 @@ async fn write(
     }
 }
 
-/// Time without a sign of the model after which a line says that the run waits for it; the next one comes after twice the time.
-const SILENCE: Duration = Duration::from_secs(15);
-
-/// A request of the main run that the model has not answered.
-#[derive(Default)]
-struct WaitingForModel {
-    since: Option<tokio::time::Instant>,
-    reports: u32,
-}
-
-impl WaitingForModel {
-    /// Takes an event of the main run. Each one but the start of a reply is a sign of life.
-    fn take(&mut self, event: Option<&Event>) {
-        let Some(event) = event else { return };
-        let begins = matches!(event.kind, EventKind::MessageStart { role: Role::Assistant });
-        *self = Self { since: begins.then(tokio::time::Instant::now), reports: 0 };
-    }
-
-    fn time(&self) -> Duration {
-        SILENCE * 2_u32.saturating_pow(self.reports.min(20))
-    }
-
-    /// Waits until the next line is due.
-    async fn due(&self) {
-        match self.since {
-            Some(since) => tokio::time::sleep_until(since + self.time()).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn report(&mut self) -> String {
-        let seconds = self.time().as_secs();
-        self.reports += 1;
-        format!("… waiting for the model's reply ({seconds} s)")
-    }
-}
-
 /// Finds the first denial of each tool for which no one could be asked.
 #[derive(Default)]
 struct Denials {
@@ -471,25 +434,6 @@ fn denied(calls: &[DeniedCall], remedy: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wait_for_the_model_is_reported_less_and_less_often_until_a_sign_of_life() {
-        let event = |kind| Event { loop_id: "r".into(), kind };
-        let begins = event(EventKind::MessageStart { role: Role::Assistant });
-        let mut waiting = WaitingForModel::default();
-        assert!(waiting.since.is_none());
-        waiting.take(Some(&begins));
-        waiting.take(None);
-        assert!(waiting.since.is_some());
-        let reports: Vec<String> = (0..3).map(|_| waiting.report()).collect();
-        for (report, seconds) in reports.iter().zip([15, 30, 60]) {
-            assert!(report.ends_with(&format!("({seconds} s)")), "{report}");
-        }
-        waiting.take(Some(&event(EventKind::InputRejected { reason: String::new() })));
-        assert!(waiting.since.is_none() && waiting.reports == 0);
-        waiting.take(Some(&event(EventKind::MessageStart { role: Role::User })));
-        assert!(waiting.since.is_none());
-    }
 
     #[test]
     fn summary_of_a_call_has_its_tool_and_most_telling_argument() {

@@ -108,9 +108,9 @@ pub(super) fn rest_length(text: &str, is_distinct: bool) -> Option<usize> {
     if let Some(length) = colour_length(text).or_else(|| version_length(text)) {
         return Some(length);
     }
-    let length = [&b"\x1b[?"[..], b"\x1b[>", b"\x1b["].into_iter().find_map(|introducer| {
-        let whole = [introducer, text.as_bytes()].concat();
-        report_length(&whole)?.checked_sub(introducer.len())
+    let length = [&b"[?"[..], b"[>", b"["].into_iter().find_map(|introducer| {
+        let whole = [&[0x1b], introducer, text.as_bytes()].concat();
+        report_length(&whole)?.checked_sub(1 + introducer.len())
     })?;
     let rest = &text[..length];
     let is_plain = !rest.ends_with("$y") && !rest.starts_with("997;");
