@@ -44,6 +44,53 @@ const BAD_OPENINGS: &[&str] = &[
     "Must",
 ];
 
+/// Calls that open a file by its path, and wait for the other end of a pipe in its place.
+const OPENS: &[&str] = &[
+    "File::open(",
+    "File::create(",
+    "File::options(",
+    "OpenOptions::new(",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::write(",
+    "fs::copy(",
+];
+
+/// Signs in the lines of an open that it cannot wait: it goes through a helper, makes the file, does not block, or names a
+/// file of the system.
+const UNBLOCKED: &[&str] = &[
+    "open_regular(",
+    "open_entry(",
+    "open_existing(",
+    "private::open(",
+    "create_new(true)",
+    "NONBLOCK",
+    "without_waiting(",
+    "flags(&mut options)",
+    "libc_flags()",
+    "\"/proc/",
+    "\"/dev/",
+];
+
+/// Files that may open others in any way, and the reason.
+const MAY_WAIT: &[(&str, &str)] = &[
+    ("host/cli/src/commands/demo.rs", "writes into a temporary directory of its own"),
+    ("host/cli/src/commands/doctor.rs", "writes a probe under a name with the process's id"),
+    ("host/cli/src/commands/plugin/show.rs", "writes into a temporary directory of its own"),
+    ("host/cli/src/commands/plugin/template.rs", "writes a new project into a directory that was empty"),
+    ("host/cli/src/commands/plugin/wit.rs", "replaces files that were read before, or do not exist"),
+    ("host/cli/src/model/exchanges.rs", "reads a script that the command line names, which may be a pipe"),
+    ("host/cli/templates/", "is code of plugins, in whose file system pipes cannot be opened"),
+    ("host/plugin-runtime/src/capability/storage/store.rs", "passes options to `opened`, which uses `private::open`"),
+    ("host/plugin-runtime/src/host/files/handles.rs", "opens the null device"),
+    ("host/plugin-runtime/src/limits/descriptors.rs", "opens the root directory"),
+    ("host/plugin-runtime/src/loading/component_file.rs", "has a variant for systems without named pipes among files"),
+    ("host/plugin-runtime/src/openapi.rs", "writes into a temporary directory of its own"),
+    ("host/providers/src/recording/playback.rs", "reads a recording that the application names, which may be a pipe"),
+    ("host/providers/src/replay.rs", "reads a script that the application names, which may be a pipe"),
+    ("host/sandbox/src/linux/cgroup.rs", "opens files of the kernel's cgroups"),
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -300,4 +347,67 @@ fn test_names_have_at_most_70_characters() {
         }
     }
     assert!(long.is_empty(), "{long:#?}");
+}
+
+/// Returns the opens in a source file that may wait for the other end of a pipe.
+fn waiting_opens(text: &str) -> Vec<String> {
+    let code = text.split("\nmod tests {").next().unwrap_or_default();
+    let lines: Vec<&str> = code.lines().map(str::trim).collect();
+    let is_open = |line: &str| {
+        let call = |name: &str| {
+            let at = line.find(name)?;
+            // Another function may end with the same letters.
+            let before = line[..at].chars().next_back();
+            before.is_none_or(|c| !c.is_alphanumeric() && c != '_').then_some(())
+        };
+        !line.starts_with("//") && OPENS.iter().any(|name| call(name).is_some())
+    };
+    let waits = |(at, line): (usize, &&str)| {
+        // Options are set in the lines that follow.
+        let length = if line.contains("ptions") { 12 } else { 1 };
+        let statement = &lines[at..lines.len().min(at + length)];
+        let is_unblocked = statement.iter().any(|line| UNBLOCKED.iter().any(|sign| line.contains(sign)));
+        (is_open(line) && !is_unblocked).then(|| format!("{}: {line}", at + 1))
+    };
+    lines.iter().enumerate().filter_map(waits).collect()
+}
+
+#[test]
+fn opens_of_files_do_not_wait_for_a_pipe() {
+    let mut found = Vec::new();
+    let mut unused: BTreeSet<&str> = MAY_WAIT.iter().map(|(file, _)| *file).collect();
+    let sources = crates().into_iter().flat_map(|path| files(&path, &["rs"]));
+    for path in sources.filter(|path| relative(path).contains("/src/") && !is_test_file(path)) {
+        let opens = waiting_opens(&fs::read_to_string(&path).unwrap());
+        let name = relative(&path);
+        match MAY_WAIT.iter().find(|(file, _)| name.starts_with(file)) {
+            Some((file, _)) if !opens.is_empty() => drop(unused.remove(file)),
+            Some(_) => {}
+            None => found.extend(opens.into_iter().map(|open| format!("{name}:{open}"))),
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "open these with a helper such as `open_regular`, or add a reason to `MAY_WAIT`: {found:#?}"
+    );
+    assert!(unused.is_empty(), "no longer needed in `MAY_WAIT`: {unused:?}");
+}
+
+#[test]
+fn opens_that_wait_are_found() {
+    let found = |text: &str| waiting_opens(text).len();
+    for waits in ["let x = std::fs::read(path)?;", "File::open(path)", "let mut o = OpenOptions::new();\no.open(path)"]
+    {
+        assert_eq!(found(waits), 1, "{waits}");
+    }
+    for safe in [
+        "let refs = refs::read(path);",
+        "PlanFile::create(path)",
+        "// fs::read(path)",
+        "open_regular(path, OpenOptions::new().read(true))",
+        "let mut o = OpenOptions::new();\no.custom_flags(NONBLOCK);",
+        "fn f() {}\nmod tests {\nfs::read(path)",
+    ] {
+        assert_eq!(found(safe), 0, "{safe}");
+    }
 }

@@ -5,6 +5,7 @@
 //! works. A process that was killed no longer locks its file, and its work ends with the next snapshot of another.
 
 use crate::error::Error;
+use crate::open::open_regular;
 use crate::path::RelPath;
 use crate::sealed;
 use crate::store::{Lock, Snapshot, Store};
@@ -12,7 +13,7 @@ use crate::tree::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
@@ -111,7 +112,7 @@ impl Store {
         let directory = self.directory.join("working");
         let create = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let file = open_regular(&path, OpenOptions::new().write(true).create(true).truncate(false))?;
             file.lock_shared()?;
             Ok(file)
         };
@@ -129,7 +130,7 @@ impl Store {
     /// Returns whether a process locks the file of a worker.
     fn is_working(&self, worker: Digest) -> bool {
         let path = self.working_file(worker);
-        let Ok(file) = OpenOptions::new().write(true).open(&path) else { return false };
+        let Ok(file) = open_regular(&path, OpenOptions::new().write(true)) else { return false };
         let is_working = file.try_lock().is_err();
         if !is_working {
             let _ = fs::remove_file(&path);

@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::index::Index;
+use crate::open::open_regular;
 use crate::store::{Store, touch};
 use crate::tree::{Digest, Entry};
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -44,9 +44,8 @@ impl Store {
         }
         self.collect(retention, keep)?;
         if touch(&stamp).is_err() {
-            let mut options = fs::OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
-            options.open(&stamp).map_err(Error::io("write", &stamp))?;
+            let opened = open_regular(&stamp, fs::OpenOptions::new().write(true).create(true).truncate(true));
+            opened.map_err(Error::io("write", &stamp))?;
         }
         Ok(())
     }
@@ -142,7 +141,7 @@ pub fn remove_unused(stores: &Path, limit: Duration) {
 
 /// Locks a store, unless it is in use.
 fn try_lock(store: &Path) -> Option<fs::File> {
-    let lock = fs::OpenOptions::new().append(true).open(store.join("lock")).ok()?;
+    let lock = open_regular(&store.join("lock"), fs::OpenOptions::new().append(true)).ok()?;
     lock.try_lock().ok().map(|()| lock)
 }
 

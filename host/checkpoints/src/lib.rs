@@ -43,6 +43,7 @@ mod index;
 mod limits;
 mod objects;
 mod old;
+mod open;
 mod path;
 mod plan;
 mod refs;

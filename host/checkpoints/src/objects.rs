@@ -1,6 +1,7 @@
 //! Contents of files, each under the digest of its bytes.
 
 use crate::error::Error;
+use crate::open::open_to_read;
 use crate::path::RelPath;
 use crate::root::{Root, Stat};
 use crate::tree::{Digest, Entry, Reason};
@@ -176,7 +177,7 @@ impl Objects {
     /// The content is missing or damaged, or the file cannot be written.
     pub(crate) fn restore(&self, content: Digest, to: &mut File) -> Result<(), Error> {
         let path = self.path(content);
-        let mut from = File::open(&path).map_err(Error::io("read", &path))?;
+        let mut from = open_to_read(&path).map_err(Error::io("read", &path))?;
         let is_clone = clone(&from, to);
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; CHUNK];
@@ -198,7 +199,7 @@ impl Objects {
     /// counts as stored.
     pub(crate) fn is_sound(&self, content: Digest) -> bool {
         let path = self.path(content);
-        let found = File::open(&path).and_then(|mut file| digest(&mut file));
+        let found = open_to_read(&path).and_then(|mut file| digest(&mut file));
         let is_sound = found.is_ok_and(|(found, _)| found == content);
         if !is_sound {
             let _ = fs::remove_file(&path);
@@ -209,7 +210,7 @@ impl Objects {
     /// Reads a content of at most `limit` bytes; none if it is longer, missing or damaged.
     pub(crate) fn read(&self, content: Digest, limit: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        open_to_read(&self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 <= limit && Digest::of(&bytes) == content).then_some(bytes)
     }
 }

@@ -3,6 +3,7 @@
 //! The user's global rules are not read, nor is `.ignore`, with which people hide files from searches: this only means
 //! that more is covered.
 
+use crate::open::open_to_read;
 use crate::path::RelPath;
 use crate::root::open_file;
 use ignore::Match;
@@ -137,6 +138,6 @@ fn read(path: &Path) -> Option<String> {
         return None;
     }
     let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    open_to_read(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

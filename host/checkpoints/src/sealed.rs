@@ -1,7 +1,7 @@
 //! Files whose content is checked when they are read.
 
+use crate::open;
 use crate::tree::Digest;
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) fn write<T: serde::Serialize>(path: &Path, temporary: &Path, value: &
 /// # Errors
 /// The file cannot be read, or was cut or changed.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    let bytes = match fs::read(path) {
+    let bytes = match open::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read?,
     };

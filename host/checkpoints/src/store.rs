@@ -18,6 +18,7 @@ use crate::index::{Index, Known};
 use crate::limits::Limits;
 use crate::objects::{Copied, Objects};
 use crate::old;
+use crate::open::{self, open_regular};
 use crate::path::RelPath;
 use crate::refs;
 use crate::root::{Root, Stat};
@@ -30,7 +31,7 @@ use rustix::fs::FileType;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -166,8 +167,7 @@ impl Store {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700).create(self.directory.join(directory)).map_err(failed)?;
         }
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+        let file = open_regular(path, OpenOptions::new().write(true).create(true).truncate(false));
         file.map_err(Error::io("open", path))
     }
 
@@ -301,7 +301,7 @@ impl Store {
     /// It was removed, or is damaged.
     pub fn tree(&self, id: Digest) -> Result<Tree, Error> {
         let path = self.tree_file(id);
-        let bytes = match fs::read(&path) {
+        let bytes = match open::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoSuchTree(id)),
             read => read.map_err(Error::io("read", &path))?,
         };
@@ -439,5 +439,5 @@ fn is_settled(stat: &Stat, started: SystemTime) -> bool {
 
 /// Makes a file one of now.
 pub(crate) fn touch(path: &Path) -> io::Result<()> {
-    OpenOptions::new().append(true).open(path)?.set_modified(SystemTime::now())
+    open_regular(path, OpenOptions::new().append(true))?.set_modified(SystemTime::now())
 }

@@ -3,10 +3,14 @@
 //! Redirects that could carry a header or a message to another origin are not followed. Only [`HttpSettings`]
 //! configures proxies; the environment is not read.
 
+use crate::catalogue::cache::read_bytes;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// Maximum bytes of a file of certificate authorities.
+const MAX_CERTIFICATES: u64 = 16 << 20;
 
 use reqwest::{Client, ClientBuilder, Proxy, StatusCode, redirect};
 use rustls::crypto::ring;
@@ -114,7 +118,7 @@ impl Http {
     fn roots(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let Some(file) = &self.settings.certificates else { return Ok(Vec::new()) };
         let failed = |problem: String| format!("cannot use the certificates in `{}`: {problem}", file.display());
-        let pem = std::fs::read(file).map_err(|error| failed(causes(&error)))?;
+        let pem = read_bytes(file, MAX_CERTIFICATES).map_err(|error| failed(causes(&error)))?;
         let roots = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let roots = roots.map_err(|error| failed(causes(&error)))?;
         if roots.is_empty() { Err(failed("it has none".to_owned())) } else { Ok(roots) }

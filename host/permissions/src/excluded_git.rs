@@ -6,7 +6,6 @@
 use crate::git::subcommand;
 use crate::scene::{Scene, normal};
 use crate::shell::{Kind, Simple, Word};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum bytes of an index in which a name is looked for.
@@ -195,13 +194,11 @@ fn may_be_tracked(excluded: &Path, scene: &Scene<'_>) -> bool {
     const SHORTENED: &[u8] = &4_u32.to_be_bytes();
     let Ok(name) = excluded.strip_prefix(scene.workspace) else { return true };
     let index = scene.workspace.join(".git/index");
-    match index.symlink_metadata() {
-        Ok(found) if found.is_file() && found.len() <= MAX_INDEX => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return false,
-        _ => return true,
+    if index.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return false;
     }
     let name = name.to_string_lossy().to_ascii_lowercase();
-    let Ok(bytes) = fs::read(index) else { return true };
+    let Some(bytes) = pinion_git::read_at_most(&index, MAX_INDEX) else { return true };
     // Entries of a shared index are elsewhere.
     let has_all = bytes.get(4..8).is_some_and(|version| version != SHORTENED);
     let is_split = bytes.windows(4).any(|window| window == b"link" || window == b"sdir");

@@ -24,6 +24,7 @@ use crate::capability::{Access, Grants};
 use crate::errors::load::LoadError;
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
+use crate::paths::unblocked::open_regular;
 use crate::policy::{Ceiling, Component, PluginPolicy};
 use crate::shared::RuntimeConfig;
 use pinion_egress::{InvalidRule, Policy};
@@ -138,7 +139,8 @@ impl RuntimeConfig {
     /// # Errors
     /// The file cannot be read, or the address of the server is none.
     pub fn with_openapi_file(self, api: OpenApi, document: impl AsRef<Path>) -> Result<Self, OpenApiError> {
-        let document = std::fs::read_to_string(document).map_err(|error| api.unusable(error))?;
+        let document =
+            open_regular(document.as_ref()).and_then(std::io::read_to_string).map_err(|error| api.unusable(error))?;
         self.with_openapi_spec(api, &document)
     }
 

@@ -135,16 +135,40 @@ pub(crate) fn private_directory() -> DirBuilder {
 
 /// Syncs the directory of a new file, so that the file survives a loss of power.
 pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        // Only Unix can open a directory as a file.
-        Some(directory) if cfg!(unix) => File::open(directory)?.sync_all(),
-        _ => Ok(()),
+    path.parent().map_or(Ok(()), sync_directory)
+}
+
+/// Syncs a directory. On Linux, a pipe that took its place does not block. Only Unix can open a directory as a file.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
     }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(target_os = "linux")]
+    {
+        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NONBLOCK;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
+    }
+    options.open(directory)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pipe_in_the_place_of_a_file_or_directory_is_an_error_at_once() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("a.jsonl");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(crate::transcript::open_file(&path).is_err() && sync_directory(&path).is_err());
+        assert!(crate::lock::open_locked(&path).is_err());
+        assert!(crate::load_snapshot::<u32>(&path).is_err());
+        assert_eq!(crate::name::shown(&path), None);
+        assert!(sync_directory(directory.path()).is_ok());
+    }
 
     #[test]
     fn directory_name_has_workspace_name_and_path_hash() {

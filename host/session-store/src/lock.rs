@@ -3,14 +3,15 @@
 //! The system releases the lock when the process ends in any way, so no session stays locked. Readers take no lock.
 
 use crate::error::{LOCK, SessionError, SessionErrorKind};
-use crate::transcript::require_file;
+use crate::transcript::{open_regular, require_file};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 /// Opens an existing file for reading and appending, and locks it.
 pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     require_file(path)?;
-    let file = OpenOptions::new().read(true).append(true).open(path).map_err(SessionError::io("open", path))?;
+    let file =
+        open_regular(path, OpenOptions::new().read(true).append(true)).map_err(SessionError::io("open", path))?;
     lock(path, &file)?;
     make_private(&file);
     match is_deleted(&file) {

@@ -4,7 +4,8 @@
 use crate::error::SessionError;
 use crate::files;
 use crate::printable::printable;
-use std::fs::{self, File};
+use crate::transcript::open_file;
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -42,12 +43,11 @@ pub(crate) fn shown(path: &Path) -> Option<String> {
 
 fn read(path: &Path, name: Name) -> Option<String> {
     let file = name.file_of(path);
-    // Opening a pipe would wait for its writer.
     if !fs::symlink_metadata(&file).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    open_file(&file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     clean(&String::from_utf8_lossy(&bytes))
 }
 

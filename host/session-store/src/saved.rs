@@ -1,9 +1,9 @@
 //! Snapshots of agents and sessions in files.
 
-use crate::files::private_directory;
+use crate::files::{private_directory, sync_directory};
+use crate::transcript::open_file;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -61,17 +61,12 @@ pub fn save_snapshot(path: &Path, snapshot: &impl Serialize) -> Result<(), Snaps
 /// The file cannot be read, is too large, or is not a snapshot of this type.
 pub fn load_snapshot<T: DeserializeOwned>(path: &Path) -> Result<T, SnapshotError> {
     let failed = |source| SnapshotError::Io { action: "read", path: path.to_owned(), source };
-    let found = fs::metadata(path).map_err(failed)?;
-    if !found.is_file() {
-        // Opening a pipe could block without end.
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
-    }
-    if found.len() > MAX_BYTES {
+    let file = open_file(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() > MAX_BYTES {
         return Err(SnapshotError::TooLarge { path: path.to_owned() });
     }
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
-    read.map_err(failed)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
     serde_json::from_slice(&bytes).map_err(|source| SnapshotError::Invalid { path: path.to_owned(), source })
 }
 
@@ -83,7 +78,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     part.write_all(bytes)?;
     part.as_file().sync_data()?;
     part.persist(path)?;
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+    sync_directory(directory)
 }
 
 #[cfg(test)]
@@ -92,6 +87,7 @@ mod tests {
     use crate::testing::{user, workspace};
     use crate::{Session, SessionSnapshot, restore};
     use pinion_protocol::SessionStore as _;
+    use std::fs::{self, File};
     use tempfile::TempDir;
 
     fn saved(directory: &TempDir) -> (SessionSnapshot, PathBuf) {

@@ -8,7 +8,7 @@ use crate::index::{HeaderState, Index, Node};
 use crate::replay::History;
 use crate::tree::BranchInfo;
 use pinion_protocol::{Message, UserMessage};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,12 +127,15 @@ pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Opens a regular file for reading. A pipe that took its place does not block.
+/// Opens a regular file for reading, like [`open_regular`].
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true);
+    open_regular(path, OpenOptions::new().read(true))
+}
+
+/// Opens a regular file. A pipe that took its place does not block.
+pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     #[cfg(target_os = "linux")]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }

@@ -139,7 +139,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
     let file = options.open(path)?;
     check(&file)?;
-    Ok(file)
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 #[cfg(unix)]

@@ -9,6 +9,7 @@ use crate::base::Base;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
+use crate::files::private::open_file;
 use crate::files::spill;
 use crate::invocation::Invocation;
 use crate::model::Chosen;
@@ -292,7 +293,7 @@ fn script() -> Script {
 
 /// Verifies that the run did what the demo claims.
 fn check(workspace: &Path) -> Result<()> {
-    let program = fs::read_to_string(workspace.join("total.sh")).map_err(io_failure)?;
+    let program = open_file(&workspace.join("total.sh")).and_then(io::read_to_string).map_err(io_failure)?;
     match program.contains("total + number") {
         true => Ok(()),
         false => Err(Failure::failed("the bug was not fixed")),

@@ -6,7 +6,7 @@ use crate::commands::plugin::show::silent_hooks;
 use crate::config::Config;
 use crate::failure::{Failure, Result, with_causes};
 use crate::files::paths::Paths;
-use crate::files::private::read_or_create;
+use crate::files::private::{read_or_create, read_settings};
 use crate::invocation::Invocation;
 use crate::model::Chosen;
 use crate::names::nearest;
@@ -220,7 +220,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
 
 /// Reports tables of `auth.toml` that no provider reads. A file that cannot be read is reported with the keys.
 fn unknown_providers(base: &Base) -> Vec<Finding> {
-    let text = std::fs::read_to_string(base.paths.auth_file()).unwrap_or_default();
+    let text = read_settings(&base.paths.auth_file()).ok().flatten().unwrap_or_default();
     let table: toml::Table = toml::from_str(&text).unwrap_or_default();
     let names: Vec<&str> = base.config.registry.iter().map(|info| info.name).collect();
     let unknown = table.keys().filter(|name| !names.contains(&name.as_str()));

@@ -57,30 +57,62 @@ fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
 /// # Errors
 /// The file is not a regular file, not UTF-8, longer than 16 MiB, or cannot be read.
 pub(crate) fn read_settings(path: &Path) -> io::Result<Option<String>> {
-    let file = match open_file(path) {
+    let bytes = match read_file(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        opened => opened?,
+        read => read?,
     };
+    String::from_utf8(bytes).map(Some).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
+/// Reads a regular file of at most 16 MiB. Never blocks, as opening a pipe would.
+///
+/// # Errors
+/// The file is not a regular file, longer than that, or cannot be read.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    if file.take(MAX_SETTINGS + 1).read_to_end(&mut bytes)? as u64 > MAX_SETTINGS {
+    if open_file(path)?.take(MAX_SETTINGS + 1).read_to_end(&mut bytes)? as u64 > MAX_SETTINGS {
         return Err(io::Error::other(format!("it is longer than {MAX_SETTINGS} bytes")));
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| io::Error::other("it is not UTF-8 text"))
+    Ok(bytes)
 }
 
 /// Opens a regular file for reading. Never blocks, as opening a pipe would.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
+    open_regular(path, OpenOptions::new().read(true))
+}
+
+/// Opens a regular file; one that is created has mode 0600. Never blocks, as opening a pipe would.
+///
+/// # Errors
+/// It is not a regular file, or the system refuses.
+pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
     let file = options.open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
     }
+}
+
+/// Opens a directory, for its lock or its mode. Never blocks, as opening a pipe would.
+///
+/// # Errors
+/// It is not a directory, or the system refuses.
+pub(crate) fn open_directory(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NONBLOCK;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
+    }
+    options.open(path)
 }
 
 /// Checks that a file belongs to this user, and that no one else may read or write it.
@@ -141,11 +173,7 @@ pub(crate) fn try_lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    open_regular(path, OpenOptions::new().write(true).create(true).truncate(false))
 }
 
 /// Returns the remedy for a file or directory that this user cannot write because it, or the nearest directory above it
@@ -232,6 +260,19 @@ mod tests {
         for special in [directory.path(), Path::new("/dev/zero")] {
             assert_eq!(read_settings(special).unwrap_err().to_string(), "it is not a regular file");
         }
+    }
+
+    #[test]
+    fn pipe_in_the_place_of_a_file_or_directory_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(read_file(&path).is_err() && read_settings(&path).is_err() && open_directory(&path).is_err());
+        assert!(lock(&path).is_err() && try_lock(&path).is_err());
+        // With a reader, the pipe can be opened for writing.
+        let _reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        assert_eq!(lock(&path).unwrap_err().to_string(), "it is not a regular file");
+        assert!(read::<4>(&path).is_err() && open_directory(directory.path()).is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! They are `<cache>/output/<session id>/`, mode 0700. A process holds a lock on the directory that it uses. A
 //! directory is removed with its session, or by a later process once it is old or all of them together are too large.
 
-use crate::files::private::create_directory;
+use crate::files::private::{create_directory, open_directory};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ fn claim(path: &Path) -> io::Result<File> {
     if !fs::symlink_metadata(path)?.is_dir() {
         return Err(io::Error::other(format!("`{}` is not a directory", path.display())));
     }
-    let directory = File::open(path)?;
+    let directory = open_directory(path)?;
     #[cfg(unix)]
     directory.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     // Some file systems have no locks; then only its age protects the directory.
@@ -187,7 +187,7 @@ fn remove_temporary(entry: &Entry) {
     if !entry.metadata.is_dir() || fs::symlink_metadata(&temporary).is_err() {
         return;
     }
-    let removed = File::open(&entry.path).map(|directory| match directory.try_lock() {
+    let removed = open_directory(&entry.path).map(|directory| match directory.try_lock() {
         Ok(()) => fs::remove_dir_all(&temporary),
         Err(_) => Ok(()),
     });
@@ -201,7 +201,7 @@ fn remove_unused(entry: &Entry) -> io::Result<bool> {
     if !entry.metadata.is_dir() {
         return fs::remove_file(&entry.path).map(|()| true);
     }
-    let directory = File::open(&entry.path)?;
+    let directory = open_directory(&entry.path)?;
     if directory.try_lock().is_err() {
         return Ok(false);
     }

@@ -4,6 +4,7 @@
 //! between. A start therefore leaves a mark until the server has said something; where a mark is left, the installation
 //! is removed first.
 
+use crate::files::private::open_regular;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::Path;
@@ -28,7 +29,7 @@ impl FirstStart {
     pub(super) fn begin(directory: &Path, temporary: &Path) -> Option<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let mut mark = options.open(directory.join(MARK)).ok()?;
+        let mut mark = open_regular(&directory.join(MARK), &mut options).ok()?;
         mark.try_lock().ok()?;
         let mut text = String::new();
         if mark.read_to_string(&mut text).is_ok_and(|bytes| bytes > 0) {

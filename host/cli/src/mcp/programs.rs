@@ -1,8 +1,8 @@
 //! The files that programs of MCP servers are, or get as arguments.
 
 use crate::files::paths;
+use crate::files::private::open_file;
 use pinion_mcp::config::Transport;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +27,8 @@ pub(crate) fn programs(transport: &Transport, workspace: &Path) -> Vec<PathBuf> 
 }
 
 fn is_database(path: &Path) -> bool {
-    // Another kind of file could keep its reader waiting.
-    if !path.is_file() {
-        return false;
-    }
     let mut begin = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(DATABASE.len() as u64).read_to_end(&mut begin));
+    let read = open_file(path).and_then(|file| file.take(DATABASE.len() as u64).read_to_end(&mut begin));
     read.is_ok() && begin == DATABASE
 }
 

@@ -8,7 +8,7 @@ use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::config::providers;
 use crate::failure::{Failure, Result};
-use crate::files::private::{create_directory, read_settings, replace};
+use crate::files::private::{create_directory, read_file, read_settings, replace};
 use crate::model::environment::{certificate_notices, gcloud_credentials, proxies_or};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::FallbackPrices;
@@ -436,7 +436,7 @@ fn host_of(url: &str) -> &str {
 /// Reads the user's own certificate authorities in PEM format.
 pub(super) fn certificates(said: &FileProvider) -> Result<Vec<u8>> {
     let Some(file) = &said.certificates else { return Ok(Vec::new()) };
-    std::fs::read(file).map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))
+    read_file(file).map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))
 }
 
 fn seconds(said: Option<u64>, default: Duration) -> Duration {

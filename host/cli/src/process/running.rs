@@ -6,7 +6,7 @@
 //! than the last touch.
 
 use crate::approve::audit::Audit;
-use crate::files::private::create_directory;
+use crate::files::private::{create_directory, open_regular, read_settings, replace};
 use crate::process::repositories::{Looks, Present};
 use pinion_agent::serde_json;
 use pinion_exclusions::Finder;
@@ -133,7 +133,7 @@ impl Note {
         let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         create_directory(directory)?;
         let (new, path) = (directory.join(format!("{NEW}{name}")), directory.join(name));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
+        let mut file = open_regular(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
         // Before it gets the name by which others find it.
         file.try_lock()?;
         file.write_all(&serde_json::to_vec(protection)?)?;
@@ -174,7 +174,7 @@ pub(crate) fn revert_killed(removed: &Path, audit: &Audit) -> Vec<String> {
     let mut lines = reverted_killed(removed);
     for entry in fs::read_dir(notes(removed)).into_iter().flatten().flatten().take(MAX_NOTES) {
         if entry.file_name().as_encoded_bytes().starts_with(REPORT.as_bytes()) {
-            lines.extend(fs::read_to_string(entry.path()).unwrap_or_default().lines().map(str::to_owned));
+            lines.extend(read_settings(&entry.path()).ok().flatten().unwrap_or_default().lines().map(str::to_owned));
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -193,7 +193,7 @@ pub(crate) fn revert_for_host(host: &str, removed: &Path) {
     if !lines.is_empty() {
         let path = notes(removed).join(format!("{REPORT}{}", std::process::id()));
         // The user finds what was moved in any case.
-        let _ = fs::write(path, lines.join("\n"));
+        let _ = replace(&path, lines.join("\n").as_bytes());
     }
 }
 
@@ -219,7 +219,7 @@ fn reverted_killed(removed: &Path) -> Vec<String> {
         if [NEW, REPORT].iter().any(|beginning| name.as_encoded_bytes().starts_with(beginning.as_bytes())) {
             continue;
         }
-        let Some(lock) = OpenOptions::new().read(true).write(true).open(&path).ok() else { continue };
+        let Some(lock) = open_regular(&path, OpenOptions::new().read(true).write(true)).ok() else { continue };
         // Removed in the meantime: its process has ended well.
         if lock.try_lock().is_err() || !path.exists() {
             continue;

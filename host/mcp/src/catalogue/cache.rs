@@ -82,6 +82,11 @@ pub(crate) fn read(directory: &Path, identity: &str) -> Option<Catalogue> {
 
 /// Reads a regular file of at most `limit` bytes.
 pub(crate) fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read_bytes(path, limit)?).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
+/// Reads a regular file of at most `limit` bytes. Never blocks, as opening a pipe would.
+pub(crate) fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -90,11 +95,11 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
-    let mut text = String::new();
-    file.take(limit + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > limit {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
         true => Err(io::Error::other("it is too large")),
-        false => Ok(text),
+        false => Ok(bytes),
     }
 }
 

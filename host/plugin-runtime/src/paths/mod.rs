@@ -3,3 +3,4 @@
 pub(crate) mod beneath;
 pub(crate) mod protected;
 pub(crate) mod real;
+pub(crate) mod unblocked;

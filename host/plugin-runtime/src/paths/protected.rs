@@ -13,6 +13,7 @@
 
 use crate::capability::files::access::Access;
 use crate::paths::real::real;
+use crate::paths::unblocked::open_regular;
 use pinion_exclusions::Finder;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -303,7 +304,7 @@ fn named_in(file: &Path, prefix: &str) -> Option<PathBuf> {
         return None;
     }
     let mut text = String::new();
-    std::fs::File::open(file).ok()?.take(MAX_GIT_FILE_BYTES).read_to_string(&mut text).ok()?;
+    open_regular(file).ok()?.take(MAX_GIT_FILE_BYTES).read_to_string(&mut text).ok()?;
     let line = text.lines().next()?.strip_prefix(prefix)?.trim_end();
     (!line.is_empty()).then(|| PathBuf::from(line))
 }

@@ -4,7 +4,7 @@ use super::error::KeyError;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -59,7 +59,7 @@ impl AuthFile {
 
     fn read(&self) -> Result<BTreeMap<String, Entry>, KeyError> {
         let failed = |source| KeyError::File { path: self.path.clone(), source };
-        let file = match File::open(&self.path) {
+        let file = match open_regular(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(error) => return Err(failed(error)),
@@ -95,7 +95,17 @@ impl AuthFile {
 
 /// Reads a key file, up to the size limit.
 pub(super) fn read_limited(path: &Path) -> io::Result<SecretString> {
-    Ok(SecretString::from(limited(File::open(path)?)?.as_str()))
+    Ok(SecretString::from(limited(open_regular(path)?)?.as_str()))
+}
+
+/// Opens a regular file. Never blocks, as opening a pipe would.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn limited(file: File) -> io::Result<Zeroizing<String>> {
@@ -104,5 +114,19 @@ fn limited(file: File) -> io::Result<Zeroizing<String>> {
     match text.len() as u64 > MAX_FILE {
         true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than 1 MiB")),
         false => Ok(text),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipe_in_the_place_of_a_file_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("auth.toml");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(matches!(AuthFile::new(path.clone()).key("anthropic"), Err(KeyError::File { .. })));
+        assert!(read_limited(&path).is_err());
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::commands::plugin::project::Build;
 use crate::commands::plugin::sources::sources;
+use crate::files::private::{open_file, read_settings};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -67,7 +68,7 @@ impl Inputs {
     /// Returns whether the last build wrote the output from the same inputs.
     pub(super) fn is_unchanged(&self, output: &Path) -> bool {
         let Some(made) = digest(output) else { return false };
-        fs::read_to_string(&self.record).is_ok_and(|known| known == self.record_of(&made))
+        read_settings(&self.record).is_ok_and(|known| known == Some(self.record_of(&made)))
     }
 
     /// Records the inputs of an output that was built. Without the record, the next build runs its steps.
@@ -114,7 +115,7 @@ fn state(path: &Path) -> Option<Vec<u8>> {
 
 fn digest(path: &Path) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
-    let mut file = fs::File::open(path).ok()?;
+    let mut file = open_file(path).ok()?;
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match file.read(&mut buffer).ok()? {

@@ -3,6 +3,7 @@
 use crate::base::Base;
 use crate::commands::plugin::{project, template, wit};
 use crate::failure::{Failure, Result};
+use crate::files::private::read_settings;
 use crate::output::{json, print, text, written};
 use crate::plugins::contract::WORLD;
 use serde_json::json;
@@ -78,7 +79,7 @@ fn refuse_inside_plugin(directory: &Path) -> Result<()> {
         if directory.join(project::FILE).is_file() {
             return true;
         }
-        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+        let manifest = read_settings(&directory.join("Cargo.toml")).ok().flatten().unwrap_or_default();
         let manifest: toml::Table = toml::from_str(&manifest).unwrap_or_default();
         manifest.get("dependencies").is_some_and(|packages| packages.get(project::SDK).is_some())
     };

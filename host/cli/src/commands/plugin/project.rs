@@ -1,6 +1,7 @@
 //! `pinion-plugin.toml`: the project of a plugin in any language.
 
 use crate::failure::{Failure, Result};
+use crate::files::private::read_settings;
 use pinion_plugin_runtime::{Asks, Lifetime, PartialLimits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -59,9 +60,9 @@ impl Project {
     /// Reads the project in a directory; none if the directory has no `pinion-plugin.toml`.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>> {
         let file = directory.join(FILE);
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        let text = match read_settings(&file) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
             Err(error) => return Err(Failure::failed(format!("could not read `{}`", file.display())).because(error)),
         };
         let project = Self::parse(&text, directory);

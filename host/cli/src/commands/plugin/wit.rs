@@ -3,6 +3,7 @@
 use crate::base::Base;
 use crate::commands::plugin::{binary, project};
 use crate::failure::{Failure, Result};
+use crate::files::private::{read_file, read_settings};
 use crate::output::{Text, answer, bytes, json, print, text, written};
 use crate::plugins::contract::{CONTRACT, REFERENCE, TEMPLATES, WORLD};
 use serde_json::json;
@@ -48,7 +49,7 @@ pub(crate) fn run(base: &Base, directory: Option<&Path>, as_json: bool) -> Resul
     };
     for (name, text) in helper {
         let file = project.join(name);
-        if fs::read(&file).is_ok_and(|present| present == text.as_bytes()) {
+        if read_file(&file).is_ok_and(|present| present == text.as_bytes()) {
             continue;
         }
         let failed = || Failure::failed(format!("could not write `{}`", file.display()));
@@ -75,7 +76,7 @@ fn helper_files(project: &Path) -> Vec<(&'static str, &'static str)> {
 
 /// Returns whether a project is a package in Rust with the SDK.
 fn uses_sdk(project: &Path) -> bool {
-    let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap_or_default();
+    let manifest = read_settings(&project.join("Cargo.toml")).ok().flatten().unwrap_or_default();
     let manifest: toml::Table = toml::from_str(&manifest).unwrap_or_default();
     let is_dependency = manifest.get("dependencies").is_some_and(|packages| packages.get(project::SDK).is_some());
     is_dependency && !project.join(project::FILE).exists()
@@ -127,7 +128,7 @@ pub(crate) fn write(directory: &Path, world: &str) -> Result<Vec<PathBuf>> {
     }
     for (name, text) in CONTRACT {
         let path = package.join(name);
-        if fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
+        if read_file(&path).is_ok_and(|present| present == text.as_bytes()) {
             continue;
         }
         fs::write(&path, text).map_err(|error| failed(&path, error))?;
@@ -141,7 +142,7 @@ fn refuse_others(package: &Path) -> Result<()> {
     for entry in fs::read_dir(package).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let is_known = CONTRACT.iter().any(|(known, _)| name == *known);
-        let is_contract = fs::read_to_string(&path).is_ok_and(|text| text.starts_with("package pinion:plugin@"));
+        let is_contract = read_file(&path).is_ok_and(|text| text.starts_with(b"package pinion:plugin@"));
         if !(is_known && is_contract) {
             return Err(Failure::usage(format!("`{}` is not a file of the contract", path.display()))
                 .hint("remove it, or name another directory"));

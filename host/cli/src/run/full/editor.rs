@@ -1,5 +1,6 @@
 //! The external editor, which has the terminal while it runs.
 
+use crate::files::private::open_file;
 use crate::run::full::keyboard::{BUSY, Batch};
 use pinion_agent::futures_util::future::BoxFuture;
 use std::fmt::Display;
@@ -108,7 +109,7 @@ async fn run(editor: &str, text: &str) -> Edited {
     let ended = command(editor, file.path()).kill_on_drop(true).status().await;
     match ended.map(|status| (status, status.code())) {
         Ok((status, _)) if status.success() => {
-            let read = std::fs::read_to_string(file.path());
+            let read = open_file(file.path()).and_then(std::io::read_to_string);
             read.map_err(|error| format!("could not read what the editor `{editor}` wrote: {error}"))
         }
         Ok((_, Some(NOT_FOUND))) => failed(&"not found"),

@@ -4,7 +4,7 @@
 //! It is only a convenience, so errors are ignored.
 
 use crate::base::Base;
-use crate::files::private::{create_directory, open_file, replace};
+use crate::files::private::{create_directory, open_file, open_regular, replace};
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -56,15 +56,8 @@ pub(super) fn remember(base: &Base, message: &str) {
     }
     let heading = if file.exists() { "" } else { HEADING };
     let _ = file.parent().map_or(Ok(()), create_directory);
-    let mut options = fs::OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        // Opening a pipe would wait for its reader.
-        options.mode(0o600).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    }
-    let _ = options.open(file).and_then(|mut file| file.write_all(format!("{heading}{line}\n").as_bytes()));
+    let opened = open_regular(&file, fs::OpenOptions::new().append(true).create(true));
+    let _ = opened.and_then(|mut file| file.write_all(format!("{heading}{line}\n").as_bytes()));
 }
 
 fn unescape(line: &str) -> String {

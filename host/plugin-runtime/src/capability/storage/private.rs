@@ -1,5 +1,6 @@
 //! Directories and files that only this user may access, and that are no links.
 
+use crate::paths::unblocked::open_directory;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -94,5 +95,5 @@ pub(super) fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Resul
 
 /// Waits until the entries of a directory are on the disk.
 pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+    if cfg!(unix) { open_directory(directory)?.sync_all() } else { Ok(()) }
 }

@@ -7,9 +7,9 @@ use crate::bindings::pinion::plugin::workspace::{Kind, WalkOptions, WorkspaceErr
 use crate::calls::deadline::Deadline;
 use crate::limits::Limits;
 use crate::paths::beneath::{AtEnd, find};
+use crate::paths::unblocked::open_directory;
 use cap_std::fs::Dir;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Visitor for Files {
 }
 
 fn root(directory: &Path) -> io::Result<Root> {
-    let open = File::open(directory)?;
+    let open = open_directory(directory)?;
     Ok(Root {
         directory: Dir::from_std_file(open.try_clone()?),
         relative: PathBuf::new(),

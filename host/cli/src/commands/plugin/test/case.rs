@@ -3,6 +3,7 @@
 use super::script::{Answer, ModelAnswer, OneOrMore, Said, Secret, ServerAnswer, ToolAnswer};
 use super::verdict::Verdict;
 use crate::failure::{Failure, Result};
+use crate::files::private::open_file;
 use crate::names::nearest;
 use pinion_plugin_test::PartialLimits;
 use serde::de::DeserializeOwned;
@@ -160,7 +161,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Case>> {
             Some("json") => false,
             _ => continue,
         };
-        let read = fs::read_to_string(&file).map_err(|error| Mistake::new(error.to_string()));
+        let read = open_file(&file).and_then(std::io::read_to_string).map_err(|error| Mistake::new(error.to_string()));
         let parsed = read.and_then(|text| parse(&text, is_toml));
         cases.extend(parsed.map_err(|mistake| {
             let failure = Failure::usage(format!("invalid cases in `{}`", file.display())).because(mistake.what);
