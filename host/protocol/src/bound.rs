@@ -132,6 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn content_at_a_bound_is_not_beyond_it() {
+        let bounds = OutputBounds { max_text_bytes: 4, max_images: 2, max_image_bytes: 2 * 13, max_parts: 3 };
+        let text = |length: usize| Content::text("a".repeat(length));
+        let is_exceeded = |content: &[Content]| bounds.is_exceeded_by(content);
+        assert!(!is_exceeded(&[text(4)]) && is_exceeded(&[text(5)]) && is_exceeded(&[text(3), text(2)]));
+        assert!(!is_exceeded(&[image(), image()]) && is_exceeded(&[image(), image(), image()]));
+        assert!(!is_exceeded(&[text(1), text(1), text(1)]) && is_exceeded(&[text(1), text(1), text(1), text(1)]));
+        let small = OutputBounds { max_image_bytes: 12, ..bounds };
+        assert!(small.is_exceeded_by(&[image()]));
+    }
+
+    #[test]
     fn text_bound_covers_all_parts_together() {
         let bounds = OutputBounds { max_text_bytes: 100, max_images: 1, ..OutputBounds::default() };
         let content = vec![Content::text("a".repeat(90)), image(), Content::text("b".repeat(90)), image()];

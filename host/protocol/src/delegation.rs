@@ -300,3 +300,35 @@ impl Report {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Content;
+    use crate::message::AssistantMessage;
+    use crate::usage::Usage;
+    use jiff::Timestamp;
+
+    fn said(text: &str) -> Arc<Message> {
+        Arc::new(Message::Assistant(AssistantMessage {
+            content: vec![Content::text(text)],
+            stop_reason: StopReason::Stop,
+            provider: String::new(),
+            model: String::new(),
+            requested_model: None,
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            timestamp: Timestamp::UNIX_EPOCH,
+        }))
+    }
+
+    #[test]
+    fn report_is_the_last_message_with_text() {
+        let mut outcome = Outcome::new(RunEnd::Done { stop_reason: StopReason::Stop }, Spend::default(), 3);
+        outcome.messages = vec![said("first"), said("last"), said(" \n"), Arc::new(Message::user("more"))];
+        assert_eq!(Report::of(outcome.clone(), "l".into()).text, "last");
+        outcome.messages.clear();
+        assert_eq!(Report::of(outcome, "l".into()).text, "");
+    }
+}

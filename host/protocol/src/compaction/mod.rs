@@ -121,3 +121,15 @@ impl Cut {
         Arc::new(Message::ToolResult(ToolResultMessage { content, details: None, ..result.clone() }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_is_a_message_of_the_user_that_begins_with_the_frame() {
+        assert!(is_summary(&Message::user(format!("{SUMMARY_FRAME}It read a file."))));
+        assert!(!is_summary(&Message::user("It read a file.")));
+        assert!(!is_summary(&Message::user(format!("See: {SUMMARY_FRAME}"))));
+    }
+}

@@ -255,3 +255,23 @@ fn line(listing: &mut String, who: &str, text: &str, bytes: usize) {
     // Writing to a string does not fail.
     let _ = writeln!(listing, "{who}{}", cut_middle(text.trim().to_owned(), bytes));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::ByteCounter;
+
+    #[test]
+    fn summary_is_cut_only_where_it_does_not_fit() {
+        let tracker = ContextTracker::new(Arc::new(ByteCounter::new(4).unwrap()));
+        let messages: Vec<Arc<Message>> = ["task", "old", "last"].map(|text| Arc::new(Message::user(text))).into();
+        let summary = "It read a file. ".repeat(1_000);
+        let fitted = |tokens: u64| {
+            let budget = TokenBudget { tokens, tracker: &tracker };
+            fit(&messages, summary.clone(), Retained::of(&messages, 1, 1), &budget).summary
+        };
+        assert_eq!(fitted(1_000_000), summary);
+        let cut = fitted(2_000);
+        assert!(cut.len() > 1_000 && cut.len() < 8_000, "{}", cut.len());
+    }
+}

@@ -332,6 +332,16 @@ mod tests {
     }
 
     #[test]
+    fn values_nest_as_deep_as_the_limit_and_no_deeper() {
+        let nested = |depth: usize| {
+            let value = (1..depth).fold(json!([]), |inner, _| json!([inner]));
+            check_schema(&json!({ "type": "object", "default": value }))
+        };
+        assert!(nested(MAX_DEPTH).is_ok());
+        assert!(nested(MAX_DEPTH + 1).unwrap_err().to_string().contains("nests deeper than 64 levels"));
+    }
+
+    #[test]
     fn unknown_types_are_rejected_where_they_are_keywords() {
         for bad in [json!(7), json!("text"), json!([]), json!(["string", 7]), json!({})] {
             let problem = rejection(json!({ "type": "object", "properties": { "a": { "type": bad } } }));

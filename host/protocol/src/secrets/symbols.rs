@@ -195,6 +195,20 @@ mod tests {
     }
 
     #[test]
+    fn sign_that_begins_no_escape_does_not_wait_for_more() {
+        let read = |text: &str| {
+            let mut symbols = Symbols::new(text.as_bytes());
+            (symbols.by_ref().count(), symbols.incomplete_at().is_some())
+        };
+        for (plain, count) in [("ab%g", 4), ("ab%25g", 4), (r"ab\ug", 4), (r"ab\u0g", 5)] {
+            assert_eq!(read(plain), (count, false), "{plain}");
+        }
+        for escape in ["ab%2", r"ab\u00"] {
+            assert_eq!(read(escape), (2, true), "{escape}");
+        }
+    }
+
+    #[test]
     fn long_runs_are_read_to_their_end() {
         for run in ["\\", "\n", "\\n", "%25", "%"] {
             let text = run.repeat(1000) + "!x";
