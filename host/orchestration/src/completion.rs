@@ -150,3 +150,21 @@ fn messages(turns: Vec<Vec<Content>>, provider: &str, model: &str) -> Vec<Messag
     };
     turns.into_iter().enumerate().map(message).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_of_a_run_that_did_not_end_well_is_an_error() {
+        let outcome = |end: RunEnd| Outcome::new(end, Spend::default(), 1);
+        let asked = |end: RunEnd| answered(None, &outcome(end), Usage::default());
+        let done = asked(RunEnd::Done { stop_reason: StopReason::Stop }).unwrap();
+        assert_eq!((done.text.as_str(), done.model.as_str()), ("", ""));
+        assert!(matches!(asked(RunEnd::Aborted), Err(CompletionError::Cancelled)));
+        assert!(matches!(asked(RunEnd::Limit { limit: Limit::Turns(1) }), Err(CompletionError::Failed { .. })));
+        // A value that was accepted counts, however the run ended after it.
+        let value = answered(Some("{}".to_owned()), &outcome(RunEnd::Aborted), Usage::default());
+        assert_eq!(value.unwrap().text, "{}");
+    }
+}

@@ -40,6 +40,14 @@ async fn l19_answer_matches_its_schema_after_fixes_and_reminders() {
 }
 
 #[test]
+fn denied_calls_are_named_once_each() {
+    let denied = |tool: &str| DeniedCall { tool: tool.to_owned(), reason: "no".to_owned(), is_unanswered: false };
+    let calls = ["bash", "write", "bash"].map(denied).into();
+    let error = AnswerError::Denied { calls, report: "done".to_owned() };
+    assert_eq!(error.to_string(), "calls were denied: `bash`, `write`");
+}
+
+#[test]
 fn tool_that_takes_the_name_of_the_answer_during_a_run_is_not_offered() {
     let tool = FunctionTool::new(ANSWER_TOOL, "", json!({}), |_: Sum| async { Ok::<_, String>("mine") });
     let definitions = WithAnswer::new(Arc::new(FunctionTools::new([tool])), schema()).definitions();

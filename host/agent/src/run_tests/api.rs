@@ -480,3 +480,39 @@ fn types_of_the_agent_are_send_and_sync() {
     is_shared::<ToolInvocation>();
     is_shared::<ToolReply>();
 }
+
+#[tokio::test]
+async fn totals_are_those_of_the_conversation_that_they_were_set_for() {
+    let harness = Setup::new(vec![says("one"), says("two")]).build();
+    harness.prompt("go").await;
+    let spent = harness.agent.totals();
+    assert_eq!(spent.requests, 1);
+    let before = Totals { requests: 7, ..spent };
+    harness.agent.set_totals(before);
+    harness.prompt("on").await;
+    let now = harness.agent.totals();
+    assert_eq!((now.requests, now.spend.usage.total()), (8, 2 * spent.spend.usage.total()));
+}
+
+#[test]
+fn only_tasks_of_a_run_are_deeper_than_it() {
+    let config = Setup::new(vec![]).build().config();
+    let task = config.child(crate::config::ChildKind::Task);
+    assert_eq!((config.depth, task.depth), (0, 1));
+    assert_eq!(task.child(crate::config::ChildKind::Branch).depth, 1);
+    assert_eq!(task.child(crate::config::ChildKind::Task).depth, 2);
+}
+
+#[test]
+fn size_of_a_request_includes_its_prompt_and_its_tools() {
+    let estimated = |prompt: &str, tools: usize| {
+        let setup = (0..tools).fold(Setup::new(vec![]), |setup, _| setup.tool("look", Act::Answer("seen")));
+        let config = setup.build().config();
+        crate::history::fixed_tokens(&Context::new(prompt, "s"), &config)
+    };
+    let prompt = "a".repeat(400);
+    let (nothing, of_prompt, of_tool) = (estimated("", 0), estimated(&prompt, 0), estimated("", 1));
+    assert!(nothing == 0 && of_prompt >= 100 && of_tool > 0);
+    assert_eq!(estimated(&prompt, 1), of_prompt + of_tool);
+    assert_eq!(estimated(&prompt, 2), of_prompt + 2 * of_tool);
+}
