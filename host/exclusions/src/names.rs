@@ -1,5 +1,6 @@
 //! A quick look at a name before the patterns are matched: most names contain no text that any pattern requires.
 
+use crate::forms::folded;
 use crate::patterns::{InvalidPattern, Pattern};
 use aho_corasick::AhoCorasick;
 use std::ffi::OsStr;
@@ -20,7 +21,7 @@ impl Names {
     pub(crate) fn of<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Result<Self, InvalidPattern> {
         let mut texts = Vec::new();
         for pattern in patterns.filter(|pattern| !pattern.text().starts_with('!')) {
-            match required(pattern.text()) {
+            match required(&folded(pattern.text())) {
                 Some(text) => texts.push(text),
                 None => return Ok(Self { texts: None }),
             }

@@ -1,5 +1,6 @@
 //! Patterns, and the decision by name.
 
+use crate::forms::{any_form, folded, forms};
 use crate::names::Names;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -196,29 +197,40 @@ impl Exclusions {
 
     /// Returns the pattern that excludes a location, or a directory around it.
     pub fn of(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
-        let path = self.relative(location);
+        self.of_forms(self.relative(location), |path| self.of_path(path, is_directory))
+    }
+
+    fn of_path(&self, path: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
         let may_match = |path: &&Path| path.file_name().is_none_or(|name| self.may_match(name));
         let mut parts: Vec<&Path> = path.ancestors().filter(may_match).collect();
         parts.reverse();
         self.layers.iter().find_map(|layer| parts.iter().find_map(|part| layer.of(part, is_directory || *part != path)))
     }
 
+    /// Looks for the pattern of a path, and of its other forms.
+    fn of_forms<'a>(&'a self, path: &Path, of: impl Fn(&Path) -> Option<&'a Arc<Pattern>>) -> Option<&'a Arc<Pattern>> {
+        of(path).or_else(|| forms(path).iter().find_map(|form| of(form)))
+    }
+
     /// Returns the pattern that excludes an entry of a directory which is not excluded itself.
     pub fn of_entry(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
-        let path = self.relative(location);
-        self.layers.iter().find_map(|layer| layer.of(path, is_directory))
+        let of = |path: &Path| self.layers.iter().find_map(|layer| layer.of(path, is_directory));
+        self.of_forms(self.relative(location), of)
     }
 
     /// Returns whether a pattern may match an entry of this name. If not, [`of_entry`](Self::of_entry) returns none.
     pub(crate) fn may_match(&self, name: &OsStr) -> bool {
-        self.names.as_ref().is_some_and(|names| names.may_match(name))
+        self.names.as_ref().is_some_and(|names| any_form(name, |form| names.may_match(form)))
     }
 
     /// Returns whether a location would be decided on in the same way in any other directory.
     pub(crate) fn is_by_name(&self, location: &Path) -> bool {
         let Some(name) = location.file_name().map(Path::new) else { return false };
+        let others = forms(name);
         let is_placed = |layer: &Layer| {
-            [false, true].iter().any(|is_directory| !layer.compiled().placed.matched(name, *is_directory).is_none())
+            let names = || std::iter::once(name).chain(others.iter().map(PathBuf::as_path));
+            let placed = &layer.compiled().placed;
+            [false, true].iter().any(|is_directory| names().any(|name| !placed.matched(name, *is_directory).is_none()))
         };
         !self.layers.iter().any(is_placed)
     }
@@ -266,8 +278,9 @@ impl Compiled {
         let (mut matcher, mut placed) = (builder(), builder());
         for (number, pattern) in patterns.iter().enumerate() {
             let from = Some(PathBuf::from(number.to_string()));
-            matcher.add_line(from, &pattern.text).map_err(|error| pattern.invalid(error.to_string()))?;
-            let glob = pattern.text.trim_start_matches('!').trim_end_matches('/');
+            let text = folded(&pattern.text);
+            matcher.add_line(from, &text).map_err(|error| pattern.invalid(error.to_string()))?;
+            let glob = text.trim_start_matches('!').trim_end_matches('/');
             if let Some((_, name)) = glob.rsplit_once('/') {
                 let name = if name.contains("**") || name.contains('}') && !name.contains('{') { "*" } else { name };
                 placed.add_line(None, name).map_err(|error| pattern.invalid(error.to_string()))?;
