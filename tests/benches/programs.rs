@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let policy = Policy {
         read_only: protected_in(&work, &GitUser::default()),
         writable: vec![work.clone()],
-        hidden: secret_paths(home.as_deref()),
+        hidden: secret_paths(home.as_deref(), &[]),
         ..Policy::default()
     };
     let layers = |namespaces: bool, landlock: bool| Some(Layers { namespaces, landlock });

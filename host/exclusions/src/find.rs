@@ -5,7 +5,7 @@
 
 use crate::identity::{FileId, Identity, identity, is_program, names, step};
 use crate::links::{self, with_several_names};
-use crate::list::{Listed, Listing, MAX_ENTRIES};
+use crate::list::{Listed, Listing, MAX_ENTRIES, PickEntry};
 use crate::mounts::Mounts;
 use crate::patterns::{Exclusions, Origin, Pattern};
 use std::collections::{HashMap, HashSet};
@@ -28,6 +28,8 @@ pub struct Finder {
     find_credentials: Option<fn() -> Vec<PathBuf>>,
     /// Entries that are listed to find repositories, even if nothing is excluded.
     most: Option<usize>,
+    /// Picks entries whose paths a look returns, too.
+    pick: Option<PickEntry>,
     state: Mutex<State>,
 }
 
@@ -60,6 +62,8 @@ pub struct Found {
     pub places: Vec<Place>,
     /// Directories that may be repositories, or contain one as `.git`, in order.
     pub repositories: Vec<PathBuf>,
+    /// Entries that the test of [`Finder::picking`] picks, in order.
+    pub picked: Vec<PathBuf>,
     /// Directories whose modes close them, or those around them, to this user.
     pub closed: Vec<PathBuf>,
     /// The reason why not all repositories were found, if nothing is excluded. Otherwise, the look fails.
@@ -86,8 +90,14 @@ impl Finder {
 
     /// Creates a finder that also excludes the other names which files with credentials have in the workspace, and finds
     /// repositories. `find` returns the files and directories of credentials.
-    pub fn with_credentials(exclusions: Exclusions, find: fn() -> Vec<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { exclusions, find_credentials: Some(find), most: Some(MAX_ENTRIES), ..Self::default() })
+    pub fn with_credentials(exclusions: Exclusions, find: fn() -> Vec<PathBuf>) -> Self {
+        Self { exclusions, find_credentials: Some(find), most: Some(MAX_ENTRIES), ..Self::default() }
+    }
+
+    /// Sets a test of entries, which a look at the whole directory collects in [`Found::picked`].
+    #[must_use]
+    pub fn picking(self, pick: PickEntry) -> Self {
+        Self { pick: Some(pick), ..self }
     }
 
     /// Creates a finder of repositories in a directory, which excludes nothing. A look at a directory with more than `most`
@@ -151,6 +161,7 @@ impl Finder {
         let before = std::mem::take(&mut state.directories);
         let listing = Listing {
             exclusions: &self.exclusions,
+            pick: self.pick,
             before: &before,
             most: self.most.unwrap_or(MAX_ENTRIES),
             begun: at,
@@ -159,6 +170,7 @@ impl Finder {
         let mut found = Found {
             places: Vec::new(),
             repositories: Vec::new(),
+            picked: Vec::new(),
             closed: Vec::new(),
             incomplete: None,
             identities: HashMap::new(),
@@ -211,6 +223,10 @@ impl Look<'_> {
         let repositories = listed.iter().filter(|(_, listed)| listed.may_be_repository);
         found.repositories = repositories.map(|(directory, _)| directory.clone()).collect();
         found.repositories.sort();
+        let picked =
+            listed.iter().flat_map(|(directory, listed)| listed.picked.iter().map(|name| directory.join(name)));
+        found.picked = picked.collect();
+        found.picked.sort();
         let closed = listed.iter().filter(|(_, listed)| listed.is_closed);
         found.closed = closed.map(|(directory, _)| directory.clone()).collect();
         let names = |(directory, listed): &(PathBuf, Arc<Listed>)| {

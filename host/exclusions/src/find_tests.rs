@@ -129,6 +129,7 @@ fn other_names_of_credentials_are_excluded() {
     CREDENTIALS.set(tree.at("home/.ssh")).unwrap();
     let exclusions = Exclusions::new(&tree.at("w"), [Pattern::built_in().collect()]).unwrap();
     let finder = Finder::with_credentials(exclusions, || CREDENTIALS.get().cloned().into_iter().collect());
+    let finder = Arc::new(finder);
     let tree = Tree { finder, ..tree };
     assert_eq!(tree.found(), ["w/.env"]);
     fs::hard_link(tree.at("home/.ssh/id_ed25519"), tree.at("w/a/notes")).unwrap();

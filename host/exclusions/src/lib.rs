@@ -19,4 +19,5 @@ mod patterns;
 
 pub use find::{Finder, Found, LookError, Place};
 pub use identity::FileId;
+pub use list::PickEntry;
 pub use patterns::{Exclusions, InvalidPattern, Origin, Pattern};

@@ -37,12 +37,18 @@ pub(crate) struct Listed {
     pub(crate) may_be_repository: bool,
     entries: usize,
     directories: Vec<OsString>,
+    /// Entries that the finder's test of names picks.
+    pub(crate) picked: Vec<OsString>,
     pub(crate) matches: Vec<(OsString, Arc<Pattern>)>,
 }
+
+/// A test of an entry by its directory, seen from the workspace, and its name.
+pub type PickEntry = fn(&Path, &OsStr) -> bool;
 
 /// One listing.
 pub(crate) struct Listing<'a> {
     pub(crate) exclusions: &'a Exclusions,
+    pub(crate) pick: Option<PickEntry>,
     /// The directories of the last one.
     pub(crate) before: &'a HashMap<PathBuf, Arc<Listed>>,
     /// Entries.
@@ -147,6 +153,7 @@ impl Listing<'_> {
             may_be_repository: false,
             entries: 0,
             directories: Vec::new(),
+            picked: Vec::new(),
             matches: Vec::new(),
         };
         let metadata = match fs::symlink_metadata(directory) {
@@ -183,6 +190,10 @@ impl Listing<'_> {
                 return Err(failed(directory, format!("has more than {} entries", self.most)));
             }
             signs.see(&name);
+            let relative = directory.strip_prefix(self.exclusions.workspace()).unwrap_or(directory);
+            if self.pick.is_some_and(|pick| pick(relative, &name)) {
+                listed.picked.push(name.clone());
+            }
             let may_match = self.exclusions.may_match(&name);
             let pattern = may_match.then(|| self.exclusions.of_entry(&directory.join(&name), kind.is_dir())).flatten();
             match pattern {

@@ -64,7 +64,7 @@ enum Missing {
 ///
 /// # Errors
 /// The budget is exhausted.
-pub(crate) fn files_of_command(
+pub fn files_of_command(
     command: &[u8],
     place: Place<'_>,
     is_certain: bool,

@@ -14,7 +14,7 @@ mod refs;
 mod reftable;
 mod settings;
 
-pub use command::{Place, UNKNOWN, as_path, files_of_arguments};
+pub use command::{Place, UNKNOWN, as_path, files_of_arguments, files_of_command};
 pub use layout::{Repository, Tree, is_repository, is_worktree, nearby};
 pub use look::{Exhausted, Look, MAX_FILE_BYTES, read, read_at_most};
 pub use refs::{MAX_REFS, Refs, command_to_restore, refs};

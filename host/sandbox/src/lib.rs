@@ -36,8 +36,8 @@ pub use hint::{Denial, hint, no_network, quiet_host, tracing_hint, unreachable_h
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
 pub use pinion_git::{GitUser, Look, Place as CommandPlace, Repository, UNKNOWN, files_of_arguments, nearby};
 pub use policy::{Enforcement, Layers, Limits, Network, Policy};
-pub use protected::{Protected, Surroundings, protected_among, protected_in};
+pub use protected::{Protected, Surroundings, is_nested_setting, protected_among, protected_in};
 pub use protection::{Fate, OpenedDirectories, Protection, Reverted};
 pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;
-pub use secrets::secret_paths;
+pub use secrets::{known_secret_paths, secret_paths};

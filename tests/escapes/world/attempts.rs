@@ -98,7 +98,7 @@ impl World {
         while opened.open(protection.roots(), &found.1) {
             found = self.repositories();
         }
-        protection.after(&found.0, &self.root.join("home/.config/pinion/scratch"), None)
+        protection.after(&found.0, &[], &self.root.join("home/.config/pinion/scratch"), None)
     }
 
     /// Runs a script that prints a line and then waits for one. In between, `change` happens outside. Waits for the end of a

@@ -195,7 +195,12 @@ impl World {
     fn protected(&self) -> Protected {
         let roots = [self.root.join("work"), self.root.join("home/.state")];
         let user = GitUser::default();
-        Protected::find(Surroundings { roots: &roots, repositories: &self.repositories().0, user: &user })
+        Protected::find(Surroundings {
+            roots: &roots,
+            repositories: &self.repositories().0,
+            settings: &[],
+            user: &user,
+        })
     }
 
     fn policy(&self) -> Policy {

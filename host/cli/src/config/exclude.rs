@@ -10,7 +10,7 @@ use crate::files::paths;
 use crate::output::line;
 use crate::trust::CONFIG;
 use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Origin, Pattern};
-use pinion_sandbox::secret_paths;
+use pinion_sandbox::{is_nested_setting, known_secret_paths};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
@@ -56,18 +56,23 @@ pub(super) fn finder(
     };
     let of_rules = || denied.layers();
     match Exclusions::new(workspace, [own.clone(), of_project.patterns()].into_iter().chain(of_rules())) {
-        Ok(exclusions) => Ok(Finder::with_credentials(exclusions, credentials)),
+        Ok(exclusions) => Ok(finder_of(exclusions)),
         Err(error) => {
             let exclusions = Exclusions::new(workspace, [own].into_iter().chain(of_rules())).map_err(invalid)?;
             notices.push(format!("`exclude` in `{CONFIG}` is not used: {}", line(&error.to_string())));
-            Ok(Finder::with_credentials(exclusions, credentials))
+            Ok(finder_of(exclusions))
         }
     }
 }
 
+/// Creates the finder of a workspace, which also finds repositories and settings for the sandbox.
+fn finder_of(exclusions: Exclusions) -> Arc<Finder> {
+    Arc::new(Finder::with_credentials(exclusions, credentials).picking(is_nested_setting))
+}
+
 /// Returns the places of credentials, which programs do not see.
 fn credentials() -> Vec<PathBuf> {
-    secret_paths(paths::home().as_deref())
+    known_secret_paths(paths::home().as_deref())
 }
 
 /// Returns the lines of the patterns in a file, counted from 1.

@@ -13,7 +13,7 @@ use crate::files::private::create_directory;
 use crate::files::spill::TEMPORARY;
 use crate::mcp::lazy::LazyServers;
 use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
-use crate::process::repositories::{Looks, OtherRepositories, repositories};
+use crate::process::repositories::{Looks, OtherRepositories, nested_settings, repositories};
 use crate::process::running::Running;
 use crate::process::sandbox_parts::{helper, limits, without_links};
 use pinion_exclusions::{Finder, Found, Place};
@@ -22,12 +22,15 @@ use pinion_sandbox::{
     Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Protected, Repository, SandboxError,
     Support, Surroundings, hint, no_network, quiet_host, secret_paths, tracing_hint, unreachable_host,
 };
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Excluded files that are kept from programs, each of which is a mount, and bytes of their paths with those around them.
 const MAX_EXCLUDED: usize = 1000;
 const MAX_EXCLUDED_BYTES: usize = 200_000;
+/// Excluded files of a directory that may have more of them where there are too many.
+const FEW_EXCLUDED: usize = 50;
 /// Texts of programs that were refused a file, in lower case.
 const REFUSALS: &[&str] = &[
     "permission denied",
@@ -96,7 +99,10 @@ impl Base {
         if let Some(programs) = self.sandbox() {
             let (output, confines) = (self.output.clone(), OnceLock::new());
             self.permissions.use_sandbox(move || {
-                programs.network.is_limited() && *confines.get_or_init(|| programs.confines(output.directory()))
+                if !programs.network.is_limited() {
+                    return Err("programs have the whole network".to_owned());
+                }
+                confines.get_or_init(|| programs.confines(output.directory())).clone()
             });
         }
     }
@@ -166,8 +172,9 @@ impl SandboxedPrograms {
         let mut repositories = repositories(found, &self.workspace);
         repositories.extend(self.others.of(&others));
         let user = paths::git_user();
-        let mut protected =
-            Protected::find(Surroundings { roots: &policy.writable, repositories: &repositories, user: &user });
+        let settings = nested_settings(found);
+        let (roots, repositories) = (&policy.writable, &repositories);
+        let mut protected = Protected::find(Surroundings { roots, repositories, settings, user: &user });
         let servers = self.servers.known();
         protected.also(servers.iter().flat_map(|config| config.programs(&self.workspace)));
         protected.also(self.denied.read_only.iter().cloned());
@@ -186,9 +193,10 @@ impl SandboxedPrograms {
             writable.push(repository);
         }
         // Credentials may come and go while the session lasts.
-        let secret = secret_paths(paths::home().as_deref()).into_iter();
-        let hidden = without_links(secret.chain(self.settings.hidden.iter().cloned()).chain(linked(&own)));
         let mut visible = without_links(self.settings.readable.iter().cloned());
+        let open: Vec<PathBuf> = writable.iter().chain(&visible).cloned().collect();
+        let secret = secret_paths(paths::home().as_deref(), &open).into_iter();
+        let hidden = without_links(secret.chain(self.settings.hidden.iter().cloned()).chain(linked(&own)));
         let temporary = scratch.join(TEMPORARY);
         let temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
         visible.extend(scratch.canonicalize());
@@ -226,16 +234,23 @@ impl SandboxedPrograms {
         checked.as_ref().map_err(Clone::clone)
     }
 
-    /// Returns whether a program would be confined to the workspace and to what the network allows.
-    pub(crate) fn confines(&self, scratch: &Path) -> bool {
+    /// Checks that a program would be confined to the workspace and to what the network allows.
+    ///
+    /// # Errors
+    /// A layer is missing.
+    pub(crate) fn confines(&self, scratch: &Path) -> Result<(), String> {
         let policy = self.policy_of_paths(scratch);
+        let support = self.support(&policy)?;
         // Landlock alone knows no read-only paths in writable directories, and leaves these open unless they are required.
-        let is_confined = |support: &Support| {
-            let has_files = support.namespaces.is_ok()
-                || (support.landlock.is_some() && policy.enforcement == Enforcement::Require);
-            cfg!(target_os = "macos") || (support.seccomp && has_files)
-        };
-        self.support(&policy).is_ok_and(is_confined)
+        let has_landlock = support.landlock.is_some() && policy.enforcement == Enforcement::Require;
+        match &support.namespaces {
+            _ if cfg!(target_os = "macos") => Ok(()),
+            _ if !support.seccomp => Err("the sandbox is incomplete: this machine has no seccomp".to_owned()),
+            Err(reason) if !has_landlock => {
+                Err(format!("the sandbox is incomplete: this machine has no namespaces ({reason})"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns why allowed hosts cannot be reached on this machine; none if they can.
@@ -295,15 +310,34 @@ impl SandboxedPrograms {
     }
 }
 
+/// Returns the directories that are closed as a whole because too many files are excluded: those with more than a few, so
+/// that a program cannot keep all later ones from starting.
+fn flooded(found: &Found, workspace: &Path) -> Vec<PathBuf> {
+    if found.places.len() <= MAX_EXCLUDED / 2 {
+        return Vec::new();
+    }
+    let mut counts: BTreeMap<&Path, usize> = BTreeMap::new();
+    for place in &found.places {
+        // The directories at the top of the workspace: a flood may have a directory for each file.
+        let top = place.path.ancestors().find(|path| path.parent() == Some(workspace));
+        if let Some(top) = top.filter(|top| *top != place.path) {
+            *counts.entry(top).or_default() += 1;
+        }
+    }
+    counts.into_iter().filter(|(_, count)| *count > FEW_EXCLUDED).map(|(path, _)| path.to_owned()).collect()
+}
+
 /// Keeps excluded files from a program.
 ///
 /// # Errors
 /// There are too many.
 fn exclude(policy: &mut Policy, found: &Found, workspace: &Path) -> Result<(), String> {
     let mut bytes = 0;
-    for (number, place) in found.places.iter().enumerate() {
+    let whole = flooded(found, workspace);
+    let is_apart = |place: &&Place| !whole.iter().any(|directory| place.path.starts_with(directory));
+    for (number, place) in found.places.iter().filter(is_apart).enumerate() {
         bytes += 2 * place.path.as_os_str().len();
-        if number == MAX_EXCLUDED || bytes > MAX_EXCLUDED_BYTES {
+        if number + whole.len() >= MAX_EXCLUDED || bytes > MAX_EXCLUDED_BYTES {
             return Err(format!(
                 "no sandbox: more than {number} files are excluded, among them `{}`: {}\nhint: exclude a directory \
                  around them instead, or except some with `!`",
@@ -317,6 +351,7 @@ fn exclude(policy: &mut Policy, found: &Found, workspace: &Path) -> Result<(), S
             policy.pinned.extend(around.filter(|path| path.starts_with(workspace)).map(Path::to_owned));
         }
     }
+    policy.excluded.extend(whole);
     policy.pinned.sort();
     policy.pinned.dedup();
     Ok(())

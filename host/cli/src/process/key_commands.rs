@@ -132,13 +132,17 @@ impl On {
         let repositories: Vec<PathBuf> = writable.iter().flat_map(|root| nearby(root)).collect();
         let user = paths::git_user();
         let mut protected =
-            Protected::find(Surroundings { roots: &writable, repositories: &repositories, user: &user });
+            Protected::find(Surroundings { roots: &writable, repositories: &repositories, settings: &[], user: &user });
         protected.also(closed);
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
         writable.dedup();
         let (secret, visible) = match grants.readable.as_deref() {
-            Some(listed) => (secret_paths(home.as_deref()), existing(listed)),
+            Some(listed) => {
+                let visible = existing(listed);
+                let open: Vec<PathBuf> = writable.iter().chain(&visible).cloned().collect();
+                (secret_paths(home.as_deref(), &open), visible)
+            }
             None => (Vec::new(), agents(home.as_deref())),
         };
         // A tool reads and writes its own state, whatever else is closed.

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Entries of a writable directory besides the workspace, such as a cache, that are listed for each program.
 const MAX_ENTRIES: usize = 20_000;
+/// Settings deeper in a workspace.
+const MAX_SETTINGS: usize = 10_000;
 /// Levels of directories that a program has closed in each other.
 const MAX_CLOSED: usize = 100;
 
@@ -48,6 +50,15 @@ pub(crate) fn repositories(found: &Found, workspace: &Path) -> Vec<PathBuf> {
     }
 }
 
+/// Returns the settings deeper in a workspace that a look has found; none if not all of them are known, or if there are too many.
+pub(crate) fn nested_settings(found: &Found) -> &[PathBuf] {
+    if has_settings(found) { &found.picked } else { &[] }
+}
+
+fn has_settings(found: &Found) -> bool {
+    found.incomplete.is_none() && found.picked.len() <= MAX_SETTINGS
+}
+
 /// Ways to look at the writable directories of a program again.
 pub(crate) struct Looks {
     pub(crate) workspace: Arc<Finder>,
@@ -60,6 +71,8 @@ pub(crate) struct Looks {
 #[derive(Default)]
 pub(crate) struct Present {
     pub(crate) directories: Vec<PathBuf>,
+    /// Settings deeper in the workspace.
+    pub(crate) settings: Vec<PathBuf>,
     /// The reason why not all of them were found.
     pub(crate) problem: Option<String>,
     /// Directories that are open as long as this lives.
@@ -89,16 +102,18 @@ impl Looks {
             }
             look = self.workspace.look();
         }
-        let (mut directories, problem) = match &look {
+        let (mut directories, settings, problem) = match &look {
             Ok(found) => {
                 let problem = found.incomplete.as_ref().map(ToString::to_string);
-                (repositories(found, workspace), problem.filter(|_| self.before.incomplete.is_none()))
+                let is_comparable = self.before.incomplete.is_none();
+                let settings = if has_settings(&self.before) { nested_settings(found).to_vec() } else { Vec::new() };
+                (repositories(found, workspace), settings, problem.filter(|_| is_comparable))
             }
-            Err(error) => (nearby(workspace), Some(error.to_string())),
+            Err(error) => (nearby(workspace), Vec::new(), Some(error.to_string())),
         };
         let others: Vec<PathBuf> = roots.iter().filter(|root| *root != workspace).cloned().collect();
         directories.extend(self.others.of(&others));
-        Present { directories, problem, _opened: opened }
+        Present { directories, settings, problem, _opened: opened }
     }
 }
 

@@ -73,7 +73,7 @@ impl Running {
             Some(looks) => looks.again(roots),
             None => Present::nearby(roots),
         };
-        let reverted = self.protection.after(&present.directories, &self.removed, None);
+        let reverted = self.protection.after(&present.directories, &present.settings, &self.removed, None);
         if let Some(note) = self.note {
             note.remove();
         }
@@ -232,7 +232,7 @@ fn reverted_killed(removed: &Path) -> Vec<String> {
             let look = |root: &PathBuf| Finder::of_repositories(root, MAX_ENTRIES).look().ok();
             let found = protection.roots().iter().filter_map(look);
             let repositories: Vec<PathBuf> = found.flat_map(|found| found.repositories.clone()).collect();
-            reverted.extend(protection.after(&repositories, removed, Some(until)));
+            reverted.extend(protection.after(&repositories, &[], removed, Some(until)));
         }
         let _ = fs::remove_file(path);
     }
@@ -271,7 +271,7 @@ mod tests {
     fn begin(work: &Path, removed: &Path) -> Running {
         let roots = [work.to_owned()];
         let user = GitUser::default();
-        let protected = Protected::find(Surroundings { roots: &roots, repositories: &[], user: &user });
+        let protected = Protected::find(Surroundings { roots: &roots, repositories: &[], settings: &[], user: &user });
         Running::begin(&protected, removed, None, "`make`", &audit(removed))
     }
 

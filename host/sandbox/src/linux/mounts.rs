@@ -348,6 +348,11 @@ fn attach(tree: OwnedFd, place: &OwnedFd, path: &Path, attributes: MountAttribut
         // Mounts below it that were read-only before stay so, which the system reports as an error for all.
         changed = set_mount_attributes(tree.as_fd(), MountAttributes { recursive: false, ..attributes });
     }
+    // So does the mount itself, such as a volume of a container: programs read it.
+    let is_locked = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    if changed.as_ref().is_err_and(is_locked) && attributes.set == 0 && attributes.clear == READ_ONLY {
+        changed = Ok(());
+    }
     changed.and_then(|()| sys::attach(tree.as_fd(), place.as_fd())).map_err(|error| mounting(path, error))
 }
 

@@ -8,10 +8,13 @@
 //! A program can leave any number of repositories with any settings for the next one, so that all work has one budget, and
 //! so have the paths. A repository that needs more than its part is closed as a whole.
 
+mod followed;
 mod names;
 mod repository;
 
 use crate::encoding::length;
+use followed::followed;
+pub use names::is_nested_setting;
 use names::{IN_HOME, LEADING, NAMES};
 use pinion_git::{GitUser, Look, Settings, Tree, nearby};
 pub(crate) use repository::{Part, own};
@@ -27,6 +30,8 @@ const PATHS_OF_ONE: usize = 400;
 /// Paths of all repositories, and bytes of these in a policy.
 const PATHS: usize = 3_000;
 const BYTES: usize = 400 * 1024;
+/// Settings below the top of the writable directories that are closed.
+const SETTINGS: usize = 400;
 /// Repositories beyond that, which are closed as a whole, and bytes of their paths.
 const WHOLE: usize = 1_000;
 const WHOLE_BYTES: usize = 100 * 1024;
@@ -65,6 +70,8 @@ pub struct Surroundings<'a> {
     pub roots: &'a [PathBuf],
     /// Directories in these, at any depth, that are or contain repositories.
     pub repositories: &'a [PathBuf],
+    /// Settings deeper in these, as [`is_nested_setting`] finds them.
+    pub settings: &'a [PathBuf],
     /// The settings of git's user.
     pub user: &'a GitUser,
 }
@@ -82,12 +89,14 @@ pub struct Protected {
     pub(crate) repositories: BTreeSet<PathBuf>,
     /// Working trees, each with the repository whose settings it has.
     pub(crate) trees: BTreeMap<PathBuf, PathBuf>,
+    /// All settings deeper in the roots, also those that are not closed.
+    pub(crate) settings: BTreeSet<PathBuf>,
 }
 
 impl Protected {
     /// Finds the protected paths.
     pub fn find(surroundings: Surroundings<'_>) -> Self {
-        let Surroundings { roots, repositories, user } = surroundings;
+        let Surroundings { roots, repositories, settings: nested, user } = surroundings;
         let mut look = Look::new(LOOKS);
         let mut found = Self { roots: roots.to_vec(), user: user.clone(), ..Self::default() };
         let of_roots = roots.iter().flat_map(|root| NAMES.iter().map(|name| root.join(name)));
@@ -126,6 +135,7 @@ impl Protected {
             }
         }
         found.close_whole(whole);
+        found.close_settings(nested, user.home.as_deref());
         // Of two kinds for a path, the stricter one counts.
         let closed = &found.closed;
         found.free.retain(|path, _| !path.ancestors().any(|around| closed.contains_key(around)));
@@ -155,6 +165,38 @@ impl Protected {
     fn close(&mut self, paths: impl Iterator<Item = (PathBuf, Kind)>) {
         let Self { roots, closed, .. } = self;
         paths.filter(|(path, _)| is_inside(roots, path)).for_each(|(path, kind)| add(closed, path, kind));
+    }
+
+    /// Closes settings deeper in the roots, those near the top first, and the files that all settings run. In a linked
+    /// worktree they are free, so that it can be removed.
+    fn close_settings(&mut self, settings: &[PathBuf], home: Option<&Path>) {
+        self.settings = settings.iter().cloned().collect();
+        let worktrees: Vec<PathBuf> = self
+            .trees
+            .keys()
+            .filter(|tree| !self.roots.contains(tree) && tree.join(".git").is_file())
+            .cloned()
+            .collect();
+        let is_free = |path: &Path| worktrees.iter().any(|tree| path.starts_with(tree));
+        // What lies in closed ones is closed with them.
+        let is_inside = |path: &Path| {
+            path.ancestors().skip(1).any(|around| self.closed.contains_key(around) || self.settings.contains(around))
+        };
+        let mut closed: Vec<&PathBuf> = settings
+            .iter()
+            .filter(|path| !is_free(path) && !is_inside(path) && !self.closed.contains_key(*path))
+            .collect();
+        closed.sort_by_key(|path| (path.components().count(), *path));
+        closed.truncate(SETTINGS);
+        let directories: BTreeSet<&Path> = closed.iter().filter_map(|path| path.parent()).collect();
+        let directories: BTreeSet<PathBuf> =
+            self.roots.iter().map(PathBuf::as_path).chain(directories).map(Path::to_owned).collect();
+        self.close(closed.into_iter().map(|path| (path.clone(), Kind::Any)));
+        let mut look = Look::new(LOOKS);
+        for directory in directories {
+            let run = followed(&directory, home, &mut look);
+            self.close(run.into_iter().filter(|path| !is_free(path)).map(|path| (path, Kind::Named)));
+        }
     }
 
     /// Closes repositories as a whole: of too many of them all that is around them, and of far too many everything.
@@ -194,7 +236,7 @@ pub fn protected_among(directory: &Path, roots: &[PathBuf], user: &GitUser) -> V
     if !roots.iter().any(|root| root == directory) {
         roots.push(directory.to_owned());
     }
-    let found = Protected::find(Surroundings { roots: &roots, repositories: &nearby(directory), user });
+    let found = Protected::find(Surroundings { roots: &roots, repositories: &nearby(directory), settings: &[], user });
     found.closed.into_keys().chain(found.free.into_keys()).collect()
 }
 

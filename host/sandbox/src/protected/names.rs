@@ -1,4 +1,7 @@
-//! Names directly in a writable directory that decide what runs outside of the sandbox.
+//! Names in writable directories that decide what runs outside of the sandbox.
+
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Files and directories.
 pub(super) const NAMES: &[&str] = &[
@@ -6,6 +9,33 @@ pub(super) const NAMES: &[&str] = &[
     ".mcp.json",
     ".pinion",
     // Other agents.
+    ".agent",
+    ".agents",
+    ".aider",
+    ".aider.conf.yaml",
+    ".aiderignore",
+    ".augment",
+    ".cline",
+    ".codebuddy",
+    ".crush",
+    ".forge.yaml",
+    ".github/agents",
+    ".github/hooks",
+    ".github/prompts",
+    ".github/skills",
+    ".goose",
+    ".goosehints",
+    ".hermes",
+    ".iflow",
+    ".kimi",
+    ".openclaw",
+    ".pi",
+    ".qoder",
+    ".rovodev",
+    ".skills",
+    ".tabnine",
+    ".warp",
+    ".zencoder",
     ".aider.conf.yml",
     ".amazonq",
     ".amp",
@@ -70,6 +100,20 @@ pub(super) const NAMES: &[&str] = &[
     "mise.local.toml",
     "mise.toml",
     // Editors.
+    ".atom",
+    ".classpath",
+    ".emacs",
+    ".emacs.d",
+    ".emacs.desktop",
+    ".ideavimrc",
+    ".lapce",
+    ".nvim",
+    ".project",
+    ".projectile",
+    ".settings",
+    ".spacemacs",
+    ".vs",
+    ".vsconfig",
     ".dir-locals-2.el",
     ".dir-locals.el",
     ".exrc",
@@ -88,6 +132,13 @@ pub(super) const NAMES: &[&str] = &[
     ".vscode",
     ".zed",
     // Shells and version control.
+    ".bash_aliases",
+    ".kshrc",
+    ".mkshrc",
+    ".tcshrc",
+    ".cshrc",
+    ".zshrc.local",
+    ".xonshrc",
     ".bash_login",
     ".bash_logout",
     ".bash_profile",
@@ -107,6 +158,28 @@ pub(super) const NAMES: &[&str] = &[
     ".zprofile",
     ".zshenv",
     ".zshrc",
+    // Read by interpreters and by package managers before they do anything.
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".ghci",
+    ".iex.exs",
+    ".irbrc",
+    ".ipython",
+    ".jupyter",
+    ".npmrc",
+    ".ocamlinit",
+    ".pnpmfile.cjs",
+    ".pryrc",
+    ".psqlrc",
+    ".pythonrc",
+    ".pythonrc.py",
+    ".Renviron",
+    ".Rprofile",
+    ".sqliterc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "sitecustomize.py",
+    "usercustomize.py",
 ];
 
 /// The same in the home directory of the user, if programs write there.
@@ -147,6 +220,33 @@ pub(super) const IN_HOME: &[&str] = &[
     "Library/LaunchAgents",
     "bin",
 ];
+
+/// Ends of the names of files that open as a workspace of an editor, with its tasks.
+const WORKSPACES: &[&str] = &[".code-workspace", ".ipr", ".iws", ".iml", ".sublime-project", ".sublime-workspace"];
+/// Directories with the files of others, which come and go as a whole, and in which nobody works.
+const FOREIGN: &[&str] =
+    &[".git", ".tox", ".venv", "bower_components", "node_modules", "site-packages", "target", "vendor", "venv"];
+
+/// Returns whether an entry of a directory inside a writable one is named as the settings that are protected directly in it.
+/// `directory` is relative to the writable one.
+pub fn is_nested_setting(directory: &Path, name: &OsStr) -> bool {
+    let Some(name) = name.to_str().filter(|name| name.is_ascii()) else { return false };
+    let is = |known: &str| match known.rsplit_once('/') {
+        Some((around, last)) => last.eq_ignore_ascii_case(name) && ends_with(directory, around),
+        None => known.eq_ignore_ascii_case(name),
+    };
+    let is_workspace = || {
+        let lower = name.to_ascii_lowercase();
+        WORKSPACES.iter().any(|end| lower.ends_with(end))
+    };
+    (NAMES.iter().any(|known| is(known)) || is_workspace())
+        && !directory.iter().any(|part| FOREIGN.iter().any(|foreign| part.eq_ignore_ascii_case(foreign)))
+}
+
+fn ends_with(directory: &Path, around: &str) -> bool {
+    let mut parts = directory.iter().rev();
+    around.rsplit('/').all(|part| parts.next().is_some_and(|other| other.eq_ignore_ascii_case(part)))
+}
 
 /// Directories in whose place a file with a path leads to another one, with other settings.
 pub(super) const LEADING: &[&str] = &[".jj/repo"];

@@ -18,6 +18,9 @@ use std::time::SystemTime;
 const LOOKS: usize = 1_000_000;
 /// The content of the file by which a worktree finds its repository.
 const SHARED: &[u8] = b"../..";
+/// Levels of directories around settings that may be copies, and in these; and their entries.
+const MAX_LEVELS: usize = 16;
+const MAX_COPIED: usize = 200;
 /// The mode of a config that only has its harmless settings.
 const MODE: u32 = 0o644;
 
@@ -25,6 +28,7 @@ const MODE: u32 = 0o644;
 pub(super) fn judge(
     protection: &Protection,
     repositories: &[PathBuf],
+    settings: &[PathBuf],
     removed: &Path,
     until: Option<SystemTime>,
 ) -> Vec<Reverted> {
@@ -43,7 +47,26 @@ pub(super) fn judge(
         judge.path(path, record);
     }
     judge.new_repositories(&trees);
+    judge.new_settings(settings);
     judge.reverted
+}
+
+/// Returns whether two files, or two directories with all that is in them, have the same content. Links and large files have
+/// not.
+fn is_same(one: &Path, other: &Path, depth: usize) -> bool {
+    let kind = |path: &Path| fs::symlink_metadata(path).map(|found| found.file_type()).ok();
+    let (Some(of_one), Some(of_other)) = (kind(one), kind(other)) else { return false };
+    if of_one.is_file() && of_other.is_file() {
+        return pinion_git::read(one).is_some_and(|content| pinion_git::read(other) == Some(content));
+    }
+    if !of_one.is_dir() || !of_other.is_dir() || depth > MAX_LEVELS {
+        return false;
+    }
+    let Ok(entries) = fs::read_dir(one) else { return false };
+    entries.enumerate().all(|(number, entry)| {
+        entry
+            .is_ok_and(|entry| number < MAX_COPIED && is_same(&entry.path(), &other.join(entry.file_name()), depth + 1))
+    })
 }
 
 struct Judge<'a> {
@@ -85,6 +108,23 @@ impl<'a> Judge<'a> {
                 if path.starts_with(&files) {
                     self.new_path(&path, kind);
                 }
+            }
+        }
+    }
+
+    /// Looks at settings that were not there, unless they are copies of those at the top of a writable directory, as in a new
+    /// worktree.
+    fn new_settings(&mut self, settings: &[PathBuf]) {
+        let known = &self.protection.settings;
+        for path in settings.iter().filter(|path| !known.contains(*path)) {
+            let around = path.ancestors().skip(1).filter_map(|around| path.strip_prefix(around).ok());
+            let root = self.root(path);
+            let is_copy = |rest: &Path| {
+                root.map(|root| root.join(rest))
+                    .is_some_and(|original| original != *path && is_same(path, &original, 0))
+            };
+            if !around.take(MAX_LEVELS).any(is_copy) {
+                self.new_path(path, Kind::Any);
             }
         }
     }

@@ -40,6 +40,8 @@ pub struct Protection {
     records: BTreeMap<PathBuf, Record>,
     repositories: BTreeSet<PathBuf>,
     trees: BTreeMap<PathBuf, PathBuf>,
+    /// Settings deeper in the roots that were there.
+    settings: BTreeSet<PathBuf>,
 }
 
 /// A path as it was.
@@ -89,6 +91,7 @@ impl Protection {
             records: paths.map(|(path, kind, is_free)| (path.clone(), record(path, kind, is_free))).collect(),
             repositories: protected.repositories.clone(),
             trees: protected.trees.clone(),
+            settings: protected.settings.clone(),
         }
     }
 
@@ -98,15 +101,28 @@ impl Protection {
     }
 
     /// Removes what a program left at protected paths. `repositories` are the directories that are or contain repositories
-    /// now; `removed` is the directory for what is moved. What was created after `until` is left alone.
+    /// now, and `settings` the settings deeper in the roots, as [`is_nested_setting`](crate::is_nested_setting) finds them;
+    /// `removed` is the directory for what is moved. What was created after `until` is left alone.
     #[cfg(unix)]
-    pub fn after(&self, repositories: &[PathBuf], removed: &Path, until: Option<SystemTime>) -> Vec<Reverted> {
-        judge::judge(self, repositories, removed, until)
+    pub fn after(
+        &self,
+        repositories: &[PathBuf],
+        settings: &[PathBuf],
+        removed: &Path,
+        until: Option<SystemTime>,
+    ) -> Vec<Reverted> {
+        judge::judge(self, repositories, settings, removed, until)
     }
 
     /// No effect: no program was confined.
     #[cfg(not(unix))]
-    pub fn after(&self, _repositories: &[PathBuf], _removed: &Path, _until: Option<SystemTime>) -> Vec<Reverted> {
+    pub fn after(
+        &self,
+        _repositories: &[PathBuf],
+        _settings: &[PathBuf],
+        _removed: &Path,
+        _until: Option<SystemTime>,
+    ) -> Vec<Reverted> {
         Vec::new()
     }
 }
@@ -159,6 +175,8 @@ struct Stored {
     trees: Vec<PathBuf>,
     #[serde(with = "encoding::paths")]
     shared: Vec<PathBuf>,
+    #[serde(default, with = "encoding::paths")]
+    settings: Vec<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -170,7 +188,7 @@ struct StoredRecord {
 
 impl From<Protection> for Stored {
     fn from(protection: Protection) -> Self {
-        let Protection { roots, user, records, repositories, trees } = protection;
+        let Protection { roots, user, records, repositories, trees, settings } = protection;
         let (trees, shared) = trees.into_iter().unzip();
         Self {
             roots,
@@ -181,6 +199,7 @@ impl From<Protection> for Stored {
             repositories: repositories.into_iter().collect(),
             trees,
             shared,
+            settings: settings.into_iter().collect(),
         }
     }
 }
@@ -194,6 +213,7 @@ impl From<Stored> for Protection {
             records: stored.records.into_iter().map(|stored| (stored.path, stored.record)).collect(),
             repositories: stored.repositories.into_iter().collect(),
             trees: stored.trees.into_iter().zip(stored.shared).collect(),
+            settings: stored.settings.into_iter().collect(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Removal of what programs leave at protected paths.
 
 use super::*;
+use crate::protected::Surroundings;
 use crate::protected::tests::{directory, find, repository, worktree, write};
 use pinion_git::config::parse;
 use pinion_git::nearby;
@@ -53,7 +54,7 @@ impl World {
     fn run(&self, program: impl FnOnce(&Self)) -> Vec<(String, Fate)> {
         let protection = self.protection();
         program(self);
-        let reverted = protection.after(&self.repositories(), &self.root.join("away"), None);
+        let reverted = protection.after(&self.repositories(), &[], &self.root.join("away"), None);
         let name = |path: &Path| path.strip_prefix(&self.work).unwrap().to_string_lossy().into_owned();
         reverted.into_iter().map(|reverted| (name(&reverted.path), reverted.fate)).collect()
     }
@@ -164,7 +165,7 @@ fn nothing_is_deleted_where_it_cannot_be_moved() {
     world.write(".vscode/settings.json", "mine");
     // Not a directory, as another file system is no place for a rename.
     write(&world.root.join("away"), "");
-    let reverted = protection.after(&[], &world.root.join("away"), None);
+    let reverted = protection.after(&[], &[], &world.root.join("away"), None);
     let [Reverted { fate: Fate::Moved(to), .. }] = &reverted[..] else { panic!("{reverted:?}") };
     assert!(to.to_string_lossy().contains(".vscode.pinion-removed-") && to.parent() == Some(&world.work), "{to:?}");
     assert_eq!(fs::read_to_string(to.join("settings.json")).unwrap(), "mine");
@@ -423,7 +424,7 @@ fn what_is_later_than_the_program_stays() {
     let protection = world.protection();
     world.write(".envrc", "mine");
     let created = fs::metadata(world.work.join(".envrc")).unwrap().created().unwrap();
-    let after = |until| protection.after(&[], &world.root.join("away"), Some(until)).len();
+    let after = |until| protection.after(&[], &[], &world.root.join("away"), Some(until)).len();
     assert_eq!(after(created - Duration::from_secs(1)), 0);
     assert_eq!(after(created + Duration::from_secs(1)), 1);
 }
@@ -441,6 +442,34 @@ fn notes_have_all_that_is_needed_afterwards() {
     repository(&world.work.join("sub/.git"), "\tfsmonitor = x\n");
     world.write("sub/.ownhooks/x", "");
     let read: Protection = serde_json::from_str(&note).unwrap();
-    let reverted = read.after(&world.repositories(), &world.root.join("away"), None);
+    let reverted = read.after(&world.repositories(), &[], &world.root.join("away"), None);
     assert_eq!(reverted.len(), 4, "{reverted:?}");
+}
+
+#[test]
+fn new_settings_deeper_inside_are_moved_and_copies_stay() {
+    let world = World::new();
+    let root = world.root.join("work");
+    let write = |path: &str, text: &str| {
+        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        fs::write(root.join(path), text).unwrap();
+    };
+    write(".vscode/tasks.json", "{}");
+    write("old/.vscode/tasks.json", "{}");
+    let find = |settings: &[PathBuf]| {
+        let roots = [root.clone()];
+        let user = GitUser::default();
+        Protected::find(Surroundings { roots: &roots, repositories: &[], settings, user: &user })
+    };
+    let before = find(&[root.join("old/.vscode")]);
+    assert!(before.closed().any(|path| *path == root.join("old/.vscode")));
+    let protection = Protection::before(&before);
+    write("sub/.vscode/tasks.json", "{ \"command\": \"x\" }");
+    write("tree/.vscode/tasks.json", "{}");
+    write("my.code-workspace", "{}");
+    let settings = ["old/.vscode", "sub/.vscode", "tree/.vscode", "my.code-workspace"].map(|path| root.join(path));
+    let reverted = protection.after(&[], &settings, &world.root.join("away"), None);
+    let moved: Vec<&PathBuf> = reverted.iter().map(|one| &one.path).collect();
+    assert_eq!(moved, [&root.join("sub/.vscode"), &root.join("my.code-workspace")], "{reverted:?}");
+    assert!(root.join("tree/.vscode/tasks.json").exists() && root.join("old/.vscode/tasks.json").exists());
 }
