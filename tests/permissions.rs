@@ -221,6 +221,9 @@ fn model_does_not_write_what_decides_on_other_programs() {
         ".pre-commit-config.yaml",
         ".hooks/pre-commit",
         "tools/clean.sh",
+        "sub/.vscode/tasks.json",
+        "packages/a/.claude/settings.json",
+        "my.code-workspace",
     ];
     for mode in ["smart", "edits"] {
         for path in paths {

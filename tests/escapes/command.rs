@@ -133,6 +133,25 @@ pub(super) fn without_namespaces(pinion: &Pinion, arguments: &str) -> Ended {
 }
 
 #[test]
+fn workspace_on_a_read_only_mount_is_read() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = Pinion::default();
+    pinion.write("plain.txt", "plain");
+    let plain = pinion.command(["sandbox", "--", "sh", "-c", "cat plain.txt; echo x > new; echo end"]);
+    let mounts = "mount --bind \"$PWD\" \"$PWD\" && mount -o remount,ro,bind \"$PWD\" && cd \"$PWD\" && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-Urm", "sh", "-c", mounts, "sh"]).arg(plain.get_program()).args(plain.get_args());
+    command.current_dir(pinion.workspace()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("plain") && stdout.contains("end") && !stderr.contains("no sandbox"), "{stdout}{stderr}");
+    assert!(!pinion.workspace().join("new").exists());
+}
+
+#[test]
 fn other_layers_hold_where_namespaces_are_missing() {
     if !has_namespaces() {
         return;
@@ -148,6 +167,11 @@ fn other_layers_hold_where_namespaces_are_missing() {
     pinion.config("[sandbox]\nmode = \"best-effort\"\n");
     let loose = without_namespaces(&pinion, "sandbox -- sh -c 'echo x > new'");
     assert!(loose.code == Some(0) && pinion.workspace().join("new").exists(), "{loose:?}");
+    // Where no one can be asked, the denial says why the sandbox does not confine the command.
+    let replay = pinion.script(&[call("bash", json!({ "command": "touch made" })), say("done")]);
+    let denied = without_namespaces(&pinion, &format!("-p --replay {} go", replay.display()));
+    let said = denied.stderr.contains("cannot be left to the sandbox") && denied.stderr.contains("no namespaces");
+    assert!(denied.code == Some(4) && said, "{denied:?}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod rule;
 mod rules;
 mod scene;
 pub mod shell;
+mod tool_rule;
 mod words;
 mod wrapped;
 
@@ -30,6 +31,7 @@ pub use offer::offer;
 pub use rule::{Rule, RuleError};
 pub use rules::{BUILT_IN_RULES, Effective, Rules, Source};
 pub use scene::{Scene, normal};
+pub use tool_rule::ToolName;
 pub use words::is_secret_name;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::glob::glob;
 use crate::scene::normal;
 use crate::shell::{Kind, Simple, Word, word};
+use crate::tool_rule::{self, ToolName, ToolRule};
 use crate::{git, options};
 use std::path::{Component, Path, PathBuf};
 
@@ -11,8 +12,8 @@ const MAX_BYTES: usize = 1_000;
 
 /// A rule without its effect: what it is about.
 ///
-/// Written as the beginning of a command (`cargo test`, `git push --force`), as `write:DIRECTORY` or `read:DIRECTORY`, or
-/// as `net:HOST`, in which `*.` stands for all hosts below.
+/// Written as the beginning of a command (`cargo test`, `git push --force`), as `write:DIRECTORY` or `read:DIRECTORY`, as
+/// `net:HOST`, in which `*.` stands for all hosts below, as `mcp:SERVER` or `mcp:SERVER/TOOL`, or as `tool:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     text: String,
@@ -25,6 +26,7 @@ enum Subject {
     Write(String),
     Read(String),
     Host(String),
+    Tool(ToolRule),
 }
 
 /// The reason why a text is no rule.
@@ -61,6 +63,9 @@ impl Rule {
             _ if path.is_empty() => Err(failed("a directory is missing")),
             _ => Ok(path.to_owned()),
         };
+        if let Some(form) = tool_rule::other_form(trimmed) {
+            return Err(failed(&form));
+        }
         let subject = match trimmed.split_once(':') {
             Some(("write", at)) => Subject::Write(path(at.trim())?),
             Some(("read", at)) => Subject::Read(path(at.trim())?),
@@ -75,6 +80,8 @@ impl Rule {
                 }
                 Subject::Host(host)
             }
+            Some((kind @ ("mcp" | "tool"), name)) => Subject::Tool(ToolRule::parse(kind, name.trim()).map_err(failed)?),
+            Some((kind, _)) if tool_rule::is_kind(kind) => return Err(failed(tool_rule::KINDS)),
             _ => Subject::Command(words(trimmed, home).map_err(|reason| failed(&reason))?),
         };
         Ok(Self { text: trimmed.to_owned(), subject })
@@ -91,7 +98,18 @@ impl Rule {
             Subject::Command(words) => words.iter().any(|word| word.kind == Kind::Pattern),
             Subject::Write(path) | Subject::Read(path) => path.contains('*'),
             Subject::Host(host) => host == "*",
+            Subject::Tool(rule) => rule.has_pattern(),
         }
+    }
+
+    /// Returns whether the rule is about tools of MCP servers or plugins.
+    pub fn is_about_tools(&self) -> bool {
+        matches!(self.subject, Subject::Tool(_))
+    }
+
+    /// Returns whether the rule is about a tool.
+    pub fn covers_tool(&self, tool: &ToolName) -> bool {
+        matches!(&self.subject, Subject::Tool(rule) if rule.covers(tool))
     }
 
     /// Returns the number of words of a command that the rule covers by being its beginning, exactly as written.
@@ -185,7 +203,7 @@ impl Rule {
         match &self.subject {
             Subject::Write(path) => Some((true, path)),
             Subject::Read(path) => Some((false, path)),
-            Subject::Command(_) | Subject::Host(_) => None,
+            Subject::Command(_) | Subject::Host(_) | Subject::Tool(_) => None,
         }
     }
 
@@ -193,7 +211,7 @@ impl Rule {
     pub fn host(&self) -> Option<&str> {
         match &self.subject {
             Subject::Host(host) => Some(host),
-            Subject::Command(_) | Subject::Write(_) | Subject::Read(_) => None,
+            Subject::Command(_) | Subject::Write(_) | Subject::Read(_) | Subject::Tool(_) => None,
         }
     }
 

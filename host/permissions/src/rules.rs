@@ -165,7 +165,8 @@ impl Rules {
 
     /// Returns a rule of the user or of the project that denies or asks, if there is one.
     pub(crate) fn narrowing(&self) -> Option<&Effective> {
-        self.rules.iter().find(|rule| rule.verdict != Verdict::Allow && rule.source != Source::BuiltIn)
+        let is_own = |rule: &&Effective| rule.verdict != Verdict::Allow && rule.source != Source::BuiltIn;
+        self.rules.iter().filter(is_own).find(|rule| !rule.rule.is_about_tools())
     }
 
     /// Returns the rules with an effect.

@@ -14,6 +14,7 @@ pub(crate) mod permissions;
 mod question;
 mod refusal;
 pub(crate) mod stored;
+mod tool_rules;
 
 pub(crate) use self::keys::{Key, Keys, Typed};
 
@@ -83,7 +84,7 @@ impl Approver for TerminalApprover {
                 Ok(Ok(Answered::Key(Key::Yes))) => Decision::Allow,
                 Ok(Ok(Answered::Key(Key::Always))) => Decision::AllowForSession,
                 Ok(Ok(Answered::Key(Key::Rule))) => {
-                    if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer.rule)) {
+                    if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer)) {
                         say(&text!("! the rule was not kept: {}", error.to_string()));
                     }
                     Decision::Allow

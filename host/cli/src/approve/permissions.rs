@@ -19,7 +19,7 @@ use pinion_exclusions::Finder;
 use pinion_permissions::{
     Effective, Judgement, Otherwise, Policy, Reason, Rule, Rules, Scene, Source, Verdict, judge, offer,
 };
-use pinion_sandbox::protected_in;
+use pinion_sandbox::{is_nested_setting, protected_in};
 use serde_json::json;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,10 +39,10 @@ pub(crate) struct CallPermissions {
     workspace: PathBuf,
     home: Option<PathBuf>,
     /// Rules of Pinion and of the config.
-    configured: Rules,
-    stored: StoredRules,
-    /// Checks whether programs start in a complete sandbox.
-    sandbox: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    pub(super) configured: Rules,
+    pub(super) stored: StoredRules,
+    /// Checks whether programs start in a complete sandbox, and returns why they do not.
+    sandbox: OnceLock<Box<dyn Fn() -> Result<(), String> + Send + Sync>>,
     /// Set where nothing that calls change can be undone.
     is_final: OnceLock<()>,
     /// Files that programs read only if no sandbox hides them.
@@ -89,9 +89,21 @@ impl CallPermissions {
     }
 
     /// Sets the check whether programs start in a complete sandbox; until then, they do not.
-    pub(crate) fn use_sandbox(&self, is_complete: impl Fn() -> bool + Send + Sync + 'static) {
+    pub(crate) fn use_sandbox(&self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         // Set once, when a run is set up.
-        let _ = self.sandbox.set(Box::new(is_complete));
+        let _ = self.sandbox.set(Box::new(check));
+    }
+
+    /// Returns why a call of `bash` was not left to the sandbox, where the mode would have; none if something else decided.
+    pub(crate) fn missing_sandbox(&self, question: &Question<'_>) -> Option<String> {
+        let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Subject::Command { command, cwd }) = Subject::of(question) else { return None };
+        let is_by_rule = |reason: &Reason| matches!(reason, Reason::Rule { .. } | Reason::MaybeRule { .. });
+        let is_open = mode == ApprovalMode::Smart
+            && self.is_final.get().is_none()
+            && !self.judge(mode, command, cwd).decisive().is_some_and(|part| is_by_rule(&part.reason));
+        // One line, also of what has a hint.
+        self.sandbox.get().filter(|_| is_open)?().err().map(|problem| problem.replace("\nhint: ", "; "))
     }
 
     /// Declares that changes by calls cannot be undone: `smart` then asks about every call that no rule allows, unless it only
@@ -109,11 +121,11 @@ impl CallPermissions {
         let writes = tool.authority.writes;
         let is_about: fn(&Rule, bool) -> bool = match (&*tool.source.plugin, tool.name.as_str()) {
             _ if mode == ApprovalMode::Plan => return false,
-            ("shell", "bash") => |rule, _| rule.file().is_none() && rule.host().is_none(),
+            ("shell", "bash") => |rule, _| rule.file().is_none() && rule.host().is_none() && !rule.is_about_tools(),
             ("fs", _) if writes && self.allows_edits(mode) => return true,
             ("fs", _) => |rule, writes| rule.file().is_some_and(|(of_writes, _)| of_writes == writes),
             ("web", _) => |rule, _| rule.host().is_some(),
-            _ => return false,
+            _ => |rule, _| rule.is_about_tools(),
         };
         let allows = |rule: &Effective| rule.verdict == Verdict::Allow && is_about(&rule.rule, writes);
         self.rules().is_ok_and(|rules| rules.iter().any(allows))
@@ -131,7 +143,7 @@ impl CallPermissions {
     /// Returns whether programs start now in a sandbox whose network is off or limited to chosen hosts. The first call
     /// starts the sandbox's helper.
     pub(crate) fn is_sandboxed(&self) -> bool {
-        self.sandbox.get().is_some_and(|is_complete| is_complete())
+        self.sandbox.get().is_some_and(|check| check().is_ok())
     }
 
     pub(crate) fn stored(&self) -> &StoredRules {
@@ -140,6 +152,11 @@ impl CallPermissions {
 
     /// Returns whether a stored rule is in effect here.
     pub(crate) fn is_here(&self, rule: &StoredRule) -> bool {
+        rule.effect != Effect::Bound && self.is_of_project(rule)
+    }
+
+    /// Returns whether a stored entry is one of this project or of all.
+    pub(super) fn is_of_project(&self, rule: &StoredRule) -> bool {
         rule.project.as_ref().is_none_or(|project| *project == self.workspace)
     }
 
@@ -214,28 +231,30 @@ impl CallPermissions {
         if question.notes.iter().any(HookNote::asks) {
             return None;
         }
-        match Subject::of(question)? {
+        let Some(subject) = Subject::of(question) else { return self.tool_offer(question) };
+        match subject {
             Subject::Command { command, cwd } => {
                 let directory = self.directory(cwd).ok()?;
                 let rule = offer(command, &self.scene(&directory), &self.rules().ok()?)?;
-                Some(Offer { shown: format!("{rule} …"), rule })
+                Some(Offer { shown: format!("{rule} …"), rule, definition: None })
             }
             Subject::Host(host) => {
                 // A rule that asks would still do so.
                 let rule = format!("net:{host}");
                 let is_new = self.rules().ok()?.about_host(&host).is_none() && Rule::parse(&rule, None).is_ok();
-                is_new.then(|| Offer { shown: rule.clone(), rule })
+                is_new.then(|| Offer { shown: rule.clone(), rule, definition: None })
             }
             Subject::File { .. } => None,
         }
     }
 
-    /// Adds a rule that allows commands in this project.
+    /// Adds a rule that allows calls in this project.
     ///
     /// # Errors
     /// `permissions.toml` cannot be written.
-    pub(crate) fn allow(&self, rule: String) -> io::Result<()> {
-        self.stored.add(StoredRule { project: Some(self.workspace.clone()), effect: Effect::Allow, rule })
+    pub(crate) fn allow(&self, offer: Offer) -> io::Result<()> {
+        let Offer { rule, definition, .. } = offer;
+        self.stored.add(StoredRule { project: Some(self.workspace.clone()), effect: Effect::Allow, rule, definition })
     }
 
     /// Returns why a call is asked about, if its arguments decide on that.
@@ -251,7 +270,8 @@ impl CallPermissions {
     /// Returns why a call is decided on as it is, if its arguments decide on that: for so many of the parts that decide, of
     /// each of which so many characters are shown.
     fn explain(&self, mode: ApprovalMode, question: &Question<'_>, parts: usize, most: usize) -> Option<String> {
-        match Subject::of(question)? {
+        let Some(subject) = Subject::of(question) else { return self.tool_reason(question) };
+        match subject {
             Subject::Command { command, cwd } => {
                 let judgement = self.judge(mode, command, cwd);
                 let decisive: Vec<_> =
@@ -261,6 +281,9 @@ impl CallPermissions {
                     shown.map(|part| format!("`{}`: {}", one_line(&part.text, most), part.reason)).collect();
                 if parts > 1 && decisive.len() > parts {
                     shown.push(format!("and {} more", decisive.len() - parts));
+                }
+                if parts > 1 && judgement.verdict == Verdict::Ask {
+                    shown.extend(self.missing_sandbox(question).map(|problem| format!("no sandbox: {problem}")));
                 }
                 (!shown.is_empty()).then(|| shown.join("; "))
             }
@@ -331,8 +354,16 @@ impl CallPermissions {
         let scene = self.scene(directory);
         let followed = [scene.resolved(directory, path), scene.resolved(&spelled, ".")];
         let files: Vec<PathBuf> = followed.into_iter().flatten().chain([spelled]).collect();
+        let nested = files.iter().find_map(|file| {
+            let inside = file.ancestors().take_while(|path| *path != directory && path.starts_with(directory));
+            let is_setting = |path: &&Path| {
+                let around = path.parent().and_then(|around| around.strip_prefix(directory).ok());
+                around.zip(path.file_name()).is_some_and(|(around, name)| is_nested_setting(around, name))
+            };
+            inside.into_iter().find(is_setting).map(Path::to_owned)
+        });
         let protected = protected_in(directory, &paths::git_user());
-        protected.into_iter().find(|protected| files.iter().any(|file| is_at_or_in(file, protected)))
+        nested.or_else(|| protected.into_iter().find(|protected| files.iter().any(|file| is_at_or_in(file, protected))))
     }
 }
 
@@ -342,6 +373,8 @@ pub(crate) struct Offer {
     pub(crate) rule: String,
     /// The rule as people read it: one about a command covers what begins with it.
     pub(crate) shown: String,
+    /// Digest of the definition that a rule about a tool is bound to.
+    pub(crate) definition: Option<String>,
 }
 
 /// Subject of a call of a built-in plugin.
@@ -375,11 +408,14 @@ impl<'a> Subject<'a> {
 impl CallRules for CallPermissions {
     fn ruling(&self, mode: ApprovalMode, question: &Question<'_>) -> Ruling {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        if let Some(ruling) = self.narrowed(question) {
+            return ruling;
+        }
         let (command, cwd) = match Subject::of(question) {
             Some(Subject::Command { command, cwd }) => (command, cwd),
             Some(Subject::File { writes, path }) => return self.file(mode, writes, path),
             Some(Subject::Host(host)) => return self.host(mode, &host),
-            None => return Ruling::Mode,
+            None => return self.tool(mode, question),
         };
         let judgement = self.judge(mode, command, cwd);
         let Some(part) = judgement.decisive() else { return Ruling::Mode };
@@ -428,7 +464,7 @@ fn is_at_or_in(file: &Path, path: &Path) -> bool {
         .all(|one| components.next().is_some_and(|other| one.as_os_str().eq_ignore_ascii_case(other.as_os_str())))
 }
 
-fn deny(what: &str, reason: &str) -> Ruling {
+pub(super) fn deny(what: &str, reason: &str) -> Ruling {
     Ruling::Deny { reason: format!("`{what}` was not run: {reason}; leave it to the user, and do not try another way") }
 }
 

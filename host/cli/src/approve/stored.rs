@@ -17,6 +17,9 @@ pub(crate) struct StoredRule {
     pub(crate) project: Option<PathBuf>,
     pub(crate) effect: Effect,
     pub(crate) rule: String,
+    /// Digest of the tool's definition, if the rule is about one: it covers no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) definition: Option<String>,
 }
 
 /// The effect of a rule.
@@ -26,13 +29,16 @@ pub(crate) enum Effect {
     Allow,
     Ask,
     Deny,
+    /// Definition of a tool that a rule of the config allows, as it was at the first call; no rule.
+    Bound,
 }
 
 impl From<Effect> for Verdict {
     fn from(effect: Effect) -> Self {
         match effect {
             Effect::Allow => Self::Allow,
-            Effect::Ask => Self::Ask,
+            // It is left out where rules are read, and a question where it is not.
+            Effect::Ask | Effect::Bound => Self::Ask,
             Effect::Deny => Self::Deny,
         }
     }
@@ -65,7 +71,12 @@ mod tests {
     use super::*;
 
     fn rule(project: Option<&str>) -> StoredRule {
-        StoredRule { project: project.map(PathBuf::from), effect: Effect::Allow, rule: "cargo test".to_owned() }
+        StoredRule {
+            project: project.map(PathBuf::from),
+            effect: Effect::Allow,
+            rule: "cargo test".to_owned(),
+            definition: None,
+        }
     }
 
     #[test]

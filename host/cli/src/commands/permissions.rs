@@ -33,9 +33,9 @@ enum PermissionsCommand {
         /// Number of the rule in the list
         number: usize,
     },
-    /// Explain whether a command of the agent would run, in the mode of the config
+    /// Explain whether a command or a tool of the agent would run, in the mode of the config
     Test {
-        /// Command, as the agent would write it
+        /// Command, as the agent would write it, or a tool as `mcp:SERVER/TOOL` or `tool:NAME`
         command: String,
         /// Decide as if there were no sandbox
         #[arg(long)]
@@ -81,8 +81,9 @@ impl Permissions {
                     base.tell_permissions();
                 }
                 let mode = base.config.approve;
-                let judgement = permissions.judge(mode, &command, None);
-                let is_sandboxed = mode == ApprovalMode::Smart && permissions.is_sandboxed();
+                let of_tool = permissions.judge_tool(mode, command.trim()).transpose().map_err(failed)?;
+                let is_sandboxed = of_tool.is_none() && mode == ApprovalMode::Smart && permissions.is_sandboxed();
+                let judgement = of_tool.unwrap_or_else(|| permissions.judge(mode, &command, None));
                 if self.json {
                     return written(json(&as_json(&judgement, mode, is_sandboxed)));
                 }

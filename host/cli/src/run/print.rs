@@ -1,6 +1,7 @@
 //! A single run without a conversation: the answer on stdout, everything else on stderr.
 
 use crate::approve::Person;
+use crate::approve::permissions::CallPermissions;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
@@ -48,7 +49,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         None if !args.continues() => return Err(no_prompt()),
         prompt => prompt,
     };
-    let headless = Headless::begin(base, args, global, deny_unattended(base.config.approve)).await?;
+    let headless =
+        Headless::begin(base, args, global, deny_unattended(base.config.approve, base.permissions.clone())).await?;
     let (ready, agent) = (&headless.ready, headless.ready.agent.clone());
     if prompt.is_none() && !ready.is_unfinished() {
         return Err(Failure::usage("no prompt, and the session has no unfinished run to continue")
@@ -90,8 +92,8 @@ pub(crate) struct Headless<'a> {
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
-pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Person> {
-    Arc::new(Unattended { remedy: remedy(mode) })
+pub(crate) fn deny_unattended(mode: ApprovalMode, permissions: Arc<CallPermissions>) -> Arc<dyn Person> {
+    Arc::new(Unattended { remedy: remedy(mode), permissions })
 }
 
 /// The reason of a denial. The model also gets the remedies, which the user reads once, at the end.
@@ -100,6 +102,7 @@ const UNATTENDED: &str = "no one can be asked in this run";
 /// The approver of a run in which no one can be asked.
 struct Unattended {
     remedy: &'static str,
+    permissions: Arc<CallPermissions>,
 }
 
 impl Approver for Unattended {
@@ -107,7 +110,12 @@ impl Approver for Unattended {
         let reason = match question.notes.iter().find(|note| note.asks()) {
             // No option answers for the user what a plugin asks.
             Some(note) => format!("{UNATTENDED}, and {note}"),
-            None => format!("{UNATTENDED}; {}", self.remedy),
+            None => match self.permissions.missing_sandbox(&question) {
+                Some(problem) => {
+                    format!("{UNATTENDED}, and the command cannot be left to the sandbox: {problem}; {}", self.remedy)
+                }
+                None => format!("{UNATTENDED}; {}", self.remedy),
+            },
         };
         Box::pin(async { Decision::Unanswered { reason } })
     }

@@ -75,7 +75,7 @@ impl Approver for UiApprover {
                 Some(Answer::Yes) => Decision::Allow,
                 Some(Answer::Always) => Decision::AllowForSession,
                 Some(Answer::Rule) => {
-                    if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer.rule)) {
+                    if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer)) {
                         self.said.put(Input::Note(Tone::Warning, format!("the rule was not kept: {error}")));
                     }
                     Decision::Allow

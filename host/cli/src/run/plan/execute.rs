@@ -56,7 +56,7 @@ fn approver(base: &Base) -> Arc<dyn Person> {
     if is_interactive() {
         Arc::new(TerminalApprover::new(base.permissions.clone()))
     } else {
-        deny_unattended(base.config.approve)
+        deny_unattended(base.config.approve, base.permissions.clone())
     }
 }
 

@@ -19,7 +19,8 @@ use std::path::Path;
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let named = args.plan_file.as_deref().map(|path| named(base, path)).transpose()?;
     let prompt = prompt(args, global)?;
-    let headless = Headless::begin(base, args, global, deny_unattended(base.config.approve)).await?;
+    let headless =
+        Headless::begin(base, args, global, deny_unattended(base.config.approve, base.permissions.clone())).await?;
     let agent = headless.ready.agent.clone();
     let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
     let (plan, end, said) = match answer {
