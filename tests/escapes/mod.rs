@@ -13,6 +13,7 @@ mod programs_of_git;
 mod replaced;
 mod repositories;
 mod rules;
+mod settings;
 mod uses;
 mod world;
 

@@ -36,6 +36,8 @@ pub struct Finder {
 #[derive(Debug, Default)]
 struct State {
     directories: HashMap<PathBuf, Arc<Listed>>,
+    /// Directories of the first complete look that were not empty, if entries are picked.
+    first: Option<Arc<HashSet<PathBuf>>>,
     found: Option<Arc<Found>>,
     /// Files to which excluded links lead. They stay excluded when a program removes the link.
     targets: HashMap<PathBuf, (Identity, Place)>,
@@ -68,10 +70,18 @@ pub struct Found {
     pub closed: Vec<PathBuf>,
     /// The reason why not all repositories were found, if nothing is excluded. Otherwise, the look fails.
     pub incomplete: Option<LookError>,
+    first: Option<Arc<HashSet<PathBuf>>>,
     identities: HashMap<Identity, Arc<Pattern>>,
     begun: SystemTime,
     at: Instant,
     took: Duration,
+}
+
+impl Found {
+    /// Returns whether the finder's first look saw entries in a directory. Without picked entries, it saw none.
+    pub fn was_there_first(&self, directory: &Path) -> bool {
+        self.first.as_ref().is_some_and(|first| first.contains(directory))
+    }
 }
 
 /// A look that was given up.
@@ -173,6 +183,7 @@ impl Finder {
             picked: Vec::new(),
             closed: Vec::new(),
             incomplete: None,
+            first: None,
             identities: HashMap::new(),
             begun,
             at,
@@ -186,6 +197,13 @@ impl Finder {
             }
         }
         state.directories = look.now;
+        if self.pick.is_some() && state.first.is_none() && found.incomplete.is_none() {
+            let workspace = self.exclusions.workspace();
+            let is_used = |(path, listed): &(&PathBuf, &Arc<Listed>)| listed.entries > 0 || *path == workspace;
+            state.first =
+                Some(Arc::new(state.directories.iter().filter(is_used).map(|(path, _)| path.clone()).collect()));
+        }
+        found.first = state.first.clone();
         for (path, (known, place)) in &state.targets {
             let is_same = fs::symlink_metadata(path).ok().as_ref().and_then(identity) == Some(*known);
             if is_same && !found.identities.contains_key(known) {

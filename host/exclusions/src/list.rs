@@ -35,7 +35,7 @@ pub(crate) struct Listed {
     pub(crate) is_closed: bool,
     /// It may be a repository, or contain one as `.git`.
     pub(crate) may_be_repository: bool,
-    entries: usize,
+    pub(crate) entries: usize,
     directories: Vec<OsString>,
     /// Entries that the finder's test of names picks.
     pub(crate) picked: Vec<OsString>,
@@ -181,6 +181,7 @@ impl Listing<'_> {
         // What changed this shortly before a look may change again unnoticed.
         listed.is_fresh = listed.changed + step(listed.changed) >= SystemTime::now();
         let mut signs = Signs::default();
+        let relative = directory.strip_prefix(self.exclusions.workspace()).unwrap_or(directory);
         for entry in entries {
             let entry = entry.map_err(|error| failed(directory, format!("cannot be listed: {error}")))?;
             let Ok(kind) = entry.file_type() else { continue };
@@ -190,7 +191,6 @@ impl Listing<'_> {
                 return Err(failed(directory, format!("has more than {} entries", self.most)));
             }
             signs.see(&name);
-            let relative = directory.strip_prefix(self.exclusions.workspace()).unwrap_or(directory);
             if self.pick.is_some_and(|pick| pick(relative, &name)) {
                 listed.picked.push(name.clone());
             }

@@ -36,7 +36,7 @@ pub use hint::{Denial, hint, no_network, quiet_host, tracing_hint, unreachable_h
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
 pub use pinion_git::{GitUser, Look, Place as CommandPlace, Repository, UNKNOWN, files_of_arguments, nearby};
 pub use policy::{Enforcement, Layers, Limits, Network, Policy};
-pub use protected::{Protected, Surroundings, is_nested_setting, protected_among, protected_in};
+pub use protected::{Protected, Surroundings, directory_of_setting, is_nested_setting, protected_among, protected_in};
 pub use protection::{Fate, OpenedDirectories, Protection, Reverted};
 pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;

@@ -173,7 +173,7 @@ impl SandboxedPrograms {
         repositories.extend(self.others.of(&others));
         let user = paths::git_user();
         let settings = nested_settings(found);
-        let (roots, repositories) = (&policy.writable, &repositories);
+        let (roots, repositories, settings) = (&policy.writable, &repositories, &settings);
         let mut protected = Protected::find(Surroundings { roots, repositories, settings, user: &user });
         let servers = self.servers.known();
         protected.also(servers.iter().flat_map(|config| config.programs(&self.workspace)));

@@ -1,7 +1,7 @@
 //! Repositories in the directories in which a program may write: before it starts, and once it has ended.
 
 use pinion_exclusions::{Finder, Found};
-use pinion_sandbox::{OpenedDirectories, nearby};
+use pinion_sandbox::{OpenedDirectories, directory_of_setting, nearby};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,9 +50,11 @@ pub(crate) fn repositories(found: &Found, workspace: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Returns the settings deeper in a workspace that a look has found; none if not all of them are known, or if there are too many.
-pub(crate) fn nested_settings(found: &Found) -> &[PathBuf] {
-    if has_settings(found) { &found.picked } else { &[] }
+/// Returns the settings deeper in a workspace that a look has found, in directories that were there when the session began:
+/// those in a clone or an archive that came later are part of it. None if not all are known, or if there are too many.
+pub(crate) fn nested_settings(found: &Found) -> Vec<PathBuf> {
+    let is_old = |path: &&PathBuf| directory_of_setting(path).is_some_and(|around| found.was_there_first(around));
+    if has_settings(found) { found.picked.iter().filter(is_old).cloned().collect() } else { Vec::new() }
 }
 
 fn has_settings(found: &Found) -> bool {
@@ -106,7 +108,7 @@ impl Looks {
             Ok(found) => {
                 let problem = found.incomplete.as_ref().map(ToString::to_string);
                 let is_comparable = self.before.incomplete.is_none();
-                let settings = if has_settings(&self.before) { nested_settings(found).to_vec() } else { Vec::new() };
+                let settings = if has_settings(&self.before) { nested_settings(found) } else { Vec::new() };
                 (repositories(found, workspace), settings, problem.filter(|_| is_comparable))
             }
             Err(error) => (nearby(workspace), Vec::new(), Some(error.to_string())),
@@ -144,6 +146,28 @@ mod tests {
         mode("a", 0o755);
         assert_eq!(fs::metadata(root.join("a/b")).unwrap().permissions().mode() & 0o777, 0);
         mode("a/b", 0o755);
+    }
+
+    #[test]
+    fn settings_in_directories_of_the_session_are_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let create = |path: &str| fs::create_dir_all(root.join(path)).unwrap();
+        create("old/.vscode");
+        create("plain/src");
+        create("module");
+        let finder = Finder::of_repositories(&root, 1_000).picking(pinion_sandbox::is_nested_setting);
+        let found = || nested_settings(&finder.look().unwrap());
+        assert_eq!(found(), [root.join("old/.vscode")]);
+        // A submodule comes up in an empty directory.
+        ["clone/.vscode", "clone/sub/.github/hooks", "module/.idea", "plain/.github/hooks"]
+            .iter()
+            .for_each(|path| create(path));
+        assert_eq!(found(), [root.join("old/.vscode"), root.join("plain/.github/hooks")]);
+        // Another directory in the place of an old one is no new one.
+        fs::rename(root.join("plain"), root.join("away")).unwrap();
+        create("plain/.zed");
+        assert_eq!(found(), [root.join("old/.vscode"), root.join("plain/.zed")]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod repository;
 
 use crate::encoding::length;
 use followed::followed;
-pub use names::is_nested_setting;
+pub use names::{directory_of_setting, is_nested_setting};
 use names::{IN_HOME, LEADING, NAMES};
 use pinion_git::{GitUser, Look, Settings, Tree, nearby};
 pub(crate) use repository::{Part, own};

@@ -1,7 +1,9 @@
 //! Names in writable directories that decide what runs outside of the sandbox.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Files and directories.
 pub(super) const NAMES: &[&str] = &[
@@ -14,6 +16,7 @@ pub(super) const NAMES: &[&str] = &[
     ".aider",
     ".aider.conf.yaml",
     ".aiderignore",
+    ".copilot",
     ".augment",
     ".cline",
     ".codebuddy",
@@ -69,6 +72,21 @@ pub(super) const NAMES: &[&str] = &[
     ".envrc",
     ".gdbinit",
     ".githooks",
+    ".cargo-husky",
+    ".git-hooks",
+    ".gitlint",
+    ".huskyrc",
+    ".huskyrc.js",
+    ".huskyrc.json",
+    ".rusty-hook.toml",
+    ".simple-git-hooks.cjs",
+    ".simple-git-hooks.js",
+    "captainhook.json",
+    "hk.pkl",
+    "prek.toml",
+    "simple-git-hooks.cjs",
+    "simple-git-hooks.js",
+    "simple-git-hooks.json",
     ".husky",
     ".lefthook",
     ".lefthook-local",
@@ -87,6 +105,11 @@ pub(super) const NAMES: &[&str] = &[
     ".overcommit.yml",
     ".pre-commit-config.yaml",
     ".rvmrc",
+    ".shadowenv.d",
+    ".tmuxinator.yml",
+    ".tmuxp.json",
+    ".tmuxp.yaml",
+    ".tmuxp.yml",
     ".simple-git-hooks.json",
     ".tool-versions",
     "lefthook-local.json",
@@ -122,6 +145,14 @@ pub(super) const NAMES: &[&str] = &[
     ".helix",
     ".idea",
     ".lvimrc",
+    ".kateproject",
+    ".lazy.lua",
+    ".lite_project.lua",
+    ".local.vimrc",
+    ".localvimrc",
+    ".vimrc.local",
+    ".vimspector.json",
+    ".ycm_extra_conf.py",
     ".nova",
     ".nvim.lua",
     ".nvimrc",
@@ -164,6 +195,12 @@ pub(super) const NAMES: &[&str] = &[
     ".ghci",
     ".iex.exs",
     ".irbrc",
+    ".byebugrc",
+    ".octaverc",
+    ".pdbrc",
+    ".pdbrc.py",
+    ".rdbgrc",
+    ".tclshrc",
     ".ipython",
     ".jupyter",
     ".npmrc",
@@ -221,32 +258,151 @@ pub(super) const IN_HOME: &[&str] = &[
     "bin",
 ];
 
-/// Ends of the names of files that open as a workspace of an editor, with its tasks.
-const WORKSPACES: &[&str] = &[".code-workspace", ".ipr", ".iws", ".iml", ".sublime-project", ".sublime-workspace"];
-/// Directories with the files of others, which come and go as a whole, and in which nobody works.
-const FOREIGN: &[&str] =
-    &[".git", ".tox", ".venv", "bower_components", "node_modules", "site-packages", "target", "vendor", "venv"];
+/// Extensions of files that open as a workspace of an editor, with its tasks.
+const WORKSPACES: &[&str] = &["code-workspace", "geany", "ipr", "iws", "iml", "sublime-project", "sublime-workspace"];
+/// Directories with what tools fetch and build, which come and go as a whole, and in which nobody works.
+const FOREIGN: &[&str] = &[
+    ".build",
+    ".bundle",
+    ".cache",
+    ".dart_tool",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".gradle",
+    ".next",
+    ".nox",
+    ".nuxt",
+    ".nx",
+    ".pnpm-store",
+    ".pub-cache",
+    ".stack-work",
+    ".terraform",
+    ".tox",
+    ".turbo",
+    ".venv",
+    ".yarn",
+    ".zig-cache",
+    "Carthage",
+    "DerivedData",
+    "Pods",
+    "__pypackages__",
+    "_build",
+    "_deps",
+    "bower_components",
+    "dist-newstyle",
+    "elm-stuff",
+    "jspm_packages",
+    "node_modules",
+    "site-packages",
+    "target",
+    "vendor",
+    "venv",
+    "zig-cache",
+];
+
+/// The last parts of [`NAMES`] in lower case, with the directories that have to be around each; empty for none.
+static BY_LAST: LazyLock<HashMap<String, Vec<&'static str>>> = LazyLock::new(|| {
+    let mut all: HashMap<String, Vec<&str>> = HashMap::new();
+    for name in NAMES {
+        let (around, last) = name.rsplit_once('/').unwrap_or(("", name));
+        all.entry(last.to_ascii_lowercase()).or_default().push(around);
+    }
+    all
+});
+
+/// The lengths of these names as bits, by their first byte: a look asks about each entry of a workspace.
+static LENGTHS: LazyLock<[u64; 256]> = LazyLock::new(|| {
+    let mut lengths = [0; 256];
+    for name in BY_LAST.keys() {
+        if let [first, ..] = name.as_bytes() {
+            lengths[usize::from(*first)] |= 1 << name.len().min(63);
+        }
+    }
+    lengths
+});
 
 /// Returns whether an entry of a directory inside a writable one is named as the settings that are protected directly in it.
 /// `directory` is relative to the writable one.
 pub fn is_nested_setting(directory: &Path, name: &OsStr) -> bool {
-    let Some(name) = name.to_str().filter(|name| name.is_ascii()) else { return false };
-    let is = |known: &str| match known.rsplit_once('/') {
-        Some((around, last)) => last.eq_ignore_ascii_case(name) && ends_with(directory, around),
-        None => known.eq_ignore_ascii_case(name),
-    };
-    let is_workspace = || {
-        let lower = name.to_ascii_lowercase();
-        WORKSPACES.iter().any(|end| lower.ends_with(end))
-    };
-    (NAMES.iter().any(|known| is(known)) || is_workspace())
+    setting_levels(directory, name).is_some()
         && !directory.iter().any(|part| FOREIGN.iter().any(|foreign| part.eq_ignore_ascii_case(foreign)))
+}
+
+/// Returns the directory for which a setting counts, as [`is_nested_setting`] finds it: `sub` of `sub/.github/hooks`.
+pub fn directory_of_setting(path: &Path) -> Option<&Path> {
+    let levels = setting_levels(path.parent()?, path.file_name()?)?;
+    path.ancestors().nth(levels)
+}
+
+/// Returns the number of parts in the name of a setting; none if it is no setting.
+fn setting_levels(directory: &Path, name: &OsStr) -> Option<usize> {
+    let name = name.to_str().filter(|name| name.len() < 64)?;
+    let first = name.as_bytes().first()?.to_ascii_lowercase();
+    if (LENGTHS[usize::from(first)] >> name.len()) & 1 == 1
+        && let Some(all) = BY_LAST.get(&name.to_ascii_lowercase())
+    {
+        // The longest one counts.
+        let fitting = all.iter().filter(|around| ends_with(directory, around));
+        let levels = fitting.map(|around| around.split('/').filter(|part| !part.is_empty()).count() + 1).max();
+        if levels.is_some() {
+            return levels;
+        }
+    }
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension)?;
+    WORKSPACES.iter().any(|known| known.eq_ignore_ascii_case(extension)).then_some(1)
 }
 
 fn ends_with(directory: &Path, around: &str) -> bool {
     let mut parts = directory.iter().rev();
-    around.rsplit('/').all(|part| parts.next().is_some_and(|other| other.eq_ignore_ascii_case(part)))
+    let mut of_around = around.rsplit('/').filter(|part| !part.is_empty());
+    of_around.all(|part| parts.next().is_some_and(|other| other.eq_ignore_ascii_case(part)))
 }
 
 /// Directories in whose place a file with a path leads to another one, with other settings.
 pub(super) const LEADING: &[&str] = &[".jj/repo"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_settings_are_known_by_their_names() {
+        let is_setting = |path: &str| {
+            let path = Path::new(path);
+            is_nested_setting(path.parent().unwrap(), path.file_name().unwrap())
+        };
+        for path in [
+            ".vscode",
+            "sub/.vscode",
+            "a/b/.VSCode",
+            "sub/.github/hooks",
+            "sub/.config/mise.toml",
+            "sub/.cargo/config.toml",
+            "x/my.code-workspace",
+            "sub/.envrc",
+            "lib/sitecustomize.py",
+        ] {
+            assert!(is_setting(path), "{path}");
+        }
+        for path in [
+            "sub/hooks",
+            "sub/.github/workflows",
+            "sub/config.toml",
+            "node_modules/x/.vscode",
+            "a/target/debug/.cargo/config.toml",
+            ".venv/lib/python3/site-packages/sitecustomize.py",
+            "sub/vscode",
+            "sub/.vscode-test",
+            "code-workspace",
+        ] {
+            assert!(!is_setting(path), "{path}");
+        }
+        let directory = |path: &'static str| directory_of_setting(Path::new(path)).and_then(Path::to_str);
+        assert_eq!(directory("/w/sub/.vscode"), Some("/w/sub"));
+        assert_eq!(directory("/w/sub/.github/hooks"), Some("/w/sub"));
+        assert_eq!(directory("/w/sub/.cargo/config"), Some("/w/sub"));
+        assert_eq!(directory("/w/my.code-workspace"), Some("/w"));
+        assert_eq!(directory("/w/sub/file"), None);
+    }
+}
