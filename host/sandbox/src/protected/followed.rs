@@ -24,6 +24,22 @@ const FOLLOWED: &[&str] = &[
     ".gdbinit",
     ".gemini",
     ".githooks",
+    ".cargo-husky",
+    ".git-hooks",
+    ".huskyrc",
+    ".huskyrc.js",
+    ".huskyrc.json",
+    ".rusty-hook.toml",
+    ".simple-git-hooks.cjs",
+    ".simple-git-hooks.js",
+    "captainhook.json",
+    "hk.pkl",
+    "prek.toml",
+    "simple-git-hooks.cjs",
+    "simple-git-hooks.js",
+    "simple-git-hooks.json",
+    ".tmuxinator.yml",
+    ".tmuxp.yaml",
     ".github/hooks",
     ".husky",
     ".lefthook",
@@ -66,9 +82,11 @@ const FOLLOWED: &[&str] = &[
 /// Extensions of scripts.
 const SCRIPTS: &[&str] =
     &["bash", "cjs", "fish", "js", "ksh", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts", "zsh"];
+/// Extensions of files in settings that people and models read: the scripts that they mention are code of the project.
+const TEXTS: &[&str] = &["md", "mdc", "mdx", "rst", "txt"];
 /// Keys of settings that name files which are looked at, and not run.
 const DATA: &[&str] = &["exclude", "exclude_types", "files", "glob", "include", "paths", "types", "types_or"];
-/// Bytes of one file of commands, files of one directory of settings, levels in it, and of scripts that name others.
+/// Bytes of one file of commands, files of one name of settings, levels in it, and of scripts that name others.
 const MAX_BYTES: usize = 128 * 1024;
 const MAX_FILES: usize = 200;
 const MAX_LEVELS: usize = 4;
@@ -82,7 +100,9 @@ pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut Look) -
         if look.spend(1).is_err() {
             break;
         }
-        files_in(&directory.join(name), 0, &mut left);
+        // One with many files takes nothing from the others.
+        let most = left.len() + MAX_FILES;
+        files_in(&directory.join(name), 0, most, &mut left);
     }
     let mut found = BTreeSet::new();
     while let Some((file, calls)) = left.pop() {
@@ -110,8 +130,15 @@ pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut Look) -
     found
 }
 
-/// Adds a file, or those in a directory.
-fn files_in(path: &Path, level: usize, files: &mut Vec<(PathBuf, usize)>) {
+/// Adds a file, or those in a directory, up to `most`.
+fn files_in(path: &Path, level: usize, most: usize, files: &mut Vec<(PathBuf, usize)>) {
+    let is_text = || {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|extension| TEXTS.iter().any(|text| extension.eq_ignore_ascii_case(text)))
+    };
+    if is_text() || path.ends_with("node_modules") {
+        return;
+    }
     let Ok(metadata) = fs::metadata(path) else { return };
     if metadata.is_file() {
         files.push((path.to_owned(), 0));
@@ -122,8 +149,8 @@ fn files_in(path: &Path, level: usize, files: &mut Vec<(PathBuf, usize)>) {
         // A link to a directory may lead around.
         entries.retain(|entry| level == 0 || !entry.is_symlink());
         for entry in entries {
-            if files.len() < MAX_FILES {
-                files_in(&entry, level + 1, files);
+            if files.len() < most {
+                files_in(&entry, level + 1, most, files);
             }
         }
     }
@@ -218,6 +245,7 @@ mod tests {
             "data.py",
             "editable.py",
             "debugged.js",
+            "mentioned.py",
         ] {
             write(&format!("scripts/{script}"), "");
         }
@@ -244,6 +272,8 @@ mod tests {
         write(".gemini/settings.json", "{\n  \"command\": \"node scripts/gemini.mjs\"\n}\n");
         write(".yarnrc.yml", "yarnPath: scripts/yarn.cjs\n");
         write("mise.toml", "[tasks.x]\nrun = \"bash scripts/mise.sh\"\n");
+        write(".claude/skills/x/SKILL.md", "Run `python3 scripts/mentioned.py`.\n\npython3 scripts/mentioned.py\n");
+        (0..MAX_FILES + 10).for_each(|number| write(&format!(".agents/{number}"), ""));
         let found = followed(&root, None, &mut Look::new(10_000));
         let names: Vec<String> =
             found.iter().map(|path| path.strip_prefix(&root).unwrap().display().to_string()).collect();
@@ -264,7 +294,9 @@ mod tests {
         ] {
             assert!(names.iter().any(|name| name == expected), "{expected}: {names:?}");
         }
-        for other in ["scripts/data.py", "scripts/editable.py", "scripts/debugged.js", "scripts/plain"] {
+        for other in
+            ["scripts/data.py", "scripts/editable.py", "scripts/debugged.js", "scripts/plain", "scripts/mentioned.py"]
+        {
             assert!(!names.iter().any(|name| name == other), "{other}");
         }
     }
