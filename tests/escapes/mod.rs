@@ -9,6 +9,7 @@ mod directories;
 mod excluded;
 mod key_commands;
 mod network;
+mod places;
 mod programs_of_git;
 mod replaced;
 mod repositories;

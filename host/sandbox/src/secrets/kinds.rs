@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Directories of tools beside those directly in the home directory.
 const AROUND: &[&str] = &[".config", ".local/share", ".local/state"];
-/// Directories in the home directory in which the files of toolchains lie, so that only names count.
+/// Directories of tools in which the files of toolchains lie, so that only names count.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -52,6 +52,15 @@ const TOOLCHAINS: &[&str] = &[
     ".vscode",
     ".vscode-server",
     ".yarn",
+    "cargo",
+    "containers",
+    "fnm",
+    "gem",
+    "pipx",
+    "pnpm",
+    "rustup",
+    "uv",
+    "virtualenv",
 ];
 /// Settings of programs that run in the sandbox, which are no credentials whatever their mode.
 const OPEN: &[&str] = &[
@@ -147,13 +156,21 @@ fn is_private_telling(home: &Path) -> bool {
     let known = [".bash_profile", ".bashrc", ".profile", ".zprofile", ".zshrc"];
     let files: Vec<bool> =
         known.iter().filter_map(|name| fs::metadata(home.join(name)).ok()).map(|file| is_private(&file)).collect();
-    !files.is_empty() && files.iter().filter(|is_private| **is_private).count() * 2 < files.len()
+    if files.is_empty() { !new_files_are_private() } else { files.iter().filter(|is| **is).count() * 2 < files.len() }
+}
+
+/// Returns whether files that this user creates have no rights for others; assumed where the system does not tell.
+fn new_files_are_private() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).is_none_or(|mask| mask & 0o077 == 0o077)
 }
 
 #[cfg(unix)]
 fn is_private(file: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    file.permissions().mode() & 0o077 == 0
+    // Programs are no credentials.
+    file.permissions().mode() & 0o177 == 0
 }
 #[cfg(not(unix))]
 fn is_private(_: &fs::Metadata) -> bool {
@@ -201,7 +218,9 @@ impl Search<'_> {
                 self.enter(&path, &name, place);
             } else if kind.is_file() {
                 let counts_mode = !matches!(place, Place::Tool { counts_mode: false, .. }) && self.is_private_telling;
-                let is_private = || counts_mode && entry.metadata().is_ok_and(|file| is_private(&file));
+                // A part of settings, such as `.gitconfig-work`.
+                let is_part = || OPEN.iter().any(|open| open.starts_with('.') && name.starts_with(open));
+                let is_private = || counts_mode && !is_part() && entry.metadata().is_ok_and(|file| is_private(&file));
                 if !is_public(&name) && (is_credential(&name) || is_private()) {
                     self.found.push(path);
                 }
@@ -273,6 +292,7 @@ mod tests {
         ".config/pip/x",
         ".config/go/env",
         ".gitconfig",
+        ".gitconfig-work",
         ".pyenv/version",
         ".newtool/tokenizer.py",
         "project/token",

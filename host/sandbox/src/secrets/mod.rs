@@ -4,6 +4,7 @@ mod kinds;
 mod list;
 
 use list::{IN_HOME, IN_HOME_OF_SYSTEM, MIXED, OF_MACHINE};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,10 @@ pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
         let of_system = IN_HOME_OF_SYSTEM.split('|').filter(|path| !path.is_empty());
         let mixed = MIXED.iter().map(|(path, texts)| (home.join(path), texts));
         let mixed = mixed.filter(|(path, texts)| has_text(path, texts)).map(|(path, _)| path);
-        let of_lists = of_lists.map(|path| home.join(path.replace("\\x20", " ")));
-        of_lists.chain(of_system.map(|path| home.join(path))).chain(mixed).collect()
+        let mut names = Names::default();
+        let of_lists = of_lists.map(|path| path.replace("\\x20", " ")).filter(|path| names.may_have(home, path));
+        let of_lists: Vec<PathBuf> = of_lists.map(|path| home.join(path)).collect();
+        of_lists.into_iter().chain(of_system.map(|path| home.join(path))).chain(mixed).collect()
     };
     let in_home = home.map(in_home).unwrap_or_default().into_iter();
     let all = in_home.chain(OF_MACHINE.iter().map(PathBuf::from));
@@ -39,6 +42,32 @@ pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
     found.sort();
     found.dedup();
     found
+}
+
+/// Entries of a home directory and of the directories in it, in lower case: most places do not exist, and each would cost a
+/// look before each program.
+#[derive(Default)]
+struct Names(BTreeMap<PathBuf, Option<BTreeSet<String>>>);
+
+impl Names {
+    /// Returns whether a path may exist, by its first two parts.
+    fn may_have(&mut self, home: &Path, path: &str) -> bool {
+        let mut parts = path.splitn(3, '/');
+        let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+        self.has(home, first) && second.is_none_or(|second| self.has(&home.join(first), second))
+    }
+
+    /// Returns whether a directory may have an entry: one that cannot be listed, or is large, may have any.
+    fn has(&mut self, directory: &Path, name: &str) -> bool {
+        const MAX_ENTRIES: usize = 4_000;
+        let list = || {
+            let entries = std::fs::read_dir(directory).ok()?.take(MAX_ENTRIES + 1);
+            let names = entries.map(|entry| Some(entry.ok()?.file_name().to_string_lossy().to_lowercase()));
+            names.collect::<Option<BTreeSet<String>>>().filter(|names| names.len() <= MAX_ENTRIES)
+        };
+        let names = self.0.entry(directory.to_owned()).or_insert_with(list);
+        names.as_ref().is_none_or(|names| names.contains(&name.to_lowercase()))
+    }
 }
 
 /// Returns whether a file contains one of the texts, or is larger than settings are.
