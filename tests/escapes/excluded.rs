@@ -162,3 +162,16 @@ fn hard_links_to_hidden_credentials_are_not_read() {
     assert!(ended.stdout.contains("another name of a file with credentials"), "{ended:?}");
     assert!(!ended.stdout.contains(SECRET), "{ended:?}");
 }
+
+#[test]
+fn flood_of_excluded_names_blocks_no_later_program() {
+    if !has_namespaces() {
+        return;
+    }
+    let pinion = with_secrets();
+    let flood = "for i in {1..1100}; do mkdir -p flood/$((i % 90)); echo x > flood/$((i % 90))/.env.$i; done";
+    let ended = pinion.run(["sandbox", "--", "bash", "-c", flood]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = pinion.run(["sandbox", "--", "bash", "-c", "cat plain.txt; cat .env; ls -A flood"]);
+    assert!(ended.stdout == "plain" && ended.stderr.contains(".env"), "{ended:?}");
+}

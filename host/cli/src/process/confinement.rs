@@ -313,7 +313,8 @@ impl SandboxedPrograms {
 /// Returns the directories that are closed as a whole because too many files are excluded: those with more than a few, so
 /// that a program cannot keep all later ones from starting.
 fn flooded(found: &Found, workspace: &Path) -> Vec<PathBuf> {
-    if found.places.len() <= MAX_EXCLUDED / 2 {
+    let bytes: usize = found.places.iter().map(|place| 2 * place.path.as_os_str().len()).sum();
+    if found.places.len() <= MAX_EXCLUDED && bytes <= MAX_EXCLUDED_BYTES {
         return Vec::new();
     }
     let mut counts: BTreeMap<&Path, usize> = BTreeMap::new();
@@ -340,7 +341,7 @@ fn exclude(policy: &mut Policy, found: &Found, workspace: &Path) -> Result<(), S
         if number + whole.len() >= MAX_EXCLUDED || bytes > MAX_EXCLUDED_BYTES {
             return Err(format!(
                 "no sandbox: more than {number} files are excluded, among them `{}`: {}\nhint: exclude a directory \
-                 around them instead, or except some with `!`",
+                 around them instead, except some with `!`, or remove those that a command created",
                 place.path.display(),
                 place.pattern
             ));
