@@ -112,6 +112,13 @@ pub(crate) fn other_form(text: &str) -> Option<String> {
         };
         return Some(format!("it has the form of another program; write `{rule}`"));
     }
+    // The name by which a model calls the tool of a server.
+    let of_tool = text.strip_prefix("tool:").unwrap_or(text).trim();
+    if of_tool.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        && let Some(name) = ToolName::of_offered(of_tool)
+    {
+        return Some(format!("it is the name of a server's tool; write `{}`, or quote a program's name", name.rule()));
+    }
     let (name, inner) = text.strip_suffix(')')?.split_once('(')?;
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return None;
@@ -168,13 +175,9 @@ mod tests {
         assert!(
             covers("mcp:everything", &sum) && covers("mcp:everything/get-sum", &sum) && covers("tool:word_count", &own)
         );
-        for (rule, tool) in [
-            ("mcp:everything", &other),
-            ("mcp:everything/get", &sum),
-            ("mcp:everything", &own),
-            ("tool:get-sum", &sum),
-            ("tool:everything__get-sum", &sum),
-        ] {
+        for (rule, tool) in
+            [("mcp:everything", &other), ("mcp:everything/get", &sum), ("mcp:everything", &own), ("tool:get-sum", &sum)]
+        {
             assert!(!covers(rule, tool), "{rule}");
         }
         // A name that would be cut at another place is another server.
@@ -193,6 +196,8 @@ mod tests {
             ("WebFetch(domain:docs.rs)", "write `net:docs.rs`"),
             ("mcp__github__get_issue", "write `mcp:github/get_issue`"),
             ("mcp__github", "write `mcp:github`"),
+            ("everything__get-sum", "write `mcp:everything/get-sum`"),
+            ("tool:everything__get-sum", "write `mcp:everything/get-sum`"),
             ("server:x", "`mcp:SERVER/TOOL`"),
             ("Tool:x", "`mcp:SERVER/TOOL`"),
             ("host:docs.rs", "`net`"),
@@ -202,7 +207,15 @@ mod tests {
         ] {
             assert!(error(rule).contains(hint), "{rule}: {}", error(rule));
         }
-        for rule in ["npm run lint:fix", "docker pull a:b", "./x:y z", "cargo test a::b"] {
+        for rule in [
+            "npm run lint:fix",
+            "docker pull a:b",
+            "./x:y z",
+            "cargo test a::b",
+            "'my__tool'",
+            "./my__tool",
+            "x my__tool",
+        ] {
             assert!(Rule::parse(rule, None).is_ok(), "{rule}");
         }
     }
