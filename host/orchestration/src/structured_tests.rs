@@ -21,7 +21,7 @@ struct Sum {
 }
 
 #[tokio::test]
-async fn l19_answer_matches_its_schema_after_fixes_and_reminders() {
+async fn answer_matches_its_schema_after_fixes_and_reminders() {
     let replies = vec![
         calls(&[("look", json!({}))]),
         says("It is five."),
@@ -56,7 +56,7 @@ fn tool_that_takes_the_name_of_the_answer_during_a_run_is_not_offered() {
 }
 
 #[tokio::test]
-async fn l19_model_that_never_answers_is_an_error() {
+async fn model_that_never_answers_is_an_error() {
     let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
     let answer = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await;
     assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3, last_error: None, .. })), "{answer:?}");
@@ -65,7 +65,7 @@ async fn l19_model_that_never_answers_is_an_error() {
 }
 
 #[tokio::test]
-async fn l19_invalid_answers_are_bounded_and_the_last_problem_is_reported() {
+async fn invalid_answers_are_bounded_and_the_last_problem_is_reported() {
     let invalid = |n: u32| calls(&[(ANSWER_TOOL, json!({ "sum": format!("wrong {n}") }))]);
     let replies = vec![invalid(1), says("It is five."), invalid(2), invalid(3), says("never")];
     let harness = Setup::new(replies).build();

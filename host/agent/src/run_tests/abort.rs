@@ -19,7 +19,7 @@ async fn assert_aborted_once(mut harness: Harness, outcome: Outcome) {
 }
 
 #[tokio::test]
-async fn l10_abort_during_a_reply_keeps_the_partial_text() {
+async fn abort_during_a_reply_keeps_the_partial_text() {
     let mut begun = text_events("so far", StopReason::Stop);
     begun.truncate(3);
     let harness = Setup::new(vec![Reply::Hangs(begun), says("back")]).build();
@@ -39,7 +39,7 @@ async fn l10_abort_during_a_reply_keeps_the_partial_text() {
 }
 
 #[tokio::test]
-async fn l10_abort_during_calls_pairs_every_call() {
+async fn abort_during_calls_pairs_every_call() {
     let replies = vec![calls(&[("hang", json!({})), ("hang", json!({}))]), says("back")];
     let harness = Setup::new(replies).tool("hang", Act::UntilCancelled).build();
     let abort = async {
@@ -52,7 +52,7 @@ async fn l10_abort_during_calls_pairs_every_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l10_abort_during_a_retry_delay_ends_immediately() {
+async fn abort_during_a_retry_delay_ends_immediately() {
     let network = ProviderError::Network { message: "gone".into() };
     let harness = Setup::new(vec![Reply::Fails(vec![], network), says("back")]).build();
     let mut watch = harness.agent.subscribe(100);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
-async fn l7_second_concurrent_run_is_an_error() {
+async fn second_concurrent_run_is_an_error() {
     let harness = Setup::new(vec![calls(&[("wait", json!({}))])]).tool("wait", Act::UntilCancelled).build();
     let second = async {
         harness.tools.reached("+call-0").await;
@@ -25,7 +25,7 @@ async fn l7_second_concurrent_run_is_an_error() {
 }
 
 #[tokio::test]
-async fn l7_resuming_requires_something_to_resume() {
+async fn resuming_requires_something_to_resume() {
     let harness = Setup::new(vec![says("hello")]).build();
     assert!(matches!(harness.agent.resume().await, Err(AgentError::NothingToContinue { .. })));
     harness.prompt("hi").await;
@@ -33,7 +33,7 @@ async fn l7_resuming_requires_something_to_resume() {
 }
 
 #[tokio::test]
-async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
+async fn continuing_after_an_error_asks_again_without_a_new_prompt() {
     let refused = ProviderError::Api { status: Some(400), message: "no".into() };
     let harness = Setup::new(vec![Reply::Fails(vec![], refused), says("now")]).build();
     let failed = harness.prompt("hi").await;
@@ -43,7 +43,7 @@ async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
 }
 
 #[tokio::test]
-async fn l7_aborted_reply_is_repeated_and_an_answered_one_stays() {
+async fn aborted_reply_is_repeated_and_an_answered_one_stays() {
     let partial = crate::testing::text_events("half a", StopReason::Stop)[..3].to_vec();
     let harness = Setup::new(vec![Reply::Hangs(partial), says("all of it"), says("yes")]).build();
     let mut events = harness.agent.subscribe(100);
@@ -65,7 +65,7 @@ async fn l7_aborted_reply_is_repeated_and_an_answered_one_stays() {
 }
 
 #[tokio::test]
-async fn l24_agent_resumes_from_its_snapshot_as_a_rerun() {
+async fn agent_resumes_from_its_snapshot_as_a_rerun() {
     let harness =
         Setup::new(vec![calls(&[("look", json!({}))]), says("one")]).tool("look", Act::Answer("seen")).build();
     harness.prompt("go").await;
@@ -92,7 +92,7 @@ async fn l24_agent_resumes_from_its_snapshot_as_a_rerun() {
 }
 
 #[tokio::test]
-async fn l7_send_starts_a_run_or_steers_the_current_one() {
+async fn send_starts_a_run_or_steers_the_current_one() {
     let harness =
         Setup::new(vec![calls(&[("wait", json!({}))]), says("turned")]).tool("wait", Act::UntilCancelled).build();
     let steering = async {
@@ -193,7 +193,7 @@ async fn message_in_progress_grows_and_the_last_error_stays_until_the_next_run()
 }
 
 #[test]
-fn l7_a_run_can_block_its_thread() {
+fn run_can_block_its_thread() {
     let harness = Setup::new(vec![says("hello")]).build();
     let outcome = harness.agent.run_blocking(vec![Message::user("hi")]).unwrap();
     assert_eq!(outcome.text(), "hello");
@@ -204,7 +204,7 @@ fn refused() -> ProviderError {
 }
 
 #[tokio::test]
-async fn l7_a_stream_of_events_ends_with_its_run() {
+async fn stream_of_events_ends_with_its_run() {
     let harness = Setup::new(vec![says("hello"), Reply::Fails(vec![], refused()), says("again")]).build();
     let last = |events: Vec<Event>| events.into_iter().map(|event| event.kind).next_back();
     let (events, run) = harness.agent.stream(vec![Message::user("hi")], 4);
@@ -223,7 +223,7 @@ async fn l7_a_stream_of_events_ends_with_its_run() {
 }
 
 #[tokio::test]
-async fn l7_a_stream_of_events_ends_without_a_run() {
+async fn stream_of_events_ends_without_a_run() {
     let harness = Setup::new(vec![Reply::Hangs(vec![]), says("on")]).build();
     // The run cannot start.
     let lease = harness.agent.lease().unwrap();
@@ -254,7 +254,7 @@ async fn l7_a_stream_of_events_ends_without_a_run() {
 }
 
 #[tokio::test]
-async fn l7_a_subscription_ends_when_the_agent_is_dropped() {
+async fn subscription_ends_when_the_agent_is_dropped() {
     let harness = Setup::new(vec![says("one"), says("two")]).build();
     let config = harness.config();
     let agent = Agent::new(config, Context::new("", "s"));
@@ -348,7 +348,7 @@ async fn run_that_waited_before_a_reset_is_aborted_too() {
 }
 
 #[test]
-fn l7_resuming_can_block_its_thread() {
+fn resuming_can_block_its_thread() {
     let harness = Setup::new(vec![says("hello")]).build();
     harness.agent.append(vec![Message::user("hi")]).unwrap();
     assert_eq!(harness.agent.resume_blocking().unwrap().text(), "hello");

@@ -78,7 +78,7 @@ async fn long_run_keeps_its_context_and_the_session_everything() {
 }
 
 #[tokio::test]
-async fn l16_full_context_is_compacted_after_tool_results() {
+async fn full_context_is_compacted_after_tool_results() {
     let mut harness = reader(24, 6_000).build();
     let outcome = harness.prompt("go").await;
     assert!(done(&outcome) && outcome.turns == 25, "{:?}", outcome.end);
@@ -101,7 +101,7 @@ async fn l16_full_context_is_compacted_after_tool_results() {
 }
 
 #[tokio::test]
-async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
+async fn list_replaces_the_summary_when_the_model_writes_none() {
     for (reply, expected) in [(says("my summary"), "my summary"), (says(" "), "It called read")] {
         let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), reply, says("done")]);
         setup = setup.tool("read", Act::Long(12_000));
@@ -118,7 +118,7 @@ async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
 }
 
 #[tokio::test]
-async fn l16_nothing_is_compacted_when_the_system_prompt_fills_the_window() {
+async fn nothing_is_compacted_when_the_system_prompt_fills_the_window() {
     let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), says("one")]);
     setup = setup.tool("read", Act::Long(100));
     setup.model_info.context_window = Some(8);
@@ -130,7 +130,7 @@ async fn l16_nothing_is_compacted_when_the_system_prompt_fills_the_window() {
 }
 
 #[tokio::test]
-async fn l16_unknown_window_is_assumed_unless_the_policy_assumes_none() {
+async fn unknown_window_is_assumed_unless_the_policy_assumes_none() {
     for (assumed, expected) in [(Some(6_000), true), (None, false)] {
         let mut setup = reader(12, 0);
         (setup.model_info.context_window, setup.compaction.assumed_window) = (None, assumed);
@@ -141,7 +141,7 @@ async fn l16_unknown_window_is_assumed_unless_the_policy_assumes_none() {
 }
 
 #[tokio::test]
-async fn l16_disabled_compaction_is_off_even_after_an_overflow() {
+async fn disabled_compaction_is_off_even_after_an_overflow() {
     let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
     let mut setup = Setup::new(vec![says("one"), overflow(), says("never")]);
     setup.compaction.automatic = false;
@@ -153,7 +153,7 @@ async fn l16_disabled_compaction_is_off_even_after_an_overflow() {
 }
 
 #[tokio::test]
-async fn l14_overflow_with_nothing_to_drop_ends_the_run_at_once() {
+async fn overflow_with_nothing_to_drop_ends_the_run_at_once() {
     let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
     let mut harness = Setup::new(vec![overflow(), says("never")]).build();
     let outcome = harness.prompt("hi").await;
@@ -222,7 +222,7 @@ async fn message_sent_during_a_compaction_starts_a_run_after_it() {
 }
 
 #[tokio::test]
-async fn l14_overlong_request_is_compacted_and_retried_once() {
+async fn overlong_request_is_compacted_and_retried_once() {
     let overflow = || ProviderError::ContextOverflow { message: "prompt is too long".into() };
     let replies = vec![says("one"), Reply::Fails(vec![], overflow()), says("a summary"), says("two")];
     let mut harness = Setup::new(replies).build();
@@ -237,7 +237,7 @@ async fn l14_overlong_request_is_compacted_and_retried_once() {
 }
 
 #[tokio::test]
-async fn l14_unfixable_overflow_ends_the_run_with_a_reason() {
+async fn unfixable_overflow_ends_the_run_with_a_reason() {
     let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
     let mut setup = Setup::new(vec![says("one"), overflow(), overflow(), says("never")]);
     setup.compaction.by_model = false;
@@ -249,7 +249,7 @@ async fn l14_unfixable_overflow_ends_the_run_with_a_reason() {
 }
 
 #[tokio::test]
-async fn l16_automatically_compacted_session_loads_unchanged() {
+async fn automatically_compacted_session_loads_unchanged() {
     let harness = reader(12, 6_000).build();
     harness.prompt("go").await;
     let kept = harness.store.kept.lock().unwrap().clone();

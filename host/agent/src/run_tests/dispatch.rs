@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 #[tokio::test]
-async fn l8_calls_run_concurrently_with_results_in_call_order() {
+async fn calls_run_concurrently_with_results_in_call_order() {
     let gate = Arc::new(Notify::new());
     let replies = vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("done")];
     let harness = Setup::new(replies).tool("slow", Act::Wait(gate.clone())).tool("fast", Act::Answer("quick")).build();
@@ -34,19 +34,19 @@ async fn order(strategy: Strategy, names: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn l8_sequential_runs_one_after_the_other() {
+async fn sequential_runs_one_after_the_other() {
     assert_eq!(order(Strategy::Sequential, &["any", "any"]).await, ["+call-0", "-call-0", "+call-1", "-call-1"]);
 }
 
 #[tokio::test]
-async fn l8_a_tool_may_demand_to_be_alone() {
+async fn tool_may_demand_to_be_alone() {
     let log = order(Strategy::Parallel, &["any", "any", "alone", "any"]).await;
     let at = |line: &str| log.iter().position(|l| l == line).unwrap();
     assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2") && at("-call-2") < at("+call-3"));
 }
 
 #[tokio::test]
-async fn l8_batches_run_one_after_the_other() {
+async fn batches_run_one_after_the_other() {
     let log = order(Strategy::Batched(2), &["any", "any", "any"]).await;
     let at = |line: &str| log.iter().position(|l| l == line).unwrap();
     assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2"));
@@ -54,7 +54,7 @@ async fn l8_batches_run_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn l8_invalid_arguments_never_reach_the_tool_and_are_reported() {
+async fn invalid_arguments_never_reach_the_tool_and_are_reported() {
     let replies = vec![
         calls(&[("look", json!({ "text": 7 })), ("look", json!("{\"text\"")), ("loook", json!({}))]),
         says("done"),
@@ -81,7 +81,7 @@ async fn decorated_names_of_tools_lead_to_a_suggestion() {
 }
 
 #[tokio::test]
-async fn l8_a_tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
+async fn tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
     let harness =
         Setup::new(vec![calls(&[("look", json!({}))]), says("ah")]).tool("look", Act::Fail("not there")).build();
     assert!(done(&harness.prompt("go").await));
@@ -89,7 +89,7 @@ async fn l8_a_tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn l13_truncated_calls_get_an_error_and_the_run_continues() {
+async fn truncated_calls_get_an_error_and_the_run_continues() {
     let cut = call_events(&[("look", json!({})), ("look", json!("{\"te"))], StopReason::Length);
     let harness = Setup::new(vec![Reply::Events(cut), says("shorter")]).tool("look", Act::Answer("seen")).build();
     assert!(done(&harness.prompt("go").await));
@@ -179,7 +179,7 @@ async fn secrets_are_redacted_in_prompts_replies_and_results() {
 }
 
 #[tokio::test]
-async fn l26_repeated_call_with_the_same_result_is_refused_with_a_note() {
+async fn repeated_call_with_the_same_result_is_refused_with_a_note() {
     let mut replies: Vec<Reply> = (0..5).map(|_| calls(&[("look", json!({ "text": "a" }))])).collect();
     replies.push(says("done"));
     let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
@@ -200,20 +200,20 @@ async fn looked(texts: &[&str], act: Act) -> usize {
 }
 
 #[tokio::test]
-async fn l26_calls_that_alternate_with_the_same_results_are_refused() {
+async fn calls_that_alternate_with_the_same_results_are_refused() {
     assert_eq!(looked(&["a", "b"].repeat(5), Act::Answer("seen")).await, 6);
     assert_eq!(looked(&["a", "b", "c", "d"].repeat(4), Act::Answer("seen")).await, 12);
 }
 
 #[tokio::test]
-async fn l26_different_arguments_or_results_are_not_a_repetition() {
+async fn different_arguments_or_results_are_not_a_repetition() {
     assert_eq!(looked(&["a", "a", "b", "b", "a", "a", "c", "c", "a"], Act::Answer("seen")).await, 9);
     assert_eq!(looked(&["a"; 8], Act::Count).await, 8, "each result differs from the one before");
     assert_eq!(looked(&["a", "b"].repeat(4), Act::Count).await, 8);
 }
 
 #[test]
-fn l26_calls_of_another_version_of_the_tool_are_not_a_repetition() {
+fn calls_of_another_version_of_the_tool_are_not_a_repetition() {
     use pinion_protocol::repetition::{CallKey, Repetition};
     let call = ToolCall::new("c", "look", json!({}));
     let harness = Setup::new(vec![]).tool("look", Act::Answer("seen")).build();

@@ -18,7 +18,7 @@ async fn a_prompt_without_tools_is_one_turn() {
 }
 
 #[tokio::test]
-async fn l5_events_come_in_order_and_deltas_before_the_whole() {
+async fn events_come_in_order_and_deltas_before_the_whole() {
     let mut harness =
         Setup::new(vec![calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Answer("seen")).build();
     harness.prompt("go").await;
@@ -45,7 +45,7 @@ async fn l5_events_come_in_order_and_deltas_before_the_whole() {
 }
 
 #[tokio::test]
-async fn l5_events_survive_serialization() {
+async fn events_survive_serialization() {
     let mut harness =
         Setup::new(vec![calls(&[("look", json!({"text": "x"}))])]).tool("look", Act::Answer("seen")).build();
     harness.prompt("go").await;
@@ -127,7 +127,7 @@ async fn slow_watcher_loses_no_essential_event() {
 }
 
 #[tokio::test]
-async fn l22_runs_are_numbered_and_name_their_trigger() {
+async fn runs_are_numbered_and_name_their_trigger() {
     let mut harness = Setup::new(vec![calls(&[("look", json!({}))]), says("one"), says("two")])
         .tool("look", Act::Answer("seen"))
         .build();
@@ -153,7 +153,7 @@ async fn l22_runs_are_numbered_and_name_their_trigger() {
 }
 
 #[tokio::test]
-async fn l22_ids_of_runs_name_the_config_and_count_its_runs() {
+async fn ids_of_runs_name_the_config_and_count_its_runs() {
     let harness = Setup::new(vec![says("one"), says("two"), says("three"), says("four"), says("five")]).build();
     let mut seen = harness.agent.subscribe(1000);
     harness.prompt("go").await;
@@ -187,7 +187,7 @@ async fn l22_ids_of_runs_name_the_config_and_count_its_runs() {
 }
 
 #[tokio::test]
-async fn l22_function_that_runs_numbers_its_runs_as_an_agent_does() {
+async fn function_that_runs_numbers_its_runs_as_an_agent_does() {
     let harness = Setup::new(vec![says("one"), says("two")]).build();
     let mut context = Context::new("You are a test.", "s");
     for (prompt, id) in [("go", "s.scripted.m.1"), ("on", "s.scripted.m.2")] {

@@ -71,7 +71,7 @@ impl Hooks for Prunes {
 }
 
 #[tokio::test]
-async fn l17_hook_knows_that_the_last_request_was_too_long() {
+async fn hook_knows_that_the_last_request_was_too_long() {
     let overflow = Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
     let prunes = Arc::new(Prunes::default());
     let harness = with_hooks(Setup::new(vec![says("one"), overflow, says("two"), says("three")]), vec![prunes.clone()]);
@@ -86,7 +86,7 @@ async fn l17_hook_knows_that_the_last_request_was_too_long() {
 }
 
 #[tokio::test]
-async fn l17_requests_hold_what_hooks_make_of_the_history_and_it_stays() {
+async fn requests_hold_what_hooks_make_of_the_history_and_it_stays() {
     let harness = with_hooks(Setup::new(vec![says("hello")]), vec![Arc::new(Rewrites)]);
     let data = json!({ "text": "noted" });
     let note =
@@ -108,7 +108,7 @@ impl Hooks for Keys {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l17_each_retry_asks_for_a_key_of_its_own() {
+async fn each_retry_asks_for_a_key_of_its_own() {
     let busy = || Reply::Fails(vec![], ProviderError::Overloaded { message: "busy".into(), retry_after: None });
     let harness = with_hooks(Setup::new(vec![busy(), busy(), says("hello")]), vec![Arc::new(Keys::default())]);
     harness.prompt("go").await;
@@ -169,7 +169,7 @@ fn ended_with(harness: &mut Harness) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn l17_replaced_result_is_stored_reported_and_sent_under_its_call() {
+async fn replaced_result_is_stored_reported_and_sent_under_its_call() {
     let (first, second) = (Replaces::new("once"), Replaces::new("twice"));
     let mut harness = with_hooks(looking(vec![says("done")]), vec![first.clone(), second.clone()]);
     let outcome = harness.prompt("go").await;
@@ -198,7 +198,7 @@ async fn panicked_in(hook: &'static str) -> (Harness, Outcome) {
 }
 
 #[tokio::test]
-async fn l17_panic_of_a_hook_that_decides_on_a_run_ends_it() {
+async fn panic_of_a_hook_that_decides_on_a_run_ends_it() {
     for (hook, messages) in [
         ("before_loop", 0),
         ("before_turn", 0),
@@ -215,7 +215,7 @@ async fn l17_panic_of_a_hook_that_decides_on_a_run_ends_it() {
 }
 
 #[tokio::test]
-async fn l17_panic_of_a_hook_that_decides_on_a_call_denies_or_withholds_it() {
+async fn panic_of_a_hook_that_decides_on_a_call_denies_or_withholds_it() {
     let (harness, outcome) = panicked_in("before_tool").await;
     assert_eq!(outcome.text(), "done");
     assert!(harness.last_request()[2].starts_with("failed call-0: The tool crashed"), "{:?}", harness.last_request());
@@ -229,7 +229,7 @@ async fn l17_panic_of_a_hook_that_decides_on_a_call_denies_or_withholds_it() {
 }
 
 #[tokio::test]
-async fn l17_panic_of_a_hook_that_only_observes_changes_nothing() {
+async fn panic_of_a_hook_that_only_observes_changes_nothing() {
     for hook in ["before_update", "after_update", "after_tool", "after_loop"] {
         let (harness, outcome) = panicked_in(hook).await;
         assert_eq!(outcome.text(), "done", "{hook}");
@@ -285,7 +285,7 @@ impl Hooks for Denies {
 }
 
 #[tokio::test]
-async fn l17_run_that_a_hook_denies_ends_without_a_start_or_messages() {
+async fn run_that_a_hook_denies_ends_without_a_start_or_messages() {
     let denies = Arc::new(Denies::default());
     // The second hook passes: the first denial is final.
     let hooks: Vec<Arc<dyn Hooks>> = vec![denies.clone(), Arc::new(Ends::default())];
@@ -317,7 +317,7 @@ impl Hooks for DeniesLate {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l17_run_that_its_time_limit_ends_in_a_hook_has_a_start() {
+async fn run_that_its_time_limit_ends_in_a_hook_has_a_start() {
     let mut setup = Setup::new(vec![says("never")]);
     setup.limits.max_time = Some(Duration::from_secs(5));
     let mut harness = with_hooks(setup, vec![Arc::new(DeniesLate)]);

@@ -15,7 +15,7 @@ fn hooked(mut setup: Setup, notes: &Arc<Notes>) -> Setup {
 }
 
 #[tokio::test]
-async fn l17_hooks_and_events_come_in_one_order_over_several_turns_and_tools() {
+async fn hooks_and_events_come_in_one_order_over_several_turns_and_tools() {
     let notes = Arc::new(Notes::default());
     let refused = ProviderError::Api { status: Some(400), message: "no".into() };
     let replies = vec![calls(&[("show", json!({})), ("talk", json!({}))]), Reply::Fails(vec![], refused)];
@@ -41,7 +41,7 @@ async fn l17_hooks_and_events_come_in_one_order_over_several_turns_and_tools() {
 }
 
 #[tokio::test]
-async fn l17_a_turn_that_a_hook_denies_ends_the_run_with_its_reason() {
+async fn turn_that_a_hook_denies_ends_the_run_with_its_reason() {
     let notes = Arc::new(Notes { deny_turn: Some(2), ..Notes::default() });
     let setup = hooked(Setup::new(vec![calls(&[("look", json!({}))]), says("never")]), &notes);
     let harness = setup.tool("look", Act::Answer("seen")).build();
@@ -52,7 +52,7 @@ async fn l17_a_turn_that_a_hook_denies_ends_the_run_with_its_reason() {
 }
 
 #[tokio::test]
-async fn l17_a_call_that_a_hook_denies_does_not_run_and_the_model_is_told_why() {
+async fn call_that_a_hook_denies_does_not_run_and_the_model_is_told_why() {
     let notes = Arc::new(Notes { deny_tool: Some("look"), ..Notes::default() });
     let setup = hooked(Setup::new(vec![calls(&[("look", json!({}))]), says("done")]), &notes);
     let harness = setup.tool("look", Act::Answer("seen")).build();
@@ -62,7 +62,7 @@ async fn l17_a_call_that_a_hook_denies_does_not_run_and_the_model_is_told_why() 
 }
 
 #[tokio::test]
-async fn l17_a_hook_can_end_the_run_after_a_turn() {
+async fn hook_can_end_the_run_after_a_turn() {
     let notes = Arc::new(Notes { stop_after_turn: true, ..Notes::default() });
     let setup = hooked(Setup::new(vec![calls(&[("look", json!({}))]), says("never")]), &notes);
     let harness = setup.tool("look", Act::Answer("seen")).build();
@@ -72,7 +72,7 @@ async fn l17_a_hook_can_end_the_run_after_a_turn() {
 }
 
 #[tokio::test]
-async fn l17_the_key_of_the_moment_goes_with_the_request() {
+async fn the_key_of_the_moment_goes_with_the_request() {
     use secrecy::ExposeSecret as _;
     let notes = Arc::new(Notes::default());
     let harness = hooked(Setup::new(vec![says("hi")]), &notes).build();
@@ -91,7 +91,7 @@ impl Hooks for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l17_an_abort_does_not_wait_for_a_hook_that_hangs() {
+async fn abort_does_not_wait_for_a_hook_that_hangs() {
     let mut setup = Setup::new(vec![says("never")]);
     setup.hooks = vec![Arc::new(Stuck)];
     let mut harness = setup.build();
@@ -118,7 +118,7 @@ impl InputFilter for Filter {
 }
 
 #[tokio::test]
-async fn l18_rejected_prompt_is_reported_and_not_sent_or_stored() {
+async fn rejected_prompt_is_reported_and_not_sent_or_stored() {
     let mut setup = Setup::new(vec![says("never")]);
     setup.filters = vec![Arc::new(Filter)];
     let mut harness = setup.build();
@@ -129,7 +129,7 @@ async fn l18_rejected_prompt_is_reported_and_not_sent_or_stored() {
 }
 
 #[tokio::test]
-async fn l18_a_warning_goes_with_the_message() {
+async fn warning_goes_with_the_message() {
     let mut setup = Setup::new(vec![says("hi")]);
     setup.filters = vec![Arc::new(Filter)];
     let harness = setup.build();
@@ -138,7 +138,7 @@ async fn l18_a_warning_goes_with_the_message() {
 }
 
 #[tokio::test]
-async fn l18_a_rejected_follow_up_does_not_keep_the_next_one_from_its_turn() {
+async fn rejected_follow_up_does_not_keep_the_next_one_from_its_turn() {
     let mut setup = Setup::new(vec![says("one"), says("two")]);
     setup.filters = vec![Arc::new(Filter)];
     let mut harness = setup.build();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
-async fn l11_retryable_errors_are_retried_with_growing_delays() {
+async fn retryable_errors_are_retried_with_growing_delays() {
     let limited = || ProviderError::RateLimited { message: "slow down".into(), retry_after: None };
     let later = ProviderError::Overloaded { message: "busy".into(), retry_after: Some(Duration::from_secs(7)) };
     let replies = vec![
@@ -32,7 +32,7 @@ async fn l11_retryable_errors_are_retried_with_growing_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_interrupted_reply_is_requested_again_and_discarded() {
+async fn interrupted_reply_is_requested_again_and_discarded() {
     let mut begun = text_events("never mind", StopReason::Stop);
     begun.truncate(3);
     let harness = Setup::new(vec![Reply::Events(begun), says("whole")]).build();
@@ -42,7 +42,7 @@ async fn l11_interrupted_reply_is_requested_again_and_discarded() {
 
 /// The vendor charges for what it had read and written before it failed.
 #[tokio::test(start_paused = true)]
-async fn l11_spend_of_discarded_attempts_counts() {
+async fn spend_of_discarded_attempts_counts() {
     let begun = StreamEvent::Usage(Usage { input: 100, output: 7, ..Usage::default() });
     let begun = vec![StreamEvent::Start { model: None }, begun];
     let busy = || ProviderError::Overloaded { message: "busy".into(), retry_after: None };
@@ -58,14 +58,14 @@ async fn l11_spend_of_discarded_attempts_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_delay_of_the_vendor_is_told_once() {
+async fn delay_of_the_vendor_is_told_once() {
     let limited = ProviderError::RateLimited { message: "slow".into(), retry_after: Some(Duration::from_secs(310)) };
     let outcome = Setup::new(vec![Reply::Fails(vec![], limited)]).build().prompt("go").await;
     assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::RateLimited, "rate limited: slow (retry in 5 min 10 s)"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_run_fails_after_ten_retries_with_the_cause() {
+async fn run_fails_after_ten_retries_with_the_cause() {
     let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });
     let harness = Setup::new((0..20).map(|_| network()).collect()).build();
     let outcome = harness.prompt("go").await;
@@ -74,7 +74,7 @@ async fn l11_run_fails_after_ten_retries_with_the_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_reply_that_is_cut_off_each_time_is_paid_for_four_times() {
+async fn reply_that_is_cut_off_each_time_is_paid_for_four_times() {
     let lost = || ProviderError::Network { message: "the connection was lost".into() };
     let begun = || text_events("a long answer", StopReason::Stop)[..3].to_vec();
     let mut replies = vec![Reply::Fails(vec![], lost()), Reply::Fails(vec![], lost())];
@@ -91,7 +91,7 @@ async fn l11_reply_that_is_cut_off_each_time_is_paid_for_four_times() {
 }
 
 #[tokio::test]
-async fn l26_run_of_a_model_that_only_repeats_calls_ends() {
+async fn run_of_a_model_that_only_repeats_calls_ends() {
     let again = |name: &'static str, arguments: Value| move || calls(&[(name, arguments.clone())]);
     let repeated: [(&str, Vec<Box<dyn Fn() -> Reply>>, u32); 4] = [
         ("a call", vec![Box::new(again("look", json!({ "text": "a" })))], 3 + 5),
@@ -115,7 +115,7 @@ async fn l26_run_of_a_model_that_only_repeats_calls_ends() {
 }
 
 #[tokio::test]
-async fn l26_a_turn_with_another_call_begins_the_count_anew() {
+async fn turn_with_another_call_begins_the_count_anew() {
     let look = |text: &str| calls(&[("look", json!({ "text": text }))]);
     let mut replies: Vec<Reply> = (0..7).map(|_| look("a")).collect();
     replies.push(look("b"));
@@ -140,7 +140,7 @@ async fn limited(limits: RunLimits) -> Outcome {
 }
 
 #[tokio::test]
-async fn l12_limits_end_a_run_with_a_message_that_names_the_limit() {
+async fn limits_end_a_run_with_a_message_that_names_the_limit() {
     let none = RunLimits::NONE;
     for (limits, limit, turns) in [
         (RunLimits { max_turns: Some(3), ..none.clone() }, Limit::Turns(3), 3),
@@ -156,7 +156,7 @@ async fn l12_limits_end_a_run_with_a_message_that_names_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l12_limits_of_zero_do_not_limit() {
+async fn limits_of_zero_do_not_limit() {
     let busy = Reply::Fails(vec![], ProviderError::Overloaded { message: "busy".into(), retry_after: None });
     let mut setup =
         Setup::new(vec![busy, calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Answer("seen"));
@@ -174,7 +174,7 @@ async fn l12_limits_of_zero_do_not_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l12_time_ends_a_run_that_hangs() {
+async fn time_ends_a_run_that_hangs() {
     let mut setup = Setup::new(vec![calls(&[("hang", json!({}))])]).tool("hang", Act::UntilCancelled);
     setup.limits = RunLimits { max_time: Some(Duration::from_secs(600)), ..RunLimits::default() };
     let outcome = setup.build().prompt("go").await;
@@ -183,7 +183,7 @@ async fn l12_time_ends_a_run_that_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l12_time_limit_can_let_the_call_in_progress_end() {
+async fn time_limit_can_let_the_call_in_progress_end() {
     let replies = vec![calls(&[("wait", json!({}))]), says("not asked for")];
     let gate = Arc::new(tokio::sync::Notify::new());
     let mut setup = Setup::new(replies).tool("wait", Act::Wait(gate.clone()));

@@ -21,7 +21,7 @@ async fn steered(act: Act, strategy: Strategy, running: usize) -> (Harness, Outc
 }
 
 #[tokio::test]
-async fn l9_steering_cancels_running_calls_and_skips_the_rest() {
+async fn steering_cancels_running_calls_and_skips_the_rest() {
     for (strategy, running) in [
         (Strategy::Sequential, 1),
         (Strategy::Batched(1), 1),
@@ -45,7 +45,7 @@ async fn l9_steering_cancels_running_calls_and_skips_the_rest() {
 }
 
 #[tokio::test]
-async fn l9_what_a_cancelled_call_had_done_is_told() {
+async fn what_a_cancelled_call_had_done_is_told() {
     let (harness, _) = steered(Act::AnswerOnCancel("half of it"), Strategy::Sequential, 1).await;
     let sent = harness.last_request();
     assert!(
@@ -77,7 +77,7 @@ async fn patient(then: impl FnOnce(&Harness, &tokio::sync::Notify)) -> (Harness,
 }
 
 #[tokio::test]
-async fn l9_patient_messages_wait_for_calls_and_can_become_urgent() {
+async fn patient_messages_wait_for_calls_and_can_become_urgent() {
     let (harness, outcome) = patient(|_, gate| gate.notify_one()).await;
     assert!(done(&outcome));
     let sent = harness.last_request();
@@ -87,7 +87,7 @@ async fn l9_patient_messages_wait_for_calls_and_can_become_urgent() {
 }
 
 #[tokio::test]
-async fn l9_interrupting_calls_without_a_message_changes_nothing() {
+async fn interrupting_calls_without_a_message_changes_nothing() {
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
     let replies = vec![calls(&[("wait", json!({}))]), says("done")];
     let harness = Setup::new(replies).tool("wait", Act::Wait(gate.clone())).build();
@@ -103,7 +103,7 @@ async fn l9_interrupting_calls_without_a_message_changes_nothing() {
 }
 
 #[tokio::test]
-async fn l9_steering_before_the_run_comes_before_the_first_request() {
+async fn steering_before_the_run_comes_before_the_first_request() {
     let harness = Setup::new(vec![says("yes")]).build();
     harness.agent.steer(Message::user("mind the gap"));
     harness.prompt("go").await;
@@ -111,7 +111,7 @@ async fn l9_steering_before_the_run_comes_before_the_first_request() {
 }
 
 #[tokio::test]
-async fn l9_steering_that_comes_with_the_last_words_is_still_answered() {
+async fn steering_that_comes_with_the_last_words_is_still_answered() {
     let harness = Setup::new(vec![says("first"), says("second")]).build();
     // With room for one event the loop cannot get ahead of the watcher.
     let mut watch = harness.agent.subscribe(1);
@@ -130,7 +130,7 @@ async fn l9_steering_that_comes_with_the_last_words_is_still_answered() {
 }
 
 #[tokio::test]
-async fn l9_steering_comes_before_what_follows() {
+async fn steering_comes_before_what_follows() {
     let harness = Setup::new(vec![says("one"), says("two")]).build();
     harness.agent.follow_up(Message::user("follow"));
     harness.agent.steer(Message::user("steer"));
@@ -150,13 +150,13 @@ async fn followed(mode: QueueMode) -> usize {
 }
 
 #[tokio::test]
-async fn l9_follow_ups_come_when_the_agent_would_stop_one_at_a_time_or_all() {
+async fn follow_ups_come_when_the_agent_would_stop_one_at_a_time_or_all() {
     assert_eq!(followed(QueueMode::OneAtATime).await, 3);
     assert_eq!(followed(QueueMode::All).await, 2);
 }
 
 #[tokio::test]
-async fn l9_follow_ups_do_not_come_after_an_error() {
+async fn follow_ups_do_not_come_after_an_error() {
     let refused = ProviderError::Auth { message: "bad key".into() };
     let harness = Setup::new(vec![Reply::Fails(vec![], refused)]).build();
     harness.agent.follow_up(Message::user("and then"));
@@ -179,7 +179,7 @@ impl Approver for Silent {
 }
 
 #[tokio::test]
-async fn l9_steering_ends_an_open_question_and_other_calls_do_not_wait_for_it() {
+async fn steering_ends_an_open_question_and_other_calls_do_not_wait_for_it() {
     let replies = vec![calls(&[("write", json!({})), ("look", json!({})), ("nope", json!({}))]), says("done")];
     let mut harness = Setup::new(replies)
         .tool_with("write", Act::Answer("written"), |tool| tool.authority.writes = true)

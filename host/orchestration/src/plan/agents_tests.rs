@@ -31,7 +31,7 @@ async fn planned(setup: Setup) -> (Harness, Result<Answer<Plan>, AnswerError>) {
 }
 
 #[tokio::test]
-async fn l25_planner_gets_only_read_only_tools() {
+async fn planner_gets_only_read_only_tools() {
     let replies = vec![calls(&[("write", json!({})), ("run", json!({})), ("look", json!({}))]), answer(two_steps())];
     let setup = Setup::new(replies)
         .tool("look", Act::Answer("seen"))
@@ -93,7 +93,7 @@ impl ToolExecutor for Liar {
 }
 
 #[tokio::test]
-async fn l25_planner_call_stays_read_only_if_its_tool_changes() {
+async fn planner_call_stays_read_only_if_its_tool_changes() {
     let harness = Setup::new(vec![calls(&[("look", json!({}))]), answer(two_steps())]).build();
     let liar = std::sync::Arc::new(Liar::default());
     harness.agent.configure(|config| config.ports.tools = liar.clone());
@@ -103,7 +103,7 @@ async fn l25_planner_call_stays_read_only_if_its_tool_changes() {
 }
 
 #[tokio::test]
-async fn l25_incomplete_plan_is_rejected() {
+async fn incomplete_plan_is_rejected() {
     let no_steps = json!({ "title": "x", "summary": "", "steps": [] });
     let mut no_criteria = two_steps();
     no_criteria["steps"][0]["acceptance"] = json!([]);
@@ -117,7 +117,7 @@ async fn l25_incomplete_plan_is_rejected() {
 }
 
 #[tokio::test]
-async fn l25_planner_instructions_are_removed_after_planning() {
+async fn planner_instructions_are_removed_after_planning() {
     let (harness, plan) = planned(Setup::new(vec![answer(two_steps())])).await;
     plan.unwrap();
     harness.prompt("hello").await;
@@ -128,7 +128,7 @@ async fn l25_planner_instructions_are_removed_after_planning() {
 }
 
 #[tokio::test]
-async fn l25_executor_gets_the_plan_its_statuses_and_the_step() {
+async fn executor_gets_the_plan_its_statuses_and_the_step() {
     let mut plan = plan_of_two();
     let harness = Setup::new(vec![done("found"), done("fixed")]).build();
     let answer = execute_step(&harness.agent, &plan, 0).await.unwrap();
@@ -166,7 +166,7 @@ async fn statuses(reply: Reply, is_aborted: bool) -> Vec<StepStatus> {
 }
 
 #[tokio::test]
-async fn l25_watchers_see_the_start_and_the_end_of_a_step() {
+async fn watchers_see_the_start_and_the_end_of_a_step() {
     use StepStatus::{Done, Failed, Running};
     assert_eq!(statuses(done("ok"), false).await, [Running, Done]);
     assert_eq!(statuses(answer(json!({ "done": false, "report": "no" })), false).await, [Running, Failed]);
@@ -176,7 +176,7 @@ async fn l25_watchers_see_the_start_and_the_end_of_a_step() {
 }
 
 #[tokio::test]
-async fn l25_step_events_carry_the_ids_of_its_runs() {
+async fn step_events_carry_the_ids_of_its_runs() {
     let harness = Setup::new(vec![says("hm"), done("ok")]).build();
     let mut watch = harness.agent.subscribe(1000);
     execute_step(&harness.agent, &plan_of_two(), 0).await.unwrap();
@@ -192,7 +192,7 @@ async fn l25_step_events_carry_the_ids_of_its_runs() {
 }
 
 #[tokio::test]
-async fn l25_missing_step_is_an_error_and_nothing_runs() {
+async fn missing_step_is_an_error_and_nothing_runs() {
     let harness = Setup::new(vec![]).build();
     let error = execute_step(&harness.agent, &plan_of_two(), 2).await.unwrap_err();
     assert_eq!((error.to_string().as_str(), harness.requests()), ("there is no step 3: the plan has 2", 0));

@@ -14,8 +14,8 @@ mod repository;
 
 use crate::encoding::length;
 use followed::followed;
-pub use names::{directory_of_setting, is_nested_setting};
 use names::{IN_HOME, LEADING, NAMES};
+pub use names::{directory_of_setting, is_nested_setting};
 use pinion_git::{GitUser, Look, Settings, Tree, nearby};
 pub(crate) use repository::{Part, own};
 use serde::{Deserialize, Serialize};
