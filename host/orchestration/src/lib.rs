@@ -106,6 +106,8 @@ mod sub_agents;
 #[cfg(test)]
 mod sub_agents_tests;
 #[cfg(test)]
+mod sub_agents_unstored_tests;
+#[cfg(test)]
 #[path = "../../agent/src/testing.rs"]
 #[allow(dead_code, reason = "shared with the tests of pinion-agent, which use the rest")]
 mod testing;

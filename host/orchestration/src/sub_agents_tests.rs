@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-fn task(prompt: &str) -> Assignment {
+pub(crate) fn task(prompt: &str) -> Assignment {
     Assignment { prompt: prompt.into(), ..Assignment::default() }
 }
 
 /// Creates a parent with the tools `task`, which starts a sub-agent, `read` and `write`.
-fn parent(assignment: Assignment, replies: Vec<Reply>) -> Setup {
+pub(crate) fn parent(assignment: Assignment, replies: Vec<Reply>) -> Setup {
     parent_with(assignment, Authority::ALL, replies)
 }
 
@@ -27,7 +27,7 @@ fn parent_with(assignment: Assignment, at_most: Authority, replies: Vec<Reply>) 
         .tool_with("write", Act::Answer("written"), |tool| tool.authority.writes = true)
 }
 
-fn delegate() -> Reply {
+pub(crate) fn delegate() -> Reply {
     calls(&[("task", json!({}))])
 }
 

@@ -361,4 +361,15 @@ mod tests {
         assert_eq!(launcher("/usr/bin/pinion").ssh().as_deref(), Some(expected));
         assert_eq!(launcher("/home/a b/pinion").ssh(), None);
     }
+
+    #[test]
+    fn request_that_is_too_long_for_variables_is_refused() {
+        let launcher = Launcher::new(std::env::current_exe().unwrap(), Vec::new());
+        let hides = |paths: usize| {
+            let hidden = vec![PathBuf::from("/".to_owned() + &"a".repeat(1023)); paths];
+            launcher.helper(launcher.request(Path::new("/"), &Policy { hidden, ..Policy::default() }, true))
+        };
+        assert!(hides(900).is_ok());
+        assert!(matches!(hides(1100), Err(SandboxError::TooLong { max: MAX_REQUEST_BYTES, .. })));
+    }
 }

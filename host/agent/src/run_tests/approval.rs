@@ -4,7 +4,12 @@ use crate::testing::{Act, Answers, Harness, Setup, assert_paired, calls, says};
 use crate::*;
 use futures_util::future::BoxFuture;
 use pinion_protocol::approval::{CallRules, Ruling};
+use pinion_protocol::hook::{
+    AcceptedCall, AddedInstructions, ArgumentCheck, CallOutcome, CheckedCall, CheckedPrompt, HookPoint, HookedCall,
+    PluginHooks, ReplacedPart, RevisedCall,
+};
 use serde_json::json;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -338,4 +343,64 @@ async fn time_in_which_the_user_is_asked_does_not_count_against_the_limit() {
     let outcome = slow(stuck, 100).prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(60) });
     assert_eq!(started.elapsed().as_secs(), 160, "work still counts");
+}
+
+/// A plugin that writes other arguments each time that it is asked about a call.
+#[derive(Default)]
+struct Rewriting(AtomicU32);
+
+impl PluginHooks for Rewriting {
+    fn wants(&self, point: HookPoint) -> bool {
+        point == HookPoint::BeforeToolCall
+    }
+
+    fn before_call<'a>(
+        &'a self,
+        _: HookedCall<'a>,
+        _: &'a ArgumentCheck<'a>,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, CheckedCall> {
+        let arguments = Some(json!({ "n": self.0.fetch_add(1, Ordering::Relaxed) }));
+        let accepted = AcceptedCall { arguments, ..AcceptedCall::default() };
+        Box::pin(async { CheckedCall { result: Ok(accepted), calls: Vec::new() } })
+    }
+
+    fn after_call<'a>(
+        &'a self,
+        _: HookedCall<'a>,
+        _: CallOutcome,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, RevisedCall> {
+        Box::pin(async { unreachable!() })
+    }
+
+    fn before_prompt<'a>(&'a self, _: &'a str, _: &'a str, _: &'a CancellationToken) -> BoxFuture<'a, CheckedPrompt> {
+        Box::pin(async { unreachable!() })
+    }
+
+    fn before_compaction<'a>(
+        &'a self,
+        _: &'a str,
+        _: ReplacedPart<'a>,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, AddedInstructions> {
+        Box::pin(async { unreachable!() })
+    }
+
+    fn observe(&self, _: String) {}
+}
+
+#[tokio::test]
+async fn other_arguments_for_the_same_code_are_asked_about_again() {
+    let tools = Versions::of(version(1, "a", |_| {}));
+    let swaps = Mutex::new(vec![Some(version(2, "a", |_| {}))]);
+    let approver = Arc::new(Swapping { tools: tools.clone(), swaps, answer: Decision::Allow, asked: Mutex::default() });
+    let harness = Setup::new(vec![calls(&[("act", json!({}))]), says("done")]).build();
+    harness.agent.configure(|config| {
+        config.ports.tools = tools.clone();
+        config.ports.approval = Approval::new(ApprovalMode::Smart, approver.clone());
+        config.ports.plugin_hooks = Some(Arc::new(Rewriting::default()));
+    });
+    harness.prompt("go").await;
+    assert_eq!((&*approver.asked.lock().unwrap(), &*tools.ran.lock().unwrap()), (&vec![1, 2], &vec![2]));
 }

@@ -12,6 +12,7 @@ mod hooks_and_filters;
 mod notes;
 mod retries_and_limits;
 mod steering;
+mod streams;
 
 use crate::*;
 

@@ -423,3 +423,25 @@ impl ToolProgress for Reporter<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_with_another_text_is_of_the_same_kind() {
+        let (tool, message) = (|| "look".to_owned(), || "old".to_owned());
+        let errors = [
+            ToolError::InvalidArguments { tool: tool(), message: message() },
+            ToolError::Denied { tool: tool(), reason: message() },
+            ToolError::Cancelled { tool: tool() },
+            ToolError::Failed { tool: tool(), message: message(), retryable: true },
+            ToolError::Failed { tool: tool(), message: message(), retryable: false },
+        ];
+        for error in errors {
+            let changed = like(&error, "new".to_owned());
+            assert_eq!(std::mem::discriminant(&changed), std::mem::discriminant(&error), "{error:?}");
+            assert_eq!(format!("{changed:?}"), format!("{error:?}").replace("\"old\"", "\"new\""));
+        }
+    }
+}

@@ -207,6 +207,22 @@ mod tests {
     }
 
     #[test]
+    fn parts_without_text_are_left_out_unless_they_are_signed() {
+        let stop = || StreamEvent::End { stop_reason: StopReason::Stop };
+        let thinking = |text: &str, signature: Option<&str>| {
+            let signature = signature.map(str::to_owned);
+            let ended = StreamEvent::PartEnd { index: 0, signature };
+            assemble(vec![start(0, PartKind::Thinking), delta(0, text), ended, stop()]).content()
+        };
+        assert_eq!(
+            [thinking("hm", None), thinking("", Some("s")), thinking("hm", Some("s"))].map(|parts| parts.len()),
+            [1; 3]
+        );
+        assert_eq!(thinking("", None), []);
+        assert_eq!(assemble(vec![start(0, PartKind::Text), end(0), stop()]).content(), []);
+    }
+
+    #[test]
     fn malformed_arguments_are_kept_verbatim() {
         let stop = StreamEvent::End { stop_reason: StopReason::Length };
         let content = assemble(vec![start(0, call()), delta(0, "{\"pa"), stop]).content();

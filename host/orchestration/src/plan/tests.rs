@@ -233,3 +233,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_escapes_are_removed_from_lines() {
+    use super::line::{escaped, unescaped};
+    for line in ["Status: done", "Files:", "Done when:", "## Step", "```", "text", "", "Status: maybe"] {
+        assert_eq!(unescaped(line), line);
+        assert_eq!(unescaped(&escaped(line)), line);
+        assert_eq!(unescaped(&escaped(&escaped(line))), escaped(line));
+    }
+    assert_eq!((escaped("Status: done"), escaped("Status: maybe")), ("Status\\: done".into(), "Status: maybe".into()));
+}

@@ -473,3 +473,35 @@ fn new_settings_deeper_inside_are_moved_and_copies_stay() {
     assert_eq!(moved, [&root.join("sub/.vscode"), &root.join("my.code-workspace")], "{reverted:?}");
     assert!(root.join("tree/.vscode/tasks.json").exists() && root.join("old/.vscode/tasks.json").exists());
 }
+
+#[test]
+fn closed_directories_are_open_only_as_long_as_they_are_looked_at() {
+    let world = World::new();
+    let closed = world.work.join("closed");
+    fs::create_dir_all(&closed).unwrap();
+    let mode = || fs::metadata(&closed).unwrap().permissions().mode() & 0o777;
+    let set_mode = |mode: u32| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+    let mut opened = OpenedDirectories::default();
+    let mut open = |path: &Path| opened.open(std::slice::from_ref(&world.work), &[path.to_owned()]);
+    set_mode(0o755);
+    assert!(!open(&closed) && !open(&world.work.join("missing")) && !open(&world.root.join("elsewhere")));
+    set_mode(0);
+    assert!(open(&closed) && !open(&closed));
+    assert_eq!(mode(), 0o700);
+    drop(opened);
+    assert_eq!(mode(), 0);
+    set_mode(0o700);
+}
+
+#[test]
+fn link_in_the_place_of_a_file_is_not_read() {
+    let world = World::new();
+    world.write("file", "text");
+    symlink("file", world.work.join("link")).unwrap();
+    let reach =
+        |name: &str| place::Place::reach(&world.work, &world.work.join(name), &mut place::Opened::default()).unwrap();
+    let place::Reached::At(file) = reach("file") else { panic!("it is a file") };
+    assert_eq!(file.read().as_deref(), Some(&b"text"[..]));
+    let (place::Reached::Link(link) | place::Reached::At(link)) = reach("link") else { panic!("it is a link") };
+    assert_eq!(link.read(), None);
+}
