@@ -205,7 +205,9 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
 fn readable(mode: u32) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let pinion = Pinion::default();
-    let home = pinion.workspace().parent().unwrap().join("person");
+    // In the sandbox, `/tmp` is another directory.
+    let person = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let home = person.path().canonicalize().unwrap();
     for name in names(HIDDEN).chain(names(OPEN)) {
         let path = home.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
