@@ -26,8 +26,7 @@ pub struct GroupEnd {
     pub loops: RunNumbers,
 }
 
-/// The signature is the one that serde requires.
-#[allow(clippy::trivially_copy_pass_by_ref)]
+/// Returns whether no turns are to be written. The signature is the one that serde requires.
 fn is_zero(turns: &u32) -> bool {
     *turns == 0
 }
