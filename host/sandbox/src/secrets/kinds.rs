@@ -261,7 +261,8 @@ fn is_public(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
