@@ -2,7 +2,7 @@
 
 use crate::testing::{Act, Reply, Setup, assert_paired, calls, letters, says, text_events};
 use crate::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,19 +92,14 @@ async fn reply_that_is_cut_off_each_time_is_paid_for_four_times() {
 
 #[tokio::test]
 async fn run_of_a_model_that_only_repeats_calls_ends() {
-    let again = |name: &'static str, arguments: Value| move || calls(&[(name, arguments.clone())]);
-    let repeated: [(&str, Vec<Box<dyn Fn() -> Reply>>, u32); 4] = [
-        ("a call", vec![Box::new(again("look", json!({ "text": "a" })))], 3 + 5),
-        ("an unknown tool", vec![Box::new(again("lok", json!({ "text": "a" })))], 3 + 5),
-        ("invalid arguments", vec![Box::new(again("look", json!({ "text": 7, "n": [] })))], 3 + 5),
-        (
-            "calls in turns",
-            vec![Box::new(again("look", json!({ "text": "a" }))), Box::new(again("look", json!({ "text": "b" })))],
-            6 + 5,
-        ),
+    let repeated = [
+        ("a call", vec![("look", json!({ "text": "a" }))], 3 + 5),
+        ("an unknown tool", vec![("lok", json!({ "text": "a" }))], 3 + 5),
+        ("invalid arguments", vec![("look", json!({ "text": 7, "n": [] }))], 3 + 5),
+        ("calls in turns", vec![("look", json!({ "text": "a" })), ("look", json!({ "text": "b" }))], 6 + 5),
     ];
     for (what, cycle, turns) in repeated {
-        let replies = (0..100).map(|n| cycle[n % cycle.len()]()).collect();
+        let replies = (0..100).map(|n| calls(&[cycle[n % cycle.len()].clone()])).collect();
         let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
         let outcome = harness.prompt("go").await;
         assert_paired(&outcome.messages);
