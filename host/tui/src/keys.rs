@@ -226,19 +226,6 @@ impl KeyMap {
     pub(crate) fn action_of(name: &str) -> Option<Action> {
         ACTIONS.iter().find(|(_, known, ..)| *known == name).map(|(action, ..)| *action)
     }
-
-    /// Returns a Markdown table of the keys, with the names that the config has for actions.
-    pub(crate) fn help(&self) -> String {
-        let mut help = "| key | action | name |\n|---|---|---|\n".to_owned();
-        for (name, description, keys) in self.actions() {
-            let keys = keys.join(", ").replace('|', "\\|");
-            let keys = if keys.is_empty() { "none" } else { &keys };
-            help.push_str(&format!("| {keys} | {description} | {name} |\n"));
-        }
-        help + "\nType `/` for commands, `@` for files, and `!` for a shell command, which the model learns of with your next \
-                message (`!!` keeps it to yourself). While the agent works, Enter sends a message to it, which it reads after \
-                the call in progress; Tab keeps the message for the end of the work."
-    }
 }
 
 /// Returns the name of a key, which [`parse`] reads.
@@ -317,18 +304,16 @@ mod tests {
     }
 
     #[test]
-    fn help_shows_the_keys_in_effect_and_the_names_of_actions() {
+    fn actions_have_the_keys_in_effect() {
         let mut keys = KeyMap::default();
         keys.set("send", ["ctrl+enter", "|"]).unwrap();
         keys.set("newline", ["enter", "ctrl+j"]).unwrap();
-        let help = keys.help();
-        for row in [
-            "| ctrl+enter, \\| | Send the message; the working agent reads it after the call in progress | send |",
-            "| ctrl+j, enter | Begin a new line | newline |",
-            "| none | Turn plan mode on or off | plan |",
-        ] {
-            assert!(help.contains(row), "{row} is missing in {help}");
-        }
+        let of = |action: &str| keys.actions().find(|(name, ..)| *name == action).unwrap().2;
+        assert_eq!(
+            (of("send"), of("newline")),
+            (vec!["ctrl+enter".into(), "|".into()], vec!["ctrl+j".into(), "enter".into()])
+        );
+        assert_eq!(of("plan"), Vec::<String>::new());
     }
 
     #[test]

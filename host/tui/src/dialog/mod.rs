@@ -1,5 +1,6 @@
 //! Dialogs that take the place of the editor.
 
 pub(crate) mod approval;
+pub(crate) mod pick;
 pub(crate) mod picker;
 pub(crate) mod plugin;

@@ -5,6 +5,7 @@
 
 use crate::composer::Composer;
 use crate::dialog::approval::QUIET;
+pub use crate::dialog::pick::{Choice, Pick};
 use crate::fuzzy::filter;
 use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
@@ -19,60 +20,6 @@ const MAX_MATCHES: usize = 500;
 /// Mark before the label of a choice that belongs to one above it, after two blanks for each further generation.
 pub const NESTED: &str = "└ ";
 const PREVIEW_ROWS: usize = 6;
-
-/// An entry of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// The value that the choice stands for.
-    pub value: String,
-    /// Text in the list, which the filter searches.
-    pub label: String,
-    /// More about it, in the second column.
-    pub detail: String,
-}
-
-/// The subject of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pick {
-    /// Models that can be used.
-    Model,
-    /// Sessions of the directory.
-    Session,
-    /// Sessions of all directories.
-    AllSessions,
-    /// Slash commands and actions of the UI.
-    Palette,
-    /// Earlier messages of the user.
-    History,
-    /// Ways to continue with a plan.
-    Plan,
-    /// Themes.
-    Theme,
-    /// Providers whose key can be stored.
-    Provider,
-    /// Messages and commands that wait.
-    Queue,
-}
-
-impl Pick {
-    pub(crate) fn is_sessions(self) -> bool {
-        matches!(self, Self::Session | Self::AllSessions)
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Model => "models",
-            Self::Session => "sessions",
-            Self::AllSessions => "sessions of all directories",
-            Self::Palette => "commands",
-            Self::History => "history",
-            Self::Plan => "plan",
-            Self::Theme => "themes",
-            Self::Provider => "providers",
-            Self::Queue => "queue",
-        }
-    }
-}
 
 /// Returns the choices whose label or value matches what was typed, best first.
 pub fn matching(typed: &str, choices: Vec<Choice>) -> Vec<Choice> {
@@ -197,7 +144,15 @@ impl Picker {
 
     fn search(&mut self) {
         let query = self.query.text();
-        self.matches = filter(query, self.choices.iter().map(|choice| choice.label.as_str()), MAX_MATCHES);
+        self.matches = match self.pick {
+            // An action is looked for by its key and by what it does.
+            Pick::Keys => {
+                let texts: Vec<String> =
+                    self.choices.iter().map(|choice| format!("{} {}", choice.label, choice.detail)).collect();
+                filter(query, texts.iter().map(String::as_str), MAX_MATCHES)
+            }
+            _ => filter(query, self.choices.iter().map(|choice| choice.label.as_str()), MAX_MATCHES),
+        };
         if self.pick.is_sessions() && !query.is_empty() {
             // Their directories and ids are found as they are written.
             let is_other = |at: &usize| self.choices[*at].detail.contains(query) && !self.matches.contains(at);
@@ -384,6 +339,10 @@ impl Picker {
         }
         let mut rows = Vec::new();
         let lead = Lead::same(vec![Piece::new("  ", theme.text)]);
+        // The row of an action may be too short for its description.
+        if let Some(choice) = self.choice().filter(|_| self.pick == Pick::Keys && height >= 12) {
+            wrap(&[Piece::new(&choice.detail, theme.text)], columns, &lead, &mut rows);
+        }
         let preview =
             self.preview.as_ref().filter(|(value, _)| self.choice().is_some_and(|choice| choice.value == *value));
         if let Some((_, text)) = preview.filter(|_| height >= 12) {
@@ -417,6 +376,7 @@ impl Picker {
             Pick::Plan => "enter chooses · pageup and pagedown scroll · esc keeps the plan for later",
             Pick::History => "enter edits the message again · esc closes",
             Pick::Model if self.choice().is_none() => "enter uses this name · esc closes",
+            Pick::Keys => "enter does it · `/` lists commands, `@` files, and `!` runs a shell command · esc closes",
             Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",
         }
     }

@@ -19,10 +19,7 @@ impl App {
             ("exit" | "quit", "") => self.quit(now),
             ("copy", argument) => self.copy_command(argument, now),
             ("editor", text) => self.requests.push(Request::Edit(text.to_owned())),
-            ("keys", _) => {
-                let help = self.settings.keys.help();
-                self.page(help, now);
-            }
+            ("keys", _) => self.list_keys(now),
             ("resume", "") => self.requests.push(Request::List(Pick::Session)),
             ("model", "") => self.requests.push(Request::List(Pick::Model)),
             ("theme", "") => self.requests.push(Request::List(Pick::Theme)),

@@ -154,10 +154,7 @@ impl App {
             Action::CopyCode => self.copy_code(1, now),
             Action::Redraw => self.requests.push(Request::Redraw),
             Action::Suspend => self.requests.push(Request::Suspend),
-            Action::Help => {
-                let help = self.settings.keys.help();
-                self.page(help, now);
-            }
+            Action::Help => self.list_keys(now),
             Action::Up if self.select_completion(false) => {}
             Action::Down if self.select_completion(true) => {}
             Action::Up if self.composer.is_empty() && self.queue.has_any() => self.unqueue(now),

@@ -75,6 +75,17 @@ impl App {
         self.offer(Pick::Palette, choices, now);
     }
 
+    /// Lists keys with what they do, which a choice does.
+    pub(super) fn list_keys(&mut self, now: Duration) {
+        let choices = self.settings.keys.actions().map(|(name, description, keys)| Choice {
+            value: format!("{ACTION}{name}"),
+            label: if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") },
+            detail: format!("{description} ({name})"),
+        });
+        let choices = choices.collect();
+        self.offer(Pick::Keys, choices, now);
+    }
+
     pub(super) fn picked(&mut self, picked: Picked, now: Duration) {
         let choice = match picked {
             Picked::Nothing => return,
@@ -98,7 +109,7 @@ impl App {
             }
             Some(Pick::Theme) => self.requests.push(Request::Theme(choice.value)),
             Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
-            Some(Pick::Palette) => match choice.value.strip_prefix(ACTION).map(KeyMap::action_of) {
+            Some(Pick::Palette | Pick::Keys) => match choice.value.strip_prefix(ACTION).map(KeyMap::action_of) {
                 Some(action) => action.into_iter().for_each(|action| self.act(action, now)),
                 // What was written is an argument now, and not lost.
                 None => self.composer.insert_first(&format!("/{} ", choice.value)),

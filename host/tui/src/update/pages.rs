@@ -7,12 +7,6 @@ use pinion_protocol::text::count;
 use std::time::Duration;
 
 impl App {
-    /// Adds a page of the UI itself.
-    pub(crate) fn page(&mut self, text: String, now: Duration) {
-        self.transcript.follow();
-        self.show_page(text, now);
-    }
-
     /// Adds a page. One that is higher than the screen is shown from its beginning, if the end of the conversation was.
     pub(super) fn show_page(&mut self, text: String, now: Duration) {
         self.transcript.push(Item::Page(text));

@@ -180,10 +180,32 @@ fn palette_has_commands_and_actions_and_loses_nothing() {
 }
 
 #[test]
+fn keys_are_a_list_that_closes_without_a_trace() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("keep this");
+    let before = ui.screen();
+    ui.key(KeyCode::F(1));
+    let screen = ui.screen();
+    assert!(screen.contains("❯ enter ") && screen.contains("esc closes"), "{screen}");
+    assert!(screen.contains("in progress (send)"), "{screen}");
+    // By what it does, by its key and by its name.
+    for (typed, row) in [("begin a new", "❯ shift+enter, alt+enter, ctrl+j  "), ("ctrl+o", "❯ ctrl+o  ")] {
+        ui.types(typed);
+        assert!(ui.screen().contains(row), "{}", ui.screen());
+        ui.ctrl('u');
+    }
+    ui.key(KeyCode::Esc);
+    assert_eq!(ui.screen(), before);
+    ui.key(KeyCode::F(1));
+    ui.types("choose a model");
+    assert_eq!(ui.key(KeyCode::Enter), [Request::List(Pick::Model)]);
+}
+
+#[test]
 fn every_list_says_how_to_leave_it() {
-    use Pick::{AllSessions, History, Model, Palette, Plan, Queue, Session, Theme};
+    use Pick::{AllSessions, History, Keys, Model, Palette, Plan, Queue, Session, Theme};
     let choice = Choice { value: "a".into(), label: "a".into(), detail: String::new() };
-    for pick in [Model, Session, AllSessions, Palette, History, Plan, Theme, Queue] {
+    for pick in [Model, Session, AllSessions, Palette, History, Plan, Theme, Queue, Keys] {
         for size in [(80, 24), (40, 10)] {
             let mut ui = Ui::new(size.0, size.1);
             ui.input(Input::Choices(pick, vec![choice.clone(); 20]));

@@ -168,8 +168,6 @@ fn page_that_is_higher_than_the_screen_begins_at_its_top() {
     assert!(ui.screen().contains("• row 39"), "{}", ui.screen());
     ui.input(Input::Page("short".into()));
     assert!(ui.screen().contains("  short\n"), "{}", ui.screen());
-    ui.key(crossterm::event::KeyCode::F(1));
-    assert!(ui.screen().starts_with("  key"), "{}", ui.screen());
     // The next message is seen.
     ui.send("next");
     ui.event(agent_start("agent"));
