@@ -60,7 +60,8 @@ fn signal_closes_the_session_at_every_stage() {
     let streaming = json!({ "text": "some words of an answer", "chunk": 2, "hang": true });
     let running = call("bash", json!({ "command": "trap '' INT TERM HUP; sleep 1000" }));
     // On a busy machine it takes a hundred turns until the threads that handle a signal have run.
-    let busy: Vec<Value> = (0..5_000).map(|_| call("list", json!({ "path": "." }))).collect();
+    // Not the same call, which would end the run.
+    let busy: Vec<Value> = (0..5_000).map(|n| call("list", json!({ "path": format!("missing-{n}") }))).collect();
     let stages = [
         ("agent_start", vec![json!({ "text": "", "hang": true })]),
         ("message_update", vec![streaming]),
@@ -80,7 +81,8 @@ fn signal_closes_the_session_at_every_stage() {
 /// A run that writes events waits for the reader of its output. A signal must end it all the same.
 #[test]
 fn signal_ends_a_run_whose_output_nobody_reads() {
-    let busy: Vec<Value> = (0..5_000).map(|_| call("list", json!({ "path": "." }))).collect();
+    // Not the same call, which would end the run.
+    let busy: Vec<Value> = (0..5_000).map(|n| call("list", json!({ "path": format!("missing-{n}") }))).collect();
     let assert_ends = |number: Signal, status: i32| {
         let pinion = Pinion::default();
         let options = ["--output-format", "stream-json", "--max-turns", "10000"];
