@@ -150,6 +150,18 @@ impl ToolError {
         }
     }
 
+    /// Returns an error of the same kind with another text.
+    pub fn with_text(&self, text: String) -> Self {
+        let tool = self.tool().to_owned();
+        match self {
+            Self::InvalidArguments { .. } => Self::InvalidArguments { tool, message: text },
+            Self::Denied { .. } => Self::Denied { tool, reason: text },
+            Self::Cancelled { .. } => Self::Cancelled { tool },
+            Self::Failed { retryable, .. } => Self::Failed { tool, message: text, retryable: *retryable },
+            _ => Self::Failed { tool, message: text, retryable: false },
+        }
+    }
+
     /// Returns the text that the model gets as the call's result.
     pub fn for_model(&self) -> String {
         match self {
@@ -226,4 +238,26 @@ pub struct Ledger {
     /// The counts of further capabilities, by the singular noun of what is counted, such as `request`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_with_another_text_is_of_the_same_kind() {
+        let (tool, message) = (|| "look".to_owned(), || "old".to_owned());
+        let errors = [
+            ToolError::InvalidArguments { tool: tool(), message: message() },
+            ToolError::Denied { tool: tool(), reason: message() },
+            ToolError::Cancelled { tool: tool() },
+            ToolError::Failed { tool: tool(), message: message(), retryable: true },
+            ToolError::Failed { tool: tool(), message: message(), retryable: false },
+        ];
+        for error in errors {
+            let changed = error.with_text("new".to_owned());
+            assert_eq!(std::mem::discriminant(&changed), std::mem::discriminant(&error), "{error:?}");
+            assert_eq!(format!("{changed:?}"), format!("{error:?}").replace("\"old\"", "\"new\""));
+        }
+    }
 }

@@ -237,7 +237,7 @@ impl Dispatch<'_> {
         repetition.record(key, Some(result), self.max_repeats());
         let ToolResultMessage { content, details, is_error, .. } = result.clone();
         match error {
-            Some(error) => Err(like(&error, text_of(&content))),
+            Some(error) => Err(error.with_text(text_of(&content))),
             None => Ok(ToolOutput { content, details, is_error, display: Display::Plain }),
         }
     }
@@ -264,7 +264,7 @@ impl Dispatch<'_> {
         let reply = reply.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)).into());
         nested.close().await;
         let child = agents.and_then(|agents| agents.last_loop());
-        let error = reply.result.as_ref().err().map(|error| like(error, String::new()));
+        let error = reply.result.as_ref().err().map(|error| error.with_text(String::new()));
         (self.finish(wrote, &ready, reply, child, interrupt()).await, error)
     }
 
@@ -389,18 +389,6 @@ impl Dispatch<'_> {
     }
 }
 
-/// Returns an error of the same kind with another text.
-fn like(error: &ToolError, text: String) -> ToolError {
-    let tool = error.tool().to_owned();
-    match error {
-        ToolError::InvalidArguments { .. } => ToolError::InvalidArguments { tool, message: text },
-        ToolError::Denied { .. } => ToolError::Denied { tool, reason: text },
-        ToolError::Cancelled { .. } => ToolError::Cancelled { tool },
-        ToolError::Failed { retryable, .. } => ToolError::Failed { tool, message: text, retryable: *retryable },
-        _ => ToolError::Failed { tool, message: text, retryable: false },
-    }
-}
-
 /// Reports progress of a running call to the watchers; dropped if they are behind.
 struct Reporter<'a> {
     call_id: &'a str,
@@ -421,27 +409,5 @@ impl ToolProgress for Reporter<'_> {
             let update = EventKind::ToolExecutionUpdate { call_id: self.call_id.to_owned(), partial };
             self.config.offer(self.events, self.loop_id, &update);
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_with_another_text_is_of_the_same_kind() {
-        let (tool, message) = (|| "look".to_owned(), || "old".to_owned());
-        let errors = [
-            ToolError::InvalidArguments { tool: tool(), message: message() },
-            ToolError::Denied { tool: tool(), reason: message() },
-            ToolError::Cancelled { tool: tool() },
-            ToolError::Failed { tool: tool(), message: message(), retryable: true },
-            ToolError::Failed { tool: tool(), message: message(), retryable: false },
-        ];
-        for error in errors {
-            let changed = like(&error, "new".to_owned());
-            assert_eq!(std::mem::discriminant(&changed), std::mem::discriminant(&error), "{error:?}");
-            assert_eq!(format!("{changed:?}"), format!("{error:?}").replace("\"old\"", "\"new\""));
-        }
     }
 }
