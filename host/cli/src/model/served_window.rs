@@ -4,12 +4,12 @@
 
 use crate::base::Base;
 use crate::files::paths::Paths;
-use crate::files::private::{create_directory, replace};
+use crate::files::private::{create_directory, open_file, replace};
 use crate::model::Chosen;
 use pinion_agent::Agent;
 use pinion_agent::provider::ProviderError;
 use pinion_providers::ServedWindow;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +31,10 @@ pub(super) enum KnownWindow {
 
 /// Returns the answer that was kept.
 pub(super) fn known(paths: &Paths, window: &ServedWindow) -> KnownWindow {
-    let file = file(paths, &window.key());
-    let is_short = file.metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_ANSWER);
-    let text = is_short.then(|| std::fs::read_to_string(file).ok()).flatten();
-    match text.and_then(|text| text.trim().parse().ok()) {
+    let mut text = String::new();
+    let file = open_file(&file(paths, &window.key())).ok();
+    let is_read = file.is_some_and(|file| file.take(MAX_ANSWER).read_to_string(&mut text).is_ok());
+    match Some(text).filter(|_| is_read).and_then(|text| text.trim().parse().ok()) {
         None => KnownWindow::Unasked,
         Some(0) => KnownWindow::Untold,
         Some(tokens) => KnownWindow::Tokens(tokens),

@@ -449,24 +449,17 @@ fn notes_have_all_that_is_needed_afterwards() {
 #[test]
 fn new_settings_deeper_inside_are_moved_and_copies_stay() {
     let world = World::new();
-    let root = world.root.join("work");
-    let write = |path: &str, text: &str| {
-        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-        fs::write(root.join(path), text).unwrap();
-    };
-    write(".vscode/tasks.json", "{}");
-    write("old/.vscode/tasks.json", "{}");
-    let find = |settings: &[PathBuf]| {
-        let roots = [root.clone()];
-        let user = GitUser::default();
-        Protected::find(Surroundings { roots: &roots, repositories: &[], settings, user: &user })
-    };
-    let before = find(&[root.join("old/.vscode")]);
+    let root = &world.work;
+    world.write(".vscode/tasks.json", "{}");
+    world.write("old/.vscode/tasks.json", "{}");
+    let (roots, settings) = ([root.clone()], [root.join("old/.vscode")]);
+    let before =
+        Protected::find(Surroundings { roots: &roots, repositories: &[], settings: &settings, user: &world.user });
     assert!(before.closed().any(|path| *path == root.join("old/.vscode")));
     let protection = Protection::before(&before);
-    write("sub/.vscode/tasks.json", "{ \"command\": \"x\" }");
-    write("tree/.vscode/tasks.json", "{}");
-    write("my.code-workspace", "{}");
+    world.write("sub/.vscode/tasks.json", "{ \"command\": \"x\" }");
+    world.write("tree/.vscode/tasks.json", "{}");
+    world.write("my.code-workspace", "{}");
     let settings = ["old/.vscode", "sub/.vscode", "tree/.vscode", "my.code-workspace"].map(|path| root.join(path));
     let reverted = protection.after(&[], &settings, &world.root.join("away"), None);
     let moved: Vec<&PathBuf> = reverted.iter().map(|one| &one.path).collect();

@@ -5,7 +5,6 @@ mod list;
 
 use list::{IN_HOME, IN_HOME_OF_SYSTEM, MIXED, OF_MACHINE};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Returns the places of credentials that exist, without links: well-known ones, and files in the home directory that look
@@ -73,12 +72,9 @@ impl Names {
 /// Returns whether a file contains one of the texts, or is larger than settings are.
 fn has_text(path: &Path, texts: &[&str]) -> bool {
     const MAX_SETTINGS: u64 = 256 * 1024;
-    let Ok(file) = path.metadata() else { return false };
-    let mut content = Vec::new();
-    let is_read = file.is_file()
-        && std::fs::File::open(path).and_then(|file| file.take(MAX_SETTINGS).read_to_end(&mut content)).is_ok();
-    let content = String::from_utf8_lossy(&content);
-    !is_read || file.len() > MAX_SETTINGS || texts.iter().any(|text| content.contains(text))
+    let Ok(real) = path.canonicalize() else { return false };
+    let content = pinion_git::read_at_most(&real, MAX_SETTINGS);
+    content.is_none_or(|content| texts.iter().any(|text| String::from_utf8_lossy(&content).contains(text)))
 }
 
 #[cfg(test)]
