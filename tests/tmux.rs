@@ -188,8 +188,9 @@ fn new_lines_are_typed_in_three_ways() {
     tmux.types("two");
     tmux.press("C-j");
     tmux.types("three\\");
+    // What arrives together is a paste.
+    tmux.wait_for("the backslash is there", |rows| rows.iter().any(|row| row == "  three\\"));
     tmux.press("Enter");
-    // Otherwise, all that follows the line end is a paste.
     tmux.wait_for("the backslash is gone", |rows| rows.iter().any(|row| row == "  three"));
     tmux.types("four");
     tmux.wait_for("the message has four lines", |rows| {
