@@ -91,7 +91,7 @@ fn signal_ends_a_run_whose_output_nobody_reads() {
         rustix::pipe::fcntl_setpipe_size(&stdout, 4_096).unwrap();
         let mut command = scripted(&pinion, &busy, &options);
         let mut child = command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
-        pinion_tests::wait_until("the run is under way", || session(&pinion).lines().count() > 60);
+        pinion_tests::wait_until("the run is under way", || session(&pinion).lines().count() > 20);
         signal(child.id(), number);
         let mut ended = None;
         pinion_tests::wait_until("the program ends", || {

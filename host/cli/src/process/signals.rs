@@ -308,11 +308,28 @@ pub(crate) fn at_end(call: impl Fn() + Send + Sync + 'static) {
     let _ = AT_END.set(Box::new(call));
 }
 
+/// Time for what is called at the end. It may write to a pipe that nobody reads.
+const AT_END_TIME: Duration = Duration::from_millis(200);
+
+/// Calls what was set for the end, and waits for it a moment.
+fn call_at_end() {
+    let Some(call) = AT_END.get() else { return };
+    let (done, is_done) = std::sync::mpsc::channel();
+    let call = move || {
+        call();
+        // Too late if nobody waits.
+        let _ = done.send(());
+    };
+    if thread::Builder::new().name("pinion-at-end".to_owned()).spawn(call).is_ok() {
+        let _ = is_done.recv_timeout(AT_END_TIME);
+    }
+}
+
 /// Ends the program, whatever its threads do.
 fn end(status: u8) -> ! {
     // Exit handlers and the last write to a terminal may wait for a thread that never ends.
     drop(thread::Builder::new().name("pinion-end".to_owned()).spawn(imp::kill_soon));
-    AT_END.get().into_iter().for_each(|call| call());
+    call_at_end();
     terminal::restore();
     std::process::exit(i32::from(status))
 }

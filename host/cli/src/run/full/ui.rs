@@ -42,6 +42,8 @@ use tokio_util::sync::CancellationToken;
 const FRAME: Duration = Duration::from_millis(33);
 /// Time for an orderly end after the terminal was lost.
 const LOST: Duration = Duration::from_secs(2);
+/// Time within which nobody leaves and comes back.
+const AWAY: Duration = Duration::from_millis(100);
 /// Items of the transcript that remain on the main screen.
 const PRINTED_ITEMS: usize = 1_000;
 /// Most events that are applied before the next frame.
@@ -105,6 +107,8 @@ pub(super) struct Ui {
     pub(super) look: Look,
     /// Time before which only keys cause a frame.
     next_frame: Instant,
+    /// Time at which the user went to another window, until the return.
+    left: Option<Instant>,
 }
 
 impl Ui {
@@ -131,6 +135,7 @@ impl Ui {
             completing: None,
             look,
             next_frame: started,
+            left: None,
         };
         ui.input(Input::History(history::read(&ui.to.base)));
         ui.refresh();
@@ -352,13 +357,12 @@ impl Ui {
         if let Some(theme) = batch.background.take().and_then(|background| self.look.learn(background)) {
             self.input(Input::Theme(theme));
         }
-        // Zellij reports both at each new size, and shows nothing while it waits for the answer of the terminal around it.
-        let was_away = !batch.events.contains(&crossterm::event::Event::FocusLost);
         while let Some(event) = batch.events.pop_front() {
             match event {
                 crossterm::event::Event::Resize(columns, rows) => self.canvas.resize(columns, rows),
+                crossterm::event::Event::FocusLost => self.left = Some(Instant::now()),
                 // The user may have changed the colours of the desktop meanwhile.
-                crossterm::event::Event::FocusGained if was_away => self.ask(),
+                crossterm::event::Event::FocusGained if self.was_away() => self.ask(),
                 _ => {}
             }
             self.input(Input::Terminal(event));
@@ -370,6 +374,12 @@ impl Ui {
         // Keys are shown at once.
         self.next_frame = Instant::now();
         Ok(())
+    }
+
+    /// Returns whether the user who comes back was away. Zellij reports both at each new size, and shows nothing while it waits
+    /// for the answer of the terminal around it.
+    fn was_away(&mut self) -> bool {
+        self.left.take().is_none_or(|left| left.elapsed() >= AWAY)
     }
 
     fn draw(&mut self) -> Result<()> {
