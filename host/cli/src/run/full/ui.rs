@@ -354,6 +354,8 @@ impl Ui {
             self.ending.get_or_insert_with(|| signals::end_after(LOST));
             return Err(Failure::failed("the terminal is gone"));
         };
+        // The answer to a question that was asked before what arrived with it.
+        let has_answer = batch.background.is_some();
         if let Some(theme) = batch.background.take().and_then(|background| self.look.learn(background)) {
             self.input(Input::Theme(theme));
         }
@@ -362,7 +364,7 @@ impl Ui {
                 crossterm::event::Event::Resize(columns, rows) => self.canvas.resize(columns, rows),
                 crossterm::event::Event::FocusLost => self.left = Some(Instant::now()),
                 // The user may have changed the colours of the desktop meanwhile.
-                crossterm::event::Event::FocusGained if self.was_away() => self.ask(),
+                crossterm::event::Event::FocusGained if self.was_away() && !has_answer => self.ask(),
                 _ => {}
             }
             self.input(Input::Terminal(event));
