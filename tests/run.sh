@@ -20,7 +20,7 @@
 #
 #   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration hostile::fuzz
 #
-# No vendor is asked without a key for that purpose, such as PINION_LIVE_ANTHROPIC_API_KEY (tests/live.rs).
+# No vendor is asked without a key for that purpose, such as PINION_LIVE_ANTHROPIC_API_KEY (tests/product/live.rs).
 #
 # The commands of the author's guide that install toolchains run only if asked for:
 #

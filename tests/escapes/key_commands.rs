@@ -1,6 +1,6 @@
 //! Commands that print keys: in the sandbox, each with its own grants.
 
-use crate::providers::{Vendor, ended, reply};
+use crate::product::providers::{Vendor, ended, reply};
 use pinion_tests::{Ended, Pinion, has_namespaces};
 use serde_json::{Value, json};
 use std::os::unix::net::UnixListener;

@@ -87,7 +87,7 @@ fn answer_is_printed_when_the_recording_cannot_be_written() {
     let sse = "data: {\"choices\":[{\"delta\":{\"content\":\"recorded\"}}]}\n\n\
                data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", sse.len());
-    let vendor = crate::providers::Vendor::answering(vec![head + sse]);
+    let vendor = crate::product::providers::Vendor::answering(vec![head + sse]);
     let file = pinion.home().join("r.jsonl");
     let mut command = pinion.command(["-p", "--provider", "openai-chat", "-m", "m", "--base-url", &vendor.url]);
     command

@@ -5,6 +5,7 @@
 mod disk;
 mod environment;
 mod input;
+mod killed_runs;
 mod kills;
 mod signals;
 
@@ -49,6 +50,6 @@ fn wrapped(wrapper: &[&str], command: &Command) -> Command {
 
 /// Asserts an orderly failure: the exit status, one error with these parts, and no panic.
 fn assert_failed(ended: &Ended, code: i32, parts: &[&str]) {
-    crate::command::assert_error(ended, code, parts);
+    crate::product::command::assert_error(ended, code, parts);
     assert!(!ended.stderr.contains("internal error"), "{ended:?}");
 }

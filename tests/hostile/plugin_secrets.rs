@@ -1,7 +1,7 @@
 //! Secrets that plugins use by name: never granted by accident, and never seen.
 
 use super::storage::command::{another, answer, assert_another_answered};
-use crate::providers::all_files;
+use crate::product::providers::all_files;
 use pinion_tests::{Ended, Pinion, guest};
 use serde_json::json;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ mod costs;
 mod endpoints;
 mod guesses;
 
-use crate::providers::{Vendor, all_files, answer, ended, reply};
+use crate::product::providers::{Vendor, all_files, answer, ended, reply};
 use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
 use std::path::PathBuf;

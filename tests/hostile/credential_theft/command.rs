@@ -28,7 +28,7 @@ fn assert_spread_without_secret(pinion: &Pinion, run: &Ended, text: &str) {
         assert!(of(kind).contains(&hidden), "{kind}: {run:?}");
     }
     assert!(run.stderr.contains(&hidden), "the log: {run:?}");
-    let stored = crate::providers::all_files(&pinion.home().join("plugin-storage"));
+    let stored = crate::product::providers::all_files(&pinion.home().join("plugin-storage"));
     let stored = stored.iter().map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
     assert!(stored.filter(|values| values.contains(&hidden)).count() >= 3, "{run:?}");
     let seen = seen(pinion, run);

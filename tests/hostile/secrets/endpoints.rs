@@ -1,7 +1,7 @@
 //! A key goes only to the endpoint that the user configured for it.
 
 use super::*;
-use crate::command::assert_error;
+use crate::product::command::assert_error;
 
 fn heads(vendor: &Vendor) -> String {
     vendor.asked.lock().unwrap().join("\n")

@@ -1,6 +1,6 @@
 //! Stored values and the command: forks, deletion, sessions that are not saved, kills, and `pinion plugin storage`.
 
-use crate::providers::all_files;
+use crate::product::providers::all_files;
 use pinion_tests::{Ended, Pinion, guest, wait_until};
 use serde_json::{Value, json};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Fuzzes the parser and the decision; `tests/permissions/commands.txt` is a good corpus.
+//! Fuzzes the parser and the decision; `tests/product/permissions/commands.txt` is a good corpus.
 
 #![no_main]
 

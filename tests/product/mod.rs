@@ -1,0 +1,38 @@
+//! The `pinion` command and its crates, with real components and scripted models.
+
+mod agents;
+mod browser_login;
+mod children;
+pub(crate) mod command;
+mod confinement;
+#[cfg(target_os = "linux")]
+mod conversation;
+#[cfg(unix)]
+mod file_grants;
+mod first_contact;
+mod http;
+mod limits;
+mod live;
+mod long_sessions;
+mod mcp_bridge;
+mod mcp_command;
+mod mcp_login;
+#[cfg(target_os = "linux")]
+mod mcp_questions;
+mod mcp_serve;
+mod mcp_servers;
+mod permissions;
+mod plan;
+mod processes;
+mod programs;
+pub(crate) mod providers;
+#[cfg(target_os = "linux")]
+mod resume;
+mod sessions;
+mod skills;
+mod streaming;
+#[cfg(target_os = "linux")]
+mod surroundings;
+#[cfg(target_os = "linux")]
+mod undo;
+mod untrusted;

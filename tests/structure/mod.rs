@@ -1,0 +1,9 @@
+//! Structure of the project: sizes, crates, documents, generated files, the contract.
+
+mod architecture;
+mod contract;
+mod generated;
+mod packages;
+mod pages;
+mod readme;
+mod sources;
