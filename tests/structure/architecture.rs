@@ -32,7 +32,9 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
 
 /// Our own crates on which each crate may depend.
 const OURS: &[(&str, &[&str])] = &[
-    ("pinion-agent", &["pinion-protocol"]),
+    ("pinion-agent", &["pinion-interaction", "pinion-protocol", "pinion-schema"]),
+    ("pinion-interaction", &["pinion-protocol"]),
+    ("pinion-schema", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-protocol"]),
@@ -71,7 +73,12 @@ const OURS: &[(&str, &[&str])] = &[
 /// Dependencies forbidden per crate: the loop knows no wasm, HTTP or terminal; only the command and
 /// the UI know a terminal; plugins have one HTTP client, which follows no redirect and resolves no name by itself.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("pinion-agent", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
+    (
+        "pinion-agent",
+        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs", "jsonschema"],
+    ),
+    ("pinion-interaction", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
+    ("pinion-schema", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     (
         "pinion-orchestration",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"],
@@ -184,7 +191,8 @@ fn targets_whose_tests_are_not_built_have_none() {
 #[test]
 fn loop_does_no_io() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
-    let mut directories = vec![host.join("agent/src"), host.join("protocol/src"), host.join("orchestration/src")];
+    let crates = ["protocol/src", "schema/src", "interaction/src", "agent/src", "orchestration/src"];
+    let mut directories = crates.map(|path| host.join(path)).to_vec();
     let mut files = Vec::new();
     while let Some(directory) = directories.pop() {
         let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const MAX_FILE_LINES: usize = 500;
-const MAX_AGENT_LINES: usize = 3_550;
+const MAX_AGENT_LINES: usize = 3_000;
 const MAX_CYCLE: usize = 2;
 const MAX_TEST_NAME: usize = 70;
 const MAX_BAD_OPENINGS: f64 = 0.03;
@@ -151,7 +151,7 @@ fn no_host_file_exceeds_500_lines() {
 }
 
 #[test]
-fn loop_has_at_most_3550_lines_of_code() {
+fn loop_has_at_most_3000_lines_of_code() {
     let mut lines = 0;
     for path in files(&root().join("host/agent/src"), &["rs"]).iter().filter(|path| !is_test_file(path)) {
         let text = fs::read_to_string(path).unwrap();

@@ -1,6 +1,5 @@
 //! The agent API for applications: a conversation, a config, and at most one run at a time.
 
-use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::LoopConfig;
 use crate::context::Context;
@@ -10,6 +9,7 @@ use crate::running::Running;
 use crate::snapshot::{Snapshot, Totals};
 use crate::tools::services::for_command;
 use jiff::Timestamp;
+use pinion_interaction::channel::{EventReceiver, Events};
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::history::{cancelled_results, check_unanswered};

@@ -48,7 +48,6 @@
 #![doc = include_str!("use_cases.md")]
 
 mod agent;
-pub mod channel;
 pub mod compaction;
 pub mod config;
 mod context;
@@ -72,6 +71,8 @@ pub use config::LoopConfig;
 pub use context::Context;
 pub use extension::hooks::Hooks;
 pub use extension::{hooks, spawn};
+#[doc(inline)]
+pub use pinion_interaction::channel;
 pub use pinion_protocol::{
     Approver, Authority, Content, Event, EventKind, FunctionTool, FunctionTools, JoinedTools, Message, Model, NoTools,
     Outcome, Provider, RunEnd, RunError, RunErrorKind, SessionStore, ToolDefinition, ToolExecutor, Usage,
@@ -87,14 +88,14 @@ pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
 
 /// The approval of tool calls.
 pub mod approval {
-    pub use crate::tools::approval::Approval;
+    pub use pinion_interaction::approval::Approval;
     pub use pinion_protocol::approval::*;
 }
 
 /// JSON Schemas: their limits, and the check of tool calls.
 pub mod schema {
-    pub use crate::tools::schema::Schemas;
     pub use pinion_protocol::schema::*;
+    pub use pinion_schema::Schemas;
 }
 
 #[cfg(test)]

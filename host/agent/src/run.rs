@@ -14,7 +14,6 @@
 //! before it is in the history, and in the history before its completion is reported; when the run ends, every tool call
 //! in the history is followed by its result, and nothing that the run started is still running.
 
-use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
 use crate::context::Context;
@@ -25,6 +24,7 @@ use crate::history::{Added, estimate_of, fixed_tokens, track};
 use crate::tools::dispatch::Dispatch;
 use crate::tools::services::RunAccess;
 use crate::turn::Turn;
+use pinion_interaction::channel::Events;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::guard::{Panicked, caught_async};

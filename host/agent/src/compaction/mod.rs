@@ -18,10 +18,10 @@ pub use pinion_protocol::compaction::policy::CompactionPolicy;
 pub use pinion_protocol::compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
 pub use pinion_protocol::compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
 
-use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use jiff::Timestamp;
+use pinion_interaction::channel::Events;
 use pinion_protocol::compaction::Record;
 use pinion_protocol::compaction::shrink::{self, Retained, TokenBudget};
 use pinion_protocol::event::{CompactionReason, EventKind};

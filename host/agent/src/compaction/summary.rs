@@ -1,12 +1,12 @@
 //! A summary of a conversation, written by its model.
 
 use super::{CompactionError, Compactor};
-use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::plugin_hooks::HookCaller;
 use crate::history::track;
 use crate::turn::Turn;
+use pinion_interaction::channel::Events;
 use pinion_protocol::compaction::shrink::{self, TokenBudget};
 use pinion_protocol::hook::ReplacedPart;
 use pinion_protocol::message::{Message, StopReason};

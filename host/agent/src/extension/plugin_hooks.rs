@@ -7,9 +7,9 @@
 //! Hooks see texts without secrets. Each call of a hook is reported as an event. Nothing here costs more than a look at a
 //! flag while no plugin has hooks.
 
-use crate::channel::Events;
 use crate::config::LoopConfig;
 use futures_util::future::BoxFuture;
+use pinion_interaction::channel::Events;
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::event::EventKind;

@@ -3,10 +3,10 @@
 //! The loop opens a [`Children`] when a run starts, gives each tool call a handle to start sub-agents, adds their spend
 //! to its own, and closes them before the run ends.
 
-use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use futures_util::future::BoxFuture;
+use pinion_interaction::channel::Events;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::limits::Budget;

@@ -14,7 +14,6 @@
 
 mod decide;
 
-use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
 use crate::extension::hooks::HookChain;
 use crate::extension::plugin_hooks::HookCaller;
@@ -23,6 +22,7 @@ use crate::tools::result::{Finished, Interrupt, Stored, crashed};
 use crate::tools::services::{NestedCalls, RunAccess};
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use pinion_interaction::channel::Events;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::{Content, ToolCall, text_of};
 use pinion_protocol::definition::{Execution, ToolDefinition};

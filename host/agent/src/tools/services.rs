@@ -3,10 +3,10 @@
 //! Calls that another call makes take the way of a call of the model, with a ceiling on their tools, and report the same
 //! events. Their results go to the call that made them instead of into the history, and none outlives that call.
 
-use crate::channel::Events;
 use crate::config::{LoopConfig, Ports};
 use crate::tools::dispatch::Dispatch;
 use futures_util::future::BoxFuture;
+use pinion_interaction::channel::Events;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::delegation::Ceiling;

@@ -3,13 +3,13 @@
 mod assemble;
 mod prompt;
 
-use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::HookChain;
 use assemble::{Assembly, Progress};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
+use pinion_interaction::channel::Events;
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::history::without_repeated;
 use pinion_protocol::message::{AssistantMessage, StopReason};

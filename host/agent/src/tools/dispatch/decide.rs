@@ -3,8 +3,8 @@
 use super::{Dispatch, Ready};
 use crate::extension::hooks::Verdict;
 use crate::extension::plugin_hooks::HookCaller;
-use crate::tools::approval::{Approval, Need};
 use crate::tools::result::{cut_off, similar};
+use pinion_interaction::approval::{Approval, Need};
 use pinion_protocol::approval::{Decision, Question};
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::definition::ToolDefinition;

@@ -131,7 +131,7 @@ impl EventSender {
         let _ = self.shared.put(event);
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.shared.state().is_closed
     }
 }
@@ -186,7 +186,7 @@ impl EventReceiver {
 }
 
 /// Ends when all events were read, and either all senders are gone, as when the agent was dropped, or the run of the
-/// receiver has ended: [`Agent::stream`](crate::Agent::stream).
+/// receiver has ended: `Agent::stream`.
 impl Stream for EventReceiver {
     type Item = Event;
 
@@ -232,7 +232,7 @@ impl Events {
     }
 
     /// Adds a watcher whose stream ends with `run`, or when its future is dropped.
-    pub(crate) fn subscribe_to<T>(
+    pub fn subscribe_to<T>(
         &self,
         run: impl Future<Output = T>,
         capacity: usize,
@@ -253,12 +253,13 @@ impl Events {
     }
 
     /// Returns the same watchers, for the run that `live` describes.
-    pub(crate) fn described_by(&self, live: &Arc<Live>) -> Self {
+    #[must_use]
+    pub fn described_by(&self, live: &Arc<Live>) -> Self {
         Self { live: Some(live.clone()), ..self.clone() }
     }
 
     /// Locks the state of the agent, if this is the run that it describes.
-    pub(crate) fn state(&self, loop_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::State>> {
+    pub fn state(&self, loop_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::State>> {
         self.live.as_ref()?.of(loop_id)
     }
 
@@ -277,7 +278,7 @@ impl Events {
     }
 
     /// Sends an event to all watchers that have room.
-    pub(crate) fn offer(&self, loop_id: &Arc<str>, kind: &EventKind) {
+    pub fn offer(&self, loop_id: &Arc<str>, kind: &EventKind) {
         for watcher in self.current() {
             watcher.offer(Event { loop_id: loop_id.clone(), kind: kind.clone() });
         }
@@ -298,8 +299,8 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TurnTrigger;
     use pinion_protocol::event::Delta;
+    use pinion_protocol::identity::TurnTrigger;
 
     fn text(delta: &str) -> Event {
         let delta = Delta::Text { delta: delta.into() };

@@ -1,6 +1,6 @@
 //! Decides whether a call may run, by the authority that the executor enforces, never by the claims of the tool.
 
-use crate::tools::question_time::QuestionTime;
+use crate::question_time::QuestionTime;
 use pinion_protocol::approval::{
     ApprovalMode, Approver, CallRules, Decider, Decision, DeniedCall, NoRules, Question, Ruling,
 };
@@ -49,9 +49,10 @@ struct Decided {
 
 /// The next step of a decision.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub enum Need {
     /// The call may run.
     Nothing(Decider),
+    /// The user has to decide.
     Answer,
     /// The call may not run, for this reason.
     Denied(String, Decider),
@@ -142,7 +143,7 @@ impl Approval {
     }
 
     /// Returns what a call needs before it may run. Hooks of plugins can force a question, and cannot prevent a denial.
-    pub(crate) fn need(&self, question: &Question<'_>) -> Need {
+    pub fn need(&self, question: &Question<'_>) -> Need {
         let (mode, authority) = (self.mode(), question.tool.authority);
         // Rules that fail allow nothing.
         let ruling = caught(|| self.rules.ruling(mode, question)).unwrap_or(Ruling::Ask);
@@ -162,7 +163,7 @@ impl Approval {
     }
 
     /// Reports a decision to the rules, and records a denial that is not an answer.
-    pub(crate) fn conclude(&self, question: &Question<'_>, is_allowed: bool, by: Decider) {
+    pub fn conclude(&self, question: &Question<'_>, is_allowed: bool, by: Decider) {
         let reported = caught(|| self.rules.decided(self.mode(), question, is_allowed, by));
         if let Err(panicked) = reported {
             tracing::error!(%panicked, "the log of decisions failed");
@@ -170,18 +171,18 @@ impl Approval {
     }
 
     /// Records a denial by a rule or by the mode.
-    pub(crate) fn refuse(&self, question: &Question<'_>, reason: &str, by: Decider) {
+    pub fn refuse(&self, question: &Question<'_>, reason: &str, by: Decider) {
         self.record(question.tool, reason, false);
         self.conclude(question, false, by);
     }
 
     /// Waits until no other question of the session is open, in the order of the calls of this method.
-    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+    pub async fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().await
     }
 
     /// Asks about a call and records the answer; `None` if `token` was cancelled first.
-    pub(crate) async fn ask(
+    pub async fn ask(
         &self,
         question: Question<'_>,
         token: &CancellationToken,
@@ -211,7 +212,7 @@ impl Approval {
     ///
     /// # Errors
     /// There is no answer.
-    pub(crate) async fn dialog(&self, dialog: &Dialog, token: &CancellationToken) -> Result<DialogAnswer, DialogError> {
+    pub async fn dialog(&self, dialog: &Dialog, token: &CancellationToken) -> Result<DialogAnswer, DialogError> {
         // Cancelled when nobody waits for the answer any more.
         let token = token.child_token();
         let _closed = token.clone().drop_guard();
@@ -237,7 +238,7 @@ impl Approval {
     }
 
     /// Counts a notice of a plugin. Returns whether it may be shown.
-    pub(crate) fn may_notify(&self, plugin: &str) -> bool {
+    pub fn may_notify(&self, plugin: &str) -> bool {
         let (now, mut decided) = (Instant::now(), self.decided());
         let (since, count) = decided.notices.entry(plugin.to_owned()).or_insert((now, 0));
         if now.duration_since(*since) >= NOTICE_TIME {
@@ -247,7 +248,8 @@ impl Approval {
         *count <= MAX_NOTICES
     }
 
-    pub(crate) fn user(&self) -> &dyn UserInterface {
+    /// Returns who answers the dialogs of plugins.
+    pub fn user(&self) -> &dyn UserInterface {
         &*self.user
     }
 

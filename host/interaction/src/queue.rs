@@ -64,24 +64,24 @@ impl MessageQueue {
     }
 
     /// Returns whether a message is urgent.
-    pub(crate) fn is_urgent(&self) -> bool {
+    pub fn is_urgent(&self) -> bool {
         self.lock().iter().any(|(_, is_urgent)| *is_urgent)
     }
 
     /// Returns copies of the messages.
-    pub(crate) fn waiting(&self) -> Vec<Message> {
+    pub fn waiting(&self) -> Vec<Message> {
         self.lock().iter().map(|(message, _)| message.clone()).collect()
     }
 
     /// Removes and returns the messages that the mode takes at once.
-    pub(crate) fn take(&self) -> Vec<Message> {
+    pub fn take(&self) -> Vec<Message> {
         let mut messages = self.lock();
         let most = if self.mode == QueueMode::All { usize::MAX } else { 1 }.min(messages.len());
         messages.drain(..most).map(|(message, _)| message).collect()
     }
 
     /// Waits until a message is urgent. One run at a time waits.
-    pub(crate) async fn urged(&self) {
+    pub async fn urged(&self) {
         while !self.is_urgent() {
             self.news.notified().await;
         }

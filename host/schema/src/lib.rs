@@ -189,8 +189,8 @@ mod tests {
             description: String::new(),
             input_schema: schema,
             guidelines: Vec::new(),
-            authority: crate::Authority::default(),
-            execution: crate::Execution::default(),
+            authority: pinion_protocol::Authority::default(),
+            execution: pinion_protocol::definition::Execution::default(),
             source: Default::default(),
         })
     }

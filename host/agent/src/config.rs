@@ -1,15 +1,12 @@
 //! The configuration of runs: ports, policy and inbox.
 
-pub(crate) mod queue;
+pub use pinion_interaction::queue::{MessageQueue, QueueMode};
 
-pub use self::queue::{MessageQueue, QueueMode};
-
-use crate::channel::Events;
 use crate::context::Context;
 use crate::extension::hooks::Hooks;
 use crate::extension::spawn::{Completer, Spawner};
-use crate::tools::approval::Approval;
-use crate::tools::schema::Schemas;
+use pinion_interaction::approval::Approval;
+use pinion_interaction::channel::Events;
 use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;
@@ -30,6 +27,7 @@ use pinion_protocol::secrets::Secrets;
 use pinion_protocol::store::{NoStore, SessionStore};
 use pinion_protocol::tokens::{ByteCounter, TokenCounter};
 use pinion_protocol::tool::ToolExecutor;
+use pinion_schema::Schemas;
 use std::sync::{Arc, MutexGuard};
 
 /// Configuration of runs. Shared by all runs of an agent; cheap to clone.
