@@ -150,7 +150,7 @@ async fn application_adds_interfaces_by_file_url_and_text() {
         let call = ToolInvocation {
             call_id: "call-1".into(),
             session_id: "session-1".into(),
-            loop_id: "loop-1".into(),
+            run_id: "loop-1".into(),
             tool,
             arguments: json!({ "id": "7" }),
             at_most: Authority::ALL,

@@ -231,9 +231,9 @@ fn task_session_is_linked_with_its_parent() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let events = events(&ended.stdout);
     let starts: Vec<&Value> = events.iter().filter(|event| event["type"] == "agent_start").collect();
-    assert_eq!((starts.len(), &starts[1]["parent_loop_id"]), (2, &starts[0]["loop_id"]));
+    assert_eq!((starts.len(), &starts[1]["parent_run_id"]), (2, &starts[0]["run_id"]));
     let end = events.iter().find(|event| event["type"] == "tool_execution_end" && event["tool"] == "task").unwrap();
-    assert_eq!(end["child_loop_id"], starts[1]["loop_id"]);
+    assert_eq!(end["child_run_id"], starts[1]["run_id"]);
     assert_eq!((&end["ledger"]["agents"], &end["content"][0]["text"]), (&json!(1), &json!("It says 42.")));
     let result = events.last().unwrap();
     assert_eq!((&result["result"], &result["turns"]), (&json!("The answer is 42."), &json!(2)));

@@ -109,7 +109,7 @@ fn live(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
 /// Returns the events of a run without times and durations.
 fn events(stdout: &str) -> Vec<Value> {
     const OF_ITS_TIME: &[&str] =
-        &["timestamp", "session_id", "loop_id", "parent_loop_id", "duration_ms", "elapsed_ms", "ledger", "details"];
+        &["timestamp", "session_id", "run_id", "parent_run_id", "duration_ms", "elapsed_ms", "ledger", "details"];
     fn without(value: Value) -> Value {
         match value {
             Value::Object(fields) => {

@@ -75,12 +75,12 @@ fn runs_of_a_session_are_numbered_across_processes() {
     let first = stream(&[broken], &["go"]);
     let resumed = stream(&[json!({ "text": "all of it" })], &["-c"]);
     let next = stream(&[json!({ "text": "more" })], &["-c", "on"]);
-    let id = |event: &Value| event["loop_id"].as_str().unwrap().to_owned();
+    let id = |event: &Value| event["run_id"].as_str().unwrap().to_owned();
     let (start, number) =
         id(&first).rsplit_once('.').map(|(start, number)| (start.to_owned(), number.to_owned())).unwrap();
     assert_eq!(number, "1");
     assert_eq!((id(&resumed), id(&next)), (format!("{start}.2"), format!("{start}.3")));
-    assert_eq!(resumed["parent_loop_id"], first["loop_id"]);
+    assert_eq!(resumed["parent_run_id"], first["run_id"]);
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl Sandbox {
         ToolInvocation {
             call_id: "call-1".into(),
             session_id: "session-1".into(),
-            loop_id: "loop-1".into(),
+            run_id: "loop-1".into(),
             tool: self.tool(tool),
             arguments,
             at_most: Authority::ALL,

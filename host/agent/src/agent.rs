@@ -250,12 +250,12 @@ impl Agent {
         Ok(Snapshot {
             agent_id: context.agent_id.clone(),
             session_id: context.session_id.clone(),
-            loop_id: context.loop_id.clone(),
+            run_id: context.run_id.clone(),
             system_prompt: context.system_prompt.clone(),
             messages: context.messages.clone(),
             steering: config.inbox.steering.waiting(),
             follow_up: config.inbox.follow_up.waiting(),
-            loops: context.loops.clone(),
+            runs: context.runs.clone(),
             totals: self.totals(),
             calibration: context.calibration,
         })
@@ -437,33 +437,33 @@ impl Agent {
         instructions: Option<&str>,
     ) -> Outcome {
         let (context, token) = (&mut *lease.context, &lease.token);
-        context.parent_loop_id = continuation.is_some().then(|| context.loop_id.clone());
+        context.parent_run_id = continuation.is_some().then(|| context.run_id.clone());
         context.continuation = continuation;
-        context.system_prompt = self.live.state().begin(config.next_loop_id(context), instructions);
+        context.system_prompt = self.live.state().begin(config.next_run_id(context), instructions);
         let outcome = run(context, prompts, config, &self.events.described_by(&self.live), token).await;
         self.add(u64::from(outcome.turns), outcome.spend);
         outcome
     }
 
     /// Reports an event that happens before or after a run to the session's store and the watchers.
-    pub async fn report(&self, loop_id: &Arc<str>, kind: EventKind) {
-        self.config().report(&self.events, loop_id, kind).await;
+    pub async fn report(&self, run_id: &Arc<str>, kind: EventKind) {
+        self.config().report(&self.events, run_id, kind).await;
     }
 
     /// Returns the id of the last run.
     ///
     /// # Errors
     /// Fails if the agent is running.
-    pub fn last_loop_id(&self) -> Result<Arc<str>, AgentError> {
-        Ok(self.idle()?.loop_id.clone())
+    pub fn last_run_id(&self) -> Result<Arc<str>, AgentError> {
+        Ok(self.idle()?.run_id.clone())
     }
 
     /// Returns the id that the next run gets when nothing else changes until then.
     ///
     /// # Errors
     /// Fails if the agent is running.
-    pub fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
-        Ok(self.config().next_loop_id(&*self.idle()?))
+    pub fn next_run_id(&self) -> Result<Arc<str>, AgentError> {
+        Ok(self.config().next_run_id(&*self.idle()?))
     }
 
     /// Replaces the totals, for another conversation.

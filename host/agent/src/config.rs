@@ -216,39 +216,39 @@ impl LoopConfig {
     }
 
     /// Reports an event of a run to the session's store, then to the watchers.
-    pub async fn report(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
-        self.observe(loop_id, &kind);
-        events.emit(loop_id, kind).await;
+    pub async fn report(&self, events: &Events, run_id: &Arc<str>, kind: EventKind) {
+        self.observe(run_id, &kind);
+        events.emit(run_id, kind).await;
     }
 
     /// Passes an event to the store and the hooks of plugins. A panic there must not keep the watchers from the event.
-    fn observe(&self, loop_id: &Arc<str>, kind: &EventKind) {
-        if let Err(error) = caught(|| self.ports.store.observe(loop_id, kind)) {
+    fn observe(&self, run_id: &Arc<str>, kind: &EventKind) {
+        if let Err(error) = caught(|| self.ports.store.observe(run_id, kind)) {
             tracing::error!(%error, "the session's store did not observe an event");
         }
         if let Some(hooks) = self.ports.plugin_hooks.as_deref()
-            && let Err(error) = caught(|| hook::observe(hooks, loop_id, kind, &self.ports.secrets))
+            && let Err(error) = caught(|| hook::observe(hooks, run_id, kind, &self.ports.secrets))
         {
             tracing::error!(%error, "the hooks of plugins did not observe an event");
         }
     }
 
     /// Reports an event that watchers may miss when they are behind.
-    pub(crate) fn offer(&self, events: &Events, loop_id: &Arc<str>, kind: &EventKind) {
-        self.observe(loop_id, kind);
-        events.offer(loop_id, kind);
+    pub(crate) fn offer(&self, events: &Events, run_id: &Arc<str>, kind: &EventKind) {
+        self.observe(run_id, kind);
+        events.offer(run_id, kind);
     }
 
     /// Returns the id that the next run of a conversation gets.
-    pub fn next_loop_id(&self, context: &Context) -> Arc<str> {
+    pub fn next_run_id(&self, context: &Context) -> Arc<str> {
         let id = self.id();
-        format!("{}.{id}.{}", context.session_id, context.loops.next(&id)).into()
+        format!("{}.{id}.{}", context.session_id, context.runs.next(&id)).into()
     }
 
     /// Gives a conversation the id of its next run, and counts it.
     pub(crate) fn begin_run(&self, context: &mut Context) {
-        context.loop_id = self.next_loop_id(context);
-        context.loops.count(&self.id());
+        context.run_id = self.next_run_id(context);
+        context.runs.count(&self.id());
     }
 
     /// Returns the middle part of run ids.

@@ -16,11 +16,11 @@ pub struct Context {
     /// Id of the session.
     pub session_id: Arc<str>,
     /// Id of the current or last run.
-    pub loop_id: Arc<str>,
+    pub run_id: Arc<str>,
     /// Numbers of the runs in the session.
-    pub loops: RunNumbers,
+    pub runs: RunNumbers,
     /// Id of the parent run: the previous run, or the run whose tool started this one.
-    pub parent_loop_id: Option<Arc<str>>,
+    pub parent_run_id: Option<Arc<str>>,
     /// Id of the parent run's tool call for which this run works.
     pub call_id: Option<Arc<str>>,
     /// Relation to the parent run; `None` for a run with a prompt.
@@ -42,9 +42,9 @@ impl Context {
             messages: Vec::new(),
             agent_id: new_agent_id().into(),
             session_id: session_id.into(),
-            loop_id: "".into(),
-            loops: RunNumbers::default(),
-            parent_loop_id: None,
+            run_id: "".into(),
+            runs: RunNumbers::default(),
+            parent_run_id: None,
             call_id: None,
             continuation: None,
             first_trigger: TurnTrigger::User,

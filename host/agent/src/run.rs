@@ -63,7 +63,7 @@ pub async fn run(
         Err(panicked) => run.recover(&panicked).await,
     };
     let outcome = run.end(end).await;
-    hooks.after_loop(&outcome).await;
+    hooks.after_run(&outcome).await;
     outcome
 }
 
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
 
     /// Starts the run unless a hook denies it. Returns its end if it is over before its first turn.
     async fn begin(&mut self, prompts: Vec<Message>) -> Option<RunEnd> {
-        let verdict = caught_async(self.hooks().before_loop(self.context)).await;
+        let verdict = caught_async(self.hooks().before_run(self.context)).await;
         if let Ok(Verdict::Deny(reason) | Verdict::Ask(reason)) = &verdict
             && !self.token.is_cancelled()
         {
@@ -174,7 +174,7 @@ impl<'a> Run<'a> {
         self.emit(EventKind::AgentStart {
             agent_id: self.context.agent_id.clone(),
             session_id: self.context.session_id.clone(),
-            parent_loop_id: self.context.parent_loop_id.clone(),
+            parent_run_id: self.context.parent_run_id.clone(),
             call_id: self.context.call_id.clone(),
             continuation: self.context.continuation.clone(),
             trigger: self.trigger(),
@@ -191,9 +191,9 @@ impl<'a> Run<'a> {
         let Self { context, config, events, token, budget, .. } = &*self;
         let parent = Parent { context, config, budget, events, token };
         self.children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
-        let (session_id, loop_id) = (self.context.session_id.clone(), self.context.loop_id.clone());
+        let (session_id, run_id) = (self.context.session_id.clone(), self.context.run_id.clone());
         let config = LoopConfig { budget: Some(self.budget.clone()), ..self.config.clone() };
-        self.access = Some(RunAccess::new(config, self.events.clone(), session_id, loop_id));
+        self.access = Some(RunAccess::new(config, self.events.clone(), session_id, run_id));
         match self.plugin_hooks().admit(prompts).await {
             Ok(prompts) => self.pending = prompts,
             Err(reason) => return Some(self.rejected(reason).await),
@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
 
     fn plugin_hooks(&self) -> HookCaller<'_> {
         let Self { context, config, events, token, .. } = self;
-        HookCaller { config, events, session_id: &context.session_id, loop_id: &context.loop_id, token }
+        HookCaller { config, events, session_id: &context.session_id, run_id: &context.run_id, token }
     }
 
     /// Returns the cause of the next turn.
@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
 
     /// Adds the new messages, the reply and the results of its calls to the history.
     async fn exchange(&mut self) -> Result<Next, StoreError> {
-        let prompt = self.events.state(&self.context.loop_id).and_then(|mut state| state.take_new_prompt());
+        let prompt = self.events.state(&self.context.run_id).and_then(|mut state| state.take_new_prompt());
         if let Some(prompt) = prompt {
             self.context.system_prompt = prompt;
             self.restart_tracker();
@@ -355,7 +355,7 @@ impl<'a> Run<'a> {
         self.spend(compaction.spend);
         self.tracker.compacted(fixed_tokens(self.context, config), &self.context.messages);
         self.publish_estimate();
-        if let Some(mut state) = self.events.state(&self.context.loop_id) {
+        if let Some(mut state) = self.events.state(&self.context.run_id) {
             state.history.clone_from(&self.context.messages);
         }
         Ok(true)
@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
             config: self.config,
             events: self.events,
             session_id: &self.context.session_id,
-            loop_id: &self.context.loop_id,
+            run_id: &self.context.run_id,
             token: self.token,
             children: self.children.as_ref(),
             access: self.access.as_ref(),
@@ -406,7 +406,7 @@ impl<'a> Run<'a> {
     /// Starts another round if a message is queued. One that came too late to interrupt a call needs an answer, too.
     async fn follow(&mut self) -> bool {
         while self.pending.is_empty() {
-            let state = self.events.state(&self.context.loop_id);
+            let state = self.events.state(&self.context.run_id);
             let Some(messages) = self.config.inbox.next(state) else { return false };
             // A rejected message must not block the next one.
             self.admit(messages).await;
@@ -488,12 +488,12 @@ impl<'a> Run<'a> {
     }
 
     fn publish_estimate(&self) {
-        if let Some(mut state) = self.events.state(&self.context.loop_id) {
+        if let Some(mut state) = self.events.state(&self.context.run_id) {
             state.estimate = estimate_of(&self.tracker, self.config);
         }
     }
 
     async fn emit(&self, kind: EventKind) {
-        self.config.report(self.events, &self.context.loop_id, kind).await;
+        self.config.report(self.events, &self.context.run_id, kind).await;
     }
 }

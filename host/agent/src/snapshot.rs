@@ -15,8 +15,8 @@ pub struct Snapshot {
     pub agent_id: Arc<str>,
     /// Its session.
     pub session_id: Arc<str>,
-    /// The loop that ran last.
-    pub loop_id: Arc<str>,
+    /// The id of the last run.
+    pub run_id: Arc<str>,
     /// The system prompt.
     pub system_prompt: Arc<str>,
     /// The history.
@@ -25,8 +25,8 @@ pub struct Snapshot {
     pub steering: Vec<Message>,
     /// Queued follow-up messages.
     pub follow_up: Vec<Message>,
-    /// Numbers of the loops so far.
-    pub loops: RunNumbers,
+    /// Numbers of the runs so far.
+    pub runs: RunNumbers,
     /// Totals so far.
     pub totals: Totals,
     /// Ratio of reported to estimated tokens, see [`Context::calibration`].
@@ -40,8 +40,8 @@ impl Snapshot {
         Context {
             messages: self.messages,
             agent_id: self.agent_id,
-            loop_id: self.loop_id,
-            loops: self.loops,
+            run_id: self.run_id,
+            runs: self.runs,
             calibration: self.calibration,
             ..Context::new(self.system_prompt, self.session_id)
         }

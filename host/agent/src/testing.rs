@@ -228,7 +228,7 @@ impl SessionStore for Store {
         let mut children = self.children.lock().unwrap();
         let name = format!("{}child{}", self.name, children.len() + 1);
         let store = Arc::new(Store { name: name.clone(), ..Store::default() });
-        children.push((format!("{} {} {} {}", call.tool, call.call_id, call.agent_id, call.loop_id), store.clone()));
+        children.push((format!("{} {} {} {}", call.tool, call.call_id, call.agent_id, call.run_id), store.clone()));
         Some(ChildSession { id: name.into(), store })
     }
 
@@ -361,11 +361,11 @@ impl Harness {
 
     /// The events so far.
     pub(crate) fn events(&mut self) -> Vec<EventKind> {
-        self.events_of_loops().into_iter().map(|event| event.kind).collect()
+        self.events_of_runs().into_iter().map(|event| event.kind).collect()
     }
 
     /// Returns the events that arrived, with the ids of their runs.
-    pub(crate) fn events_of_loops(&mut self) -> Vec<Event> {
+    pub(crate) fn events_of_runs(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.seen.try_recv()).collect()
     }
 

@@ -76,9 +76,9 @@ impl Channel {
             return None;
         }
         match state.queue.back_mut() {
-            Some(last) if last.loop_id == event.loop_id => {
-                let loop_id = event.loop_id;
-                last.kind.merge(event.kind).map(|kind| Event { loop_id, kind })
+            Some(last) if last.run_id == event.run_id => {
+                let run_id = event.run_id;
+                last.kind.merge(event.kind).map(|kind| Event { run_id, kind })
             }
             _ => Some(event),
         }
@@ -259,13 +259,13 @@ impl Events {
     }
 
     /// Locks the state of the agent, if this is the run that it describes.
-    pub fn state(&self, loop_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::State>> {
-        self.live.as_ref()?.of(loop_id)
+    pub fn state(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::State>> {
+        self.live.as_ref()?.of(run_id)
     }
 
     /// Sends an event to all watchers, and waits for slow ones.
-    pub async fn emit(&self, loop_id: &Arc<str>, kind: EventKind) {
-        if let Some(mut state) = self.state(loop_id) {
+    pub async fn emit(&self, run_id: &Arc<str>, kind: EventKind) {
+        if let Some(mut state) = self.state(run_id) {
             state.observe(&kind);
         }
         let watchers = self.current();
@@ -273,14 +273,14 @@ impl Events {
         for (at, watcher) in watchers.iter().enumerate() {
             let is_last = at + 1 == watchers.len();
             let Some(kind) = (if is_last { kind.take() } else { kind.clone() }) else { return };
-            watcher.send_until(Event { loop_id: loop_id.clone(), kind }, &self.token).await;
+            watcher.send_until(Event { run_id: run_id.clone(), kind }, &self.token).await;
         }
     }
 
     /// Sends an event to all watchers that have room.
-    pub fn offer(&self, loop_id: &Arc<str>, kind: &EventKind) {
+    pub fn offer(&self, run_id: &Arc<str>, kind: &EventKind) {
         for watcher in self.current() {
-            watcher.offer(Event { loop_id: loop_id.clone(), kind: kind.clone() });
+            watcher.offer(Event { run_id: run_id.clone(), kind: kind.clone() });
         }
     }
 
@@ -304,11 +304,11 @@ mod tests {
 
     fn text(delta: &str) -> Event {
         let delta = Delta::Text { delta: delta.into() };
-        Event { loop_id: "l".into(), kind: EventKind::MessageUpdate { index: 0, delta } }
+        Event { run_id: "l".into(), kind: EventKind::MessageUpdate { index: 0, delta } }
     }
 
     fn turn(turn: u32) -> Event {
-        Event { loop_id: "l".into(), kind: EventKind::TurnStart { turn, trigger: TurnTrigger::User } }
+        Event { run_id: "l".into(), kind: EventKind::TurnStart { turn, trigger: TurnTrigger::User } }
     }
 
     #[tokio::test]

@@ -243,17 +243,17 @@ struct Seen {
 }
 
 /// Returns whether a run belongs to the agent itself. Sessions of sub-agents have other names.
-fn is_own(loop_id: &str) -> bool {
-    loop_id.starts_with("s.")
+fn is_own(run_id: &str) -> bool {
+    run_id.starts_with("s.")
 }
 
 async fn watch(mut events: EventReceiver, delay: u64) -> Seen {
     let mut seen = Seen::default();
     while let Some(event) = events.recv().await {
         match event.kind {
-            EventKind::AgentStart { .. } => *seen.starts.entry(event.loop_id).or_default() += 1,
-            EventKind::AgentEnd { .. } => *seen.ends.entry(event.loop_id).or_default() += 1,
-            EventKind::MessageEnd { message } if is_own(&event.loop_id) => seen.messages.push(message),
+            EventKind::AgentStart { .. } => *seen.starts.entry(event.run_id).or_default() += 1,
+            EventKind::AgentEnd { .. } => *seen.ends.entry(event.run_id).or_default() += 1,
+            EventKind::MessageEnd { message } if is_own(&event.run_id) => seen.messages.push(message),
             _ => {}
         }
         sleep(Duration::from_millis(delay)).await;
@@ -316,9 +316,9 @@ async fn play(schedule: Schedule) {
     }
     for watcher in watchers {
         let seen = watcher.await.unwrap();
-        assert_eq!(seen.starts.keys().filter(|loop_id| is_own(loop_id)).count(), 2);
+        assert_eq!(seen.starts.keys().filter(|run_id| is_own(run_id)).count(), 2);
         assert!(seen.starts.values().all(|times| *times == 1), "{:?}", seen.starts);
-        assert_eq!(seen.starts, seen.ends, "every loop ends once, also those of sub-agents");
+        assert_eq!(seen.starts, seen.ends, "every run ends once, also those of sub-agents");
         let seen: Vec<_> = seen.messages.iter().map(Arc::as_ptr).collect();
         assert_eq!(seen, said.iter().map(Arc::as_ptr).collect::<Vec<_>>(), "a message was lost, or out of order");
     }

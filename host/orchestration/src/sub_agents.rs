@@ -58,7 +58,7 @@ struct Call {
 #[derive(Default)]
 struct Started {
     count: u32,
-    last_loop: Option<Arc<str>>,
+    last_run: Option<Arc<str>>,
 }
 
 /// Returns a spawner of sub-agents within `policy`.
@@ -82,7 +82,7 @@ impl Spawner for Families {
                 config,
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
-                loop_id: context.loop_id.clone(),
+                run_id: context.run_id.clone(),
                 token: token.child_token(),
                 children: TaskTracker::new(),
                 account: Mutex::default(),
@@ -97,7 +97,7 @@ struct Family {
     config: LoopConfig,
     events: Events,
     system_prompt: Arc<str>,
-    loop_id: Arc<str>,
+    run_id: Arc<str>,
     token: CancellationToken,
     children: TaskTracker,
     account: Mutex<Account>,
@@ -148,8 +148,8 @@ impl Delegate for Call {
         &self.family.policy
     }
 
-    fn last_loop(&self) -> Option<Arc<str>> {
-        self.started().last_loop.clone()
+    fn last_run(&self) -> Option<Arc<str>> {
+        self.started().last_run.clone()
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
@@ -166,11 +166,11 @@ impl Call {
         let kind = self.kind(assignment.kind.as_deref())?;
         let plan = self.plan(&assignment, &kind, ceiling).await?;
         self.count()?;
-        let (outcome, loop_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
-        self.started().last_loop = Some(loop_id.clone());
+        let (outcome, run_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
+        self.started().last_run = Some(run_id.clone());
         match outcome.end {
             RunEnd::Aborted => Err(SubAgentError::Cancelled),
-            _ => Ok(Report::of(outcome, loop_id)),
+            _ => Ok(Report::of(outcome, run_id)),
         }
     }
 
@@ -284,7 +284,7 @@ impl Call {
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
         let own = kind.system_prompt.as_deref().unwrap_or(&self.family.system_prompt);
         let prompt = format!("{own}\n\n{BRIEF}{instructions}");
-        let parent = self.family.loop_id.clone();
+        let parent = self.family.run_id.clone();
         let context = Context {
             agent_id: name.into(),
             first_trigger: TurnTrigger::SubAgent,
@@ -293,23 +293,23 @@ impl Call {
         };
         match &plan.attempts[..] {
             [config] => {
-                let context = Context { parent_loop_id: Some(parent), ..context };
-                self.started().last_loop = Some(config.next_loop_id(&context));
+                let context = Context { parent_run_id: Some(parent), ..context };
+                self.started().last_run = Some(config.next_run_id(&context));
                 context
             }
             // Attempts get their ids when they start; this is the run that they come from.
-            _ => Context { loop_id: parent, ..context },
+            _ => Context { run_id: parent, ..context },
         }
     }
 
     fn session(&self, agent_id: &str) -> ChildSession {
         let Self { id: call_id, tool, .. } = self;
-        let call = ChildCall { call_id, tool, agent_id, loop_id: &self.family.loop_id };
+        let call = ChildCall { call_id, tool, agent_id, run_id: &self.family.run_id };
         self.family.config.ports.store.child(call).unwrap_or_else(|| {
             let mut account = self.family.account();
             account.unstored += 1;
             // Session ids contain no dots.
-            let id = format!("{}-{}", self.family.loop_id.replace('.', "-"), account.unstored);
+            let id = format!("{}-{}", self.family.run_id.replace('.', "-"), account.unstored);
             ChildSession { id: id.into(), store: Arc::new(NoStore) }
         })
     }
@@ -336,7 +336,7 @@ impl Call {
             };
             family.spend(&outcome);
             // The receiver is gone if the call has ended.
-            let _ = sender.send((outcome, context.loop_id));
+            let _ = sender.send((outcome, context.run_id));
         });
         receiver.await.ok()
     }

@@ -91,14 +91,14 @@ async fn assignment_can_only_lower_the_turn_limit() {
 async fn sub_agent_events_reach_the_watchers_within_its_call() {
     let mut harness = parent(task("look"), vec![delegate(), says("seen"), says("done")]).build();
     harness.prompt("go").await;
-    let events = harness.events_of_loops();
+    let events = harness.events_of_runs();
     let child = events
         .iter()
         .position(
             |event| matches!(&event.kind, EventKind::AgentStart { trigger, .. } if *trigger == TurnTrigger::SubAgent),
         )
         .unwrap();
-    let (parent_id, child_id) = (events[0].loop_id.clone(), events[child].loop_id.clone());
+    let (parent_id, child_id) = (events[0].run_id.clone(), events[child].run_id.clone());
     assert_ne!(parent_id, child_id);
     let at = |wanted: &str| {
         events.iter().position(|event| serde_json::to_value(&event.kind).unwrap()["type"] == wanted).unwrap()
@@ -106,14 +106,14 @@ async fn sub_agent_events_reach_the_watchers_within_its_call() {
     let ends: Vec<&str> = events
         .iter()
         .filter(|event| matches!(event.kind, EventKind::AgentEnd { .. }))
-        .map(|event| &*event.loop_id)
+        .map(|event| &*event.run_id)
         .collect();
     assert_eq!(ends, [&*child_id, &*parent_id]);
     assert!(
         at("tool_execution_start") < child && child < at("agent_end") && at("agent_end") < at("tool_execution_end")
     );
     let text = events.iter().any(|event| {
-        event.loop_id == child_id
+        event.run_id == child_id
             && matches!(&event.kind, EventKind::MessageUpdate { delta: Delta::Text { delta }, .. } if delta == "seen")
     });
     assert!(text, "what it says is shown as it comes");
@@ -123,20 +123,20 @@ async fn sub_agent_events_reach_the_watchers_within_its_call() {
 async fn runs_and_sessions_are_linked_both_ways() {
     let mut harness = parent(task("look"), vec![delegate(), says("seen"), says("done")]).build();
     let outcome = harness.prompt("go").await;
-    let events = harness.events_of_loops();
+    let events = harness.events_of_runs();
     let starts: Vec<(&str, Option<&str>, &str)> = events
         .iter()
         .filter_map(|event| match &event.kind {
-            EventKind::AgentStart { parent_loop_id, session_id, .. } => {
-                Some((&*event.loop_id, parent_loop_id.as_deref(), &**session_id))
+            EventKind::AgentStart { parent_run_id, session_id, .. } => {
+                Some((&*event.run_id, parent_run_id.as_deref(), &**session_id))
             }
             _ => None,
         })
         .collect();
     assert_eq!(starts, [("s.scripted.m.1", None, "s"), ("child1.scripted.m.1", Some("s.scripted.m.1"), "child1")]);
-    assert_eq!(result_of(&outcome).child_loop_id.as_deref(), Some("child1.scripted.m.1"));
+    assert_eq!(result_of(&outcome).child_run_id.as_deref(), Some("child1.scripted.m.1"));
     let child = events.iter().find_map(|event| match &event.kind {
-        EventKind::ToolExecutionEnd { child_loop_id, .. } => child_loop_id.as_deref(),
+        EventKind::ToolExecutionEnd { child_run_id, .. } => child_run_id.as_deref(),
         _ => None,
     });
     assert_eq!(child, Some("child1.scripted.m.1"));
@@ -184,10 +184,10 @@ async fn run_waits_for_sub_agents_that_their_call_abandoned() {
     let mut harness = setup.tool("forget", Act::Forget(task("hang"))).build();
     harness.prompt("go").await;
     let ends: Vec<String> = harness
-        .events_of_loops()
+        .events_of_runs()
         .into_iter()
         .filter(|event| matches!(event.kind, EventKind::AgentEnd { .. }))
-        .map(|event| event.loop_id.to_string())
+        .map(|event| event.run_id.to_string())
         .collect();
     assert_eq!(ends, ["child1.scripted.m.1", "s.scripted.m.1"]);
 }
@@ -423,15 +423,15 @@ async fn attempts_run_concurrently_read_only_and_return_one_report() {
     assert_eq!(letters(&outcome.messages[2]), "result call-0: two");
     assert_eq!(offered(&harness, 1), ["read"]);
     assert_eq!(outcome.spend.usage.total(), 6 * 15, "all attempts and the judge count");
-    let events = harness.events_of_loops();
+    let events = harness.events_of_runs();
     let chosen = events.iter().find_map(|event| match &event.kind {
         EventKind::ParallelEnd { chosen, .. } => chosen.clone(),
         _ => None,
     });
     assert_eq!(chosen.as_deref(), Some("child1.scripted.m.2"));
-    assert_eq!(result_of(&outcome).child_loop_id.as_deref(), Some("child1.scripted.m.2"));
+    assert_eq!(result_of(&outcome).child_run_id.as_deref(), Some("child1.scripted.m.2"));
     let parents = events.iter().filter_map(|event| match &event.kind {
-        EventKind::AgentStart { parent_loop_id, agent_id, .. } if &**agent_id == "sub-agent" => parent_loop_id.clone(),
+        EventKind::AgentStart { parent_run_id, agent_id, .. } if &**agent_id == "sub-agent" => parent_run_id.clone(),
         _ => None,
     });
     assert_eq!(parents.collect::<Vec<_>>(), vec![Arc::<str>::from("s.scripted.m.1"); 3]);

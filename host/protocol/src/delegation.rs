@@ -124,7 +124,7 @@ pub struct Report {
     /// The reason its run ended.
     pub end: RunEnd,
     /// Id of its run.
-    pub loop_id: Arc<str>,
+    pub run_id: Arc<str>,
     /// Number of turns.
     pub turns: u32,
     /// Tokens and cost of all requests.
@@ -196,7 +196,7 @@ pub trait Delegate: Send + Sync {
     fn policy(&self) -> &SubAgentPolicy;
 
     /// Returns the id of the run of the sub-agent that was started last.
-    fn last_loop(&self) -> Option<Arc<str>>;
+    fn last_run(&self) -> Option<Arc<str>>;
 
     /// Sleeps for `time`, not counting the time during which a person is asked about a call of this session.
     fn sleep(&self, time: Duration) -> BoxFuture<'_, ()>;
@@ -242,8 +242,8 @@ impl SubAgents {
     }
 
     /// Returns the id of the run of the sub-agent that was started last.
-    pub fn last_loop(&self) -> Option<Arc<str>> {
-        self.0.last_loop()
+    pub fn last_run(&self) -> Option<Arc<str>> {
+        self.0.last_run()
     }
 
     /// Sleeps for `time`, not counting the time during which a person is asked about a call of this session. For
@@ -261,14 +261,14 @@ impl fmt::Debug for SubAgents {
 
 impl Report {
     /// Creates the report of a run.
-    pub fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
+    pub fn of(outcome: Outcome, run_id: Arc<str>) -> Self {
         let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
             _ => None,
         });
         let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
         let Outcome { end, spend, turns, .. } = outcome;
-        Self { text, end, loop_id, turns, spend }
+        Self { text, end, run_id, turns, spend }
     }
 
     /// Returns the reason the report is incomplete; `None` when the sub-agent finished on its own.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Id of the run.
-    pub loop_id: Arc<str>,
+    pub run_id: Arc<str>,
     /// The event itself.
     #[serde(flatten)]
     pub kind: EventKind,
@@ -38,7 +38,7 @@ pub enum EventKind {
         session_id: Arc<str>,
         /// Id of the parent run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent_loop_id: Option<Arc<str>>,
+        parent_run_id: Option<Arc<str>>,
         /// Id of the parent run's tool call for which it works.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<Arc<str>>,
@@ -173,7 +173,7 @@ pub enum EventKind {
         ledger: Option<Ledger>,
         /// Id of the sub-agent's run, if the call started one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        child_loop_id: Option<Arc<str>>,
+        child_run_id: Option<Arc<str>>,
     },
     /// A call waits for approval.
     ApprovalRequested {
@@ -252,12 +252,12 @@ pub enum EventKind {
         status: StepStatus,
     },
     /// A group of concurrent runs starts from the same context; the group is empty if the session could not be written.
-    /// The event belongs to the group: its `loop_id` is the group's id.
+    /// The event belongs to the group: its `run_id` is the group's id.
     ParallelStart {
         /// Id of the group.
         group_id: Arc<str>,
         /// Ids of its runs, in the order of the branches. Each run ends before the group does.
-        loop_ids: Vec<Arc<str>>,
+        run_ids: Vec<Arc<str>>,
     },
     /// All runs of a group ended and one was chosen. The event belongs to the group.
     ParallelEnd {

@@ -28,7 +28,7 @@ pub struct State {
     /// True while something uses the conversation.
     is_lent: bool,
     /// The run; events of its children are ignored.
-    loop_id: Option<Arc<str>>,
+    run_id: Option<Arc<str>>,
     /// True until the run has looked for messages for the last time.
     is_steerable: bool,
     /// The history so far.
@@ -55,8 +55,8 @@ impl Live {
     }
 
     /// Locks the state for the run that it describes; `None` for any other run.
-    pub fn of(&self, loop_id: &Arc<str>) -> Option<MutexGuard<'_, State>> {
-        Some(self.state()).filter(|state| state.loop_id.as_ref() == Some(loop_id))
+    pub fn of(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, State>> {
+        Some(self.state()).filter(|state| state.run_id.as_ref() == Some(run_id))
     }
 }
 
@@ -79,8 +79,8 @@ impl State {
     }
 
     /// Starts a run on the conversation and returns its system prompt.
-    pub fn begin(&mut self, loop_id: Arc<str>, instructions: Option<&str>) -> Arc<str> {
-        (self.loop_id, self.is_steerable, self.last_error) = (Some(loop_id), true, None);
+    pub fn begin(&mut self, run_id: Arc<str>, instructions: Option<&str>) -> Arc<str> {
+        (self.run_id, self.is_steerable, self.last_error) = (Some(run_id), true, None);
         self.instructions = instructions.map(str::to_owned);
         self.full_prompt()
     }
@@ -97,7 +97,7 @@ impl State {
 
     /// Ends the use of the conversation and returns its system prompt.
     pub fn end(&mut self) -> Arc<str> {
-        (self.is_lent, self.loop_id, self.is_steerable, self.instructions) = (false, None, false, None);
+        (self.is_lent, self.run_id, self.is_steerable, self.instructions) = (false, None, false, None);
         (self.history, self.partial, self.executing) = (Vec::new(), None, Vec::new());
         self.new_prompt.take().unwrap_or_else(|| self.system_prompt.clone())
     }

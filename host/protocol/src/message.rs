@@ -117,7 +117,7 @@ pub struct ToolResultMessage {
     pub is_error: bool,
     /// Id of the sub-agent's run, if the call started one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub child_loop_id: Option<String>,
+    pub child_run_id: Option<String>,
     /// Time at which the message was complete.
     pub timestamp: Timestamp,
 }
@@ -131,7 +131,7 @@ impl ToolResultMessage {
             content: vec![Content::text(text)],
             details: None,
             is_error: true,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp: Timestamp::now(),
         }
     }

@@ -94,7 +94,7 @@ mod tests {
             content: Vec::new(),
             details: None,
             is_error: false,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp: Timestamp::UNIX_EPOCH,
         }))
     }

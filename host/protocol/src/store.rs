@@ -23,8 +23,8 @@ pub trait SessionStore: Send + Sync {
 
     /// Observes each event of a run whose messages this store keeps, before any watcher gets it, so that the store can
     /// record what it needs. Must not block for long.
-    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        let _ = (loop_id, event);
+    fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
+        let _ = (run_id, event);
     }
 
     /// Creates a session for a sub-agent that a call of this session starts. Returns `None` if the store does not keep
@@ -71,7 +71,7 @@ pub trait SessionStore: Send + Sync {
         Err(SessionAccessError::NotKept)
     }
 
-    /// Creates one branch for each of `loop_ids`, which run the same prompt concurrently. Returns `None` if the store
+    /// Creates one branch for each of `run_ids`, which run the same prompt concurrently. Returns `None` if the store
     /// does not support branches; it then gets only the messages of the chosen run, once it is chosen.
     ///
     /// # Errors
@@ -79,9 +79,9 @@ pub trait SessionStore: Send + Sync {
     fn begin_group(
         self: Arc<Self>,
         group_id: &str,
-        loop_ids: &[String],
+        run_ids: &[String],
     ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
-        let _ = (group_id, loop_ids);
+        let _ = (group_id, run_ids);
         Ok(None)
     }
 }
@@ -129,7 +129,7 @@ pub trait SessionGroup: Send + Sync {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChoiceAccount {
     /// The numbers of these runs, so that later runs get other ids.
-    pub loops: RunNumbers,
+    pub runs: RunNumbers,
     /// Their turns.
     pub turns: u32,
     /// Their tokens and cost.
@@ -146,7 +146,7 @@ pub struct ChildCall<'a> {
     /// Id of the sub-agent: the name of its kind.
     pub agent_id: &'a str,
     /// Id of the run that made the call.
-    pub loop_id: &'a str,
+    pub run_id: &'a str,
 }
 
 /// The session of a sub-agent.

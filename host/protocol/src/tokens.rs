@@ -245,7 +245,7 @@ mod tests {
             content: vec![Content::text("12345678")],
             details: Some(json!("details are not for the model")),
             is_error: false,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp: Timestamp::now(),
         };
         assert_eq!(message_tokens(&Message::ToolResult(result), &ByteCounter::DEFAULT), 8 + 2);

@@ -44,7 +44,7 @@ pub struct ToolInvocation {
     /// Id of the session.
     pub session_id: Arc<str>,
     /// Id of the run that made the call.
-    pub loop_id: Arc<str>,
+    pub run_id: Arc<str>,
     /// Definition of the tool when the arguments were checked and the call was approved.
     pub tool: Arc<ToolDefinition>,
     /// The arguments.
@@ -65,7 +65,7 @@ impl ToolInvocation {
         Self {
             call_id: "call".to_owned(),
             session_id: "".into(),
-            loop_id: "none".into(),
+            run_id: "none".into(),
             tool,
             arguments,
             at_most: Authority::ALL,

@@ -9,7 +9,7 @@
 mod shared;
 
 use pinion_protocol::{SessionStore, view};
-use pinion_session_store::record::LoopStart;
+use pinion_session_store::record::RunStarted;
 use pinion_session_store::{
     ExportFormat, Record, Scope, Session, SessionDirectory, Transcript, export, open_to_continue,
 };
@@ -45,7 +45,7 @@ fn main() {
         measure("limit: read, parse each line to nothing", || parse_to_nothing(&path));
         measure("open to read", || drop(black_box(Transcript::open(&path).unwrap())));
         measure("open, list the branches", || drop(black_box(Transcript::open(&path).unwrap().branches())));
-        measure("open, list the loops", || drop(black_box(Transcript::open(&path).unwrap().loops().unwrap())));
+        measure("open, list the runs", || drop(black_box(Transcript::open(&path).unwrap().runs().unwrap())));
         measure("open to continue, all messages", || drop(open_to_continue(&path, Path::new(WORKSPACE)).unwrap()));
         measure("open to continue, what the model sees", || {
             drop(black_box(view(open_to_continue(&path, Path::new(WORKSPACE)).unwrap().messages)));
@@ -59,7 +59,7 @@ fn main() {
 
 /// Writes a conversation of user, call, result and reply in turn.
 fn write(session: &Session, entries: usize) {
-    session.record(&Record::LoopStart(LoopStart { loop_id: "s.c.1".into(), ..LoopStart::default() })).unwrap();
+    session.record(&Record::RunStarted(RunStarted { run_id: "s.c.1".into(), ..RunStarted::default() })).unwrap();
     for number in 0..entries - 1 {
         session.append(&message(number, 792)).unwrap();
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{LoopStart, Record};
+use crate::record::{Record, RunStarted};
 use crate::summary::{SUMMARY_LIMIT, TITLE_LENGTH};
 use crate::testing::{calls, user, workspace};
 use pinion_protocol::{ChildCall, SessionStore};
@@ -161,7 +161,7 @@ fn spawn(parent: &Session, call_id: &str) -> crate::Spawn {
         entry: parent.entry_of_call(call_id),
         call_id: call_id.to_owned(),
         tool: "task".to_owned(),
-        loop_id: None,
+        run_id: None,
     }
 }
 
@@ -334,15 +334,15 @@ fn session_deleted_during_opening_is_not_found() {
 fn sessions_of_an_agent_are_those_of_its_first_run_and_of_its_calls() {
     let fixture = Fixture::new();
     let started = |session: Session, agent: &str| {
-        let start = LoopStart { loop_id: "s.c.1".into(), agent_id: Some(agent.to_owned()), ..LoopStart::default() };
-        session.record_event(Record::LoopStart(start));
+        let start = RunStarted { run_id: "s.c.1".into(), agent_id: Some(agent.to_owned()), ..RunStarted::default() };
+        session.record_event(Record::RunStarted(start));
         session.append(&user(agent)).unwrap();
         session
     };
     let one = started(fixture.directory.begin(Path::new("/a")), "one");
     started(fixture.directory.begin(Path::new("/b")), "two");
     fixture.directory.begin(workspace()).append(&user("none")).unwrap();
-    let call = ChildCall { call_id: "1", tool: "task", agent_id: "two", loop_id: "s.c.1" };
+    let call = ChildCall { call_id: "1", tool: "task", agent_id: "two", run_id: "s.c.1" };
     one.child_of(call, None).store.append(&user("child")).unwrap();
     let titles = |agent: &str| -> Vec<String> {
         let listing = fixture.directory.list_of_agent(agent).unwrap();

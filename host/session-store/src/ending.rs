@@ -35,7 +35,7 @@ pub fn was_interrupted(path: &Path) -> bool {
     }
     let kinds = end.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line<'_>>(line).ok());
     let mut kinds = kinds.map(|line| line.kind.into_owned());
-    kinds.find(|kind| kind.starts_with("loop_")).is_some_and(|kind| kind == "loop_start")
+    kinds.find(|kind| kind.starts_with("run_")).is_some_and(|kind| kind == "run_start")
 }
 
 /// Reads the messages of the current branch that are in the last `bytes` of a session's file, from the first prompt among them
@@ -121,14 +121,13 @@ mod tests {
         let path = session(directory.path(), 3);
         assert!(!was_interrupted(&path), "no run is known");
         let mut text = std::fs::read_to_string(&path).unwrap();
-        for (kind, is_interrupted) in [("loop_start", true), ("checkpoint", true), ("loop_end", false), ("name", false)]
-        {
+        for (kind, is_interrupted) in [("run_start", true), ("checkpoint", true), ("run_end", false), ("name", false)] {
             text +=
-                &format!("{{\"id\":\"9\",\"parent\":null,\"type\":\"{kind}\",\"data\":{{\"type\":\"loop_start\"}}}}\n");
+                &format!("{{\"id\":\"9\",\"parent\":null,\"type\":\"{kind}\",\"data\":{{\"type\":\"run_start\"}}}}\n");
             std::fs::write(&path, &text).unwrap();
             assert_eq!(was_interrupted(&path), is_interrupted, "{kind}");
         }
-        text += "{\"id\":\"10\",\"type\":\"loop_start\",\"data\":{}}\n{\"id\":\"11\",\"ty";
+        text += "{\"id\":\"10\",\"type\":\"run_start\",\"data\":{}}\n{\"id\":\"11\",\"ty";
         std::fs::write(&path, &text).unwrap();
         assert!(was_interrupted(&path), "the last line is torn");
         let held = open_locked(&path).unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
 use crate::record::{
-    CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanMade, PlanStep, Rejected, Retry,
+    CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, PlanMade, PlanStep, Rejected, Retry, RunEnded, RunStarted,
     Spawned,
 };
 use crate::testing::{assistant, time, user};
@@ -71,7 +71,7 @@ fn one_of_each() -> [Message; 4] {
             content: vec![Content::text("text")],
             details: Some(json!({ "lines": 1 })),
             is_error: true,
-            child_loop_id: Some("s.c.1".into()),
+            child_run_id: Some("s.c.1".into()),
             timestamp: time(),
         }),
         Message::Extension(ExtensionMessage { kind: "note".into(), data: json!([1, null]), timestamp: time() }),
@@ -86,7 +86,7 @@ fn format_on_disk_is_unchanged() {
     let expected = [
         r#"{"role":"user","content":[{"type":"text","text":"look:\n\"\u001b\""},{"type":"image","media_type":"image/png","data":"AP8="}],"label":"a label","timestamp":"2026-01-02T03:04:05.678Z"}"#,
         r#"{"role":"assistant","content":[{"type":"thinking","text":"hm","signature":"sig","redacted":true},{"type":"text","text":"I read it."},{"type":"tool_call","id":"c1","name":"read","arguments":{"path":"a"},"signature":"sig"},{"type":"tool_call","id":"c2","name":"read","arguments":null,"partial":"{\"pa"}],"stop_reason":"length","provider":"replay","model":"scripted","usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":{"input":0.1,"output":0.2,"cache_read":0.0,"cache_write":1e-7},"error":"cut","timestamp":"2026-01-02T03:04:05.678Z"}"#,
-        r#"{"role":"tool_result","call_id":"c1","tool_name":"read","content":[{"type":"text","text":"text"}],"details":{"lines":1},"is_error":true,"child_loop_id":"s.c.1","timestamp":"2026-01-02T03:04:05.678Z"}"#,
+        r#"{"role":"tool_result","call_id":"c1","tool_name":"read","content":[{"type":"text","text":"text"}],"details":{"lines":1},"is_error":true,"child_run_id":"s.c.1","timestamp":"2026-01-02T03:04:05.678Z"}"#,
         r#"{"role":"extension","kind":"note","data":[1,null],"timestamp":"2026-01-02T03:04:05.678Z"}"#,
     ];
     for (message, data) in messages.iter().zip(expected) {
@@ -105,86 +105,86 @@ fn format_on_disk_is_unchanged() {
 /// The same, for records.
 #[test]
 fn format_of_records_on_disk_is_unchanged() {
-    let loop_id = || "s.c.1".to_owned();
+    let run_id = || "s.c.1".to_owned();
     let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 };
     let records = [
         (
-            Record::LoopStart(LoopStart {
-                loop_id: loop_id(),
+            Record::RunStarted(RunStarted {
+                run_id: run_id(),
                 agent_id: Some("a".into()),
-                parent_loop_id: Some("s.c.0".into()),
+                parent_run_id: Some("s.c.0".into()),
                 continuation: Some(Continuation::Rerun { tag: "t".into() }),
                 trigger: TurnTrigger::Continuation,
                 provider: Some("p".into()),
                 model: Some("m".into()),
             }),
-            r#"loop_start","data":{"loop_id":"s.c.1","agent_id":"a","parent_loop_id":"s.c.0","continuation":{"kind":"rerun","tag":"t"},"trigger":"continuation","provider":"p","model":"m"}"#,
+            r#"run_start","data":{"run_id":"s.c.1","agent_id":"a","parent_run_id":"s.c.0","continuation":{"kind":"rerun","tag":"t"},"trigger":"continuation","provider":"p","model":"m"}"#,
         ),
         (
-            Record::LoopEnd(LoopEnd {
-                loop_id: loop_id(),
+            Record::RunEnded(RunEnded {
+                run_id: run_id(),
                 end: RunEnd::Limit { limit: Limit::Turns(3) },
                 usage,
                 cost: Some(Cost { input: 0.1, ..Cost::default() }),
                 turns: 3,
                 messages: 7,
             }),
-            r#"loop_end","data":{"loop_id":"s.c.1","end":{"how":"limit","limit":{"kind":"turns","limit":3}},"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":{"input":0.1,"output":0.0,"cache_read":0.0,"cache_write":0.0},"turns":3,"messages":7}"#,
+            r#"run_end","data":{"run_id":"s.c.1","end":{"how":"limit","limit":{"kind":"turns","limit":3}},"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":{"input":0.1,"output":0.0,"cache_read":0.0,"cache_write":0.0},"turns":3,"messages":7}"#,
         ),
         (
-            Record::Retry(Retry { loop_id: loop_id(), attempt: 1, max_attempts: 3, delay_ms: 9, cause: "c".into() }),
-            r#"retry","data":{"loop_id":"s.c.1","attempt":1,"max_attempts":3,"delay_ms":9,"cause":"c"}"#,
+            Record::Retry(Retry { run_id: run_id(), attempt: 1, max_attempts: 3, delay_ms: 9, cause: "c".into() }),
+            r#"retry","data":{"run_id":"s.c.1","attempt":1,"max_attempts":3,"delay_ms":9,"cause":"c"}"#,
         ),
         (
             Record::Compacted(Compacted {
-                loop_id: loop_id(),
+                run_id: run_id(),
                 dropped: 4,
                 before: 9,
                 after: 5,
                 asked: Some(Spend { usage, cost: None }),
             }),
-            r#"compacted","data":{"loop_id":"s.c.1","dropped":4,"before":9,"after":5,"asked":{"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":null}}"#,
+            r#"compacted","data":{"run_id":"s.c.1","dropped":4,"before":9,"after":5,"asked":{"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":null}}"#,
         ),
         (
-            Record::Rejected(Rejected { loop_id: loop_id(), reason: "r".into() }),
-            r#"rejected","data":{"loop_id":"s.c.1","reason":"r"}"#,
+            Record::Rejected(Rejected { run_id: run_id(), reason: "r".into() }),
+            r#"rejected","data":{"run_id":"s.c.1","reason":"r"}"#,
         ),
         (
-            Record::PlanMade(PlanMade { loop_id: loop_id(), title: "t".into(), steps: 2 }),
-            r#"plan_made","data":{"loop_id":"s.c.1","title":"t","steps":2}"#,
+            Record::PlanMade(PlanMade { run_id: run_id(), title: "t".into(), steps: 2 }),
+            r#"plan_made","data":{"run_id":"s.c.1","title":"t","steps":2}"#,
         ),
         (
             Record::PlanStep(PlanStep {
-                loop_id: loop_id(),
+                run_id: run_id(),
                 step: 1,
                 steps: 2,
                 title: "t".into(),
                 status: StepStatus::Done,
             }),
-            r#"plan_step","data":{"loop_id":"s.c.1","step":1,"steps":2,"title":"t","status":"done"}"#,
+            r#"plan_step","data":{"run_id":"s.c.1","step":1,"steps":2,"title":"t","status":"done"}"#,
         ),
         (
             Record::Spawned(Spawned {
-                loop_id: loop_id(),
-                child_loop_id: "k.c.1".into(),
+                run_id: run_id(),
+                child_run_id: "k.c.1".into(),
                 call_id: "c1".into(),
                 tool: "task".into(),
             }),
-            r#"spawned","data":{"loop_id":"s.c.1","child_loop_id":"k.c.1","call_id":"c1","tool":"task"}"#,
+            r#"spawned","data":{"run_id":"s.c.1","child_run_id":"k.c.1","call_id":"c1","tool":"task"}"#,
         ),
         (
             Record::CallLedger(CallLedger {
-                loop_id: loop_id(),
+                run_id: run_id(),
                 call_id: "c1".into(),
                 tool: "read".into(),
                 ledger: Ledger { plugin: "fs".into(), generation: 2, fuel: 3, time_us: 4, ..Ledger::default() },
                 display: Display::Code("rust".into()),
             }),
-            r#"ledger","data":{"loop_id":"s.c.1","call_id":"c1","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0},"display":{"kind":"code","language":"rust"}}"#,
+            r#"ledger","data":{"run_id":"s.c.1","call_id":"c1","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0},"display":{"kind":"code","language":"rust"}}"#,
         ),
         (
             Record::CalledHook(CalledHook {
-                loop_id: loop_id(),
+                run_id: run_id(),
                 call_id: Some("c1".into()),
                 point: HookPoint::BeforeToolCall,
                 plugin: "careful".into(),
@@ -192,14 +192,14 @@ fn format_of_records_on_disk_is_unchanged() {
                 text: "no".into(),
                 ledger: None,
             }),
-            r#"hook","data":{"loop_id":"s.c.1","call_id":"c1","point":"before-tool-call","plugin":"careful","answer":"denied","text":"no"}"#,
+            r#"hook","data":{"run_id":"s.c.1","call_id":"c1","point":"before-tool-call","plugin":"careful","answer":"denied","text":"no"}"#,
         ),
         (
-            Record::GroupStart(GroupStart { group_id: "g".into(), loop_ids: vec![loop_id()] }),
-            r#"group_start","data":{"group_id":"g","loop_ids":["s.c.1"]}"#,
+            Record::GroupStart(GroupStart { group_id: "g".into(), run_ids: vec![run_id()] }),
+            r#"group_start","data":{"group_id":"g","run_ids":["s.c.1"]}"#,
         ),
         (
-            Record::GroupEnd(GroupEnd { group_id: "g".into(), chosen: Some(loop_id()), usage, ..GroupEnd::default() }),
+            Record::GroupEnd(GroupEnd { group_id: "g".into(), chosen: Some(run_id()), usage, ..GroupEnd::default() }),
             r#"group_end","data":{"group_id":"g","chosen":"s.c.1","usage":{"input":1,"output":2,"cache_read":3,"cache_write":4}}"#,
         ),
     ];
@@ -218,11 +218,11 @@ fn format_of_records_on_disk_is_unchanged() {
 #[test]
 fn records_of_older_programs_are_read() {
     let record = |kind: RecordKind, data: &str| kind.decode(data).unwrap();
-    let ledger = r#"{"loop_id":"l","call_id":"c","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0}}"#;
+    let ledger = r#"{"run_id":"l","call_id":"c","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0}}"#;
     let Record::CallLedger(ledger) = record(RecordKind::CallLedger, ledger) else { panic!() };
     assert_eq!(ledger.display, Display::Plain);
-    let compacted = record(RecordKind::Compacted, r#"{"loop_id":"l","dropped":4}"#);
-    let expected = Compacted { loop_id: "l".into(), dropped: 4, before: 0, after: 0, asked: None };
+    let compacted = record(RecordKind::Compacted, r#"{"run_id":"l","dropped":4}"#);
+    let expected = Compacted { run_id: "l".into(), dropped: 4, before: 0, after: 0, asked: None };
     assert_eq!(compacted, Record::Compacted(expected));
 }
 
@@ -234,9 +234,9 @@ fn format_of_positions_and_side_entries_is_unchanged() {
     assert_eq!(decode_entry(&line, Kind::Position).unwrap().payload, Payload::Position { left: Some(id("9")) });
 
     let aside = Link { side: Some("s.c.1"), ..link("b", Some("a")) };
-    let compacted = Compacted { loop_id: "s.c.1".into(), dropped: 4, before: 0, after: 0, asked: None };
+    let compacted = Compacted { run_id: "s.c.1".into(), dropped: 4, before: 0, after: 0, asked: None };
     let line = encode_record(aside, &Record::Compacted(compacted)).unwrap();
-    let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"loop_id":"s.c.1","dropped":4,"before":0,"after":0}}"#;
+    let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"run_id":"s.c.1","dropped":4,"before":0,"after":0}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
     assert_eq!(decode_entry(&line, Kind::Record(RecordKind::Compacted)).unwrap().side.as_deref(), Some("s.c.1"));
     let moved = String::from_utf8(encode_moved(&line, Some(id("7"))).unwrap()).unwrap();
@@ -257,12 +257,12 @@ fn format_of_header_links_is_unchanged() {
             entry: Some(id("8")),
             call_id: "c1".into(),
             tool: "task".into(),
-            loop_id: Some("z.c.1".into()),
+            run_id: Some("z.c.1".into()),
         }),
         ..Header::named("x".into(), Path::new("/w"))
     };
     let line = String::from_utf8(header.encode().unwrap()).unwrap();
-    let links = r#","agent_id":"a","forked_from":{"session":"y","entry":"7"},"spawned_by":{"session":"z","entry":"8","call_id":"c1","tool":"task","loop_id":"z.c.1"}}"#;
+    let links = r#","agent_id":"a","forked_from":{"session":"y","entry":"7"},"spawned_by":{"session":"z","entry":"8","call_id":"c1","tool":"task","run_id":"z.c.1"}}"#;
     assert!(line.ends_with(&format!("{links}\n")), "{line}");
     assert!(matches!(first_line(line.as_bytes()), FirstLine::Header(read) if *read == header));
 }
@@ -429,13 +429,13 @@ fn any_tool_result() -> impl Strategy<Value = ToolResultMessage> {
     // serde reads `null` as an absent detail.
     let details = prop::option::of(any_value().prop_filter("null reads as absent", |value| !value.is_null()));
     (names, any_content(), details, any_time()).prop_map(
-        |((call_id, tool_name, child_loop_id, is_error), content, details, timestamp)| ToolResultMessage {
+        |((call_id, tool_name, child_run_id, is_error), content, details, timestamp)| ToolResultMessage {
             call_id,
             tool_name,
             content,
             details,
             is_error,
-            child_loop_id,
+            child_run_id,
             timestamp,
         },
     )

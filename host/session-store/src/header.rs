@@ -48,7 +48,7 @@ pub struct Spawn {
     pub tool: String,
     /// The run that made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loop_id: Option<String>,
+    pub run_id: Option<String>,
 }
 
 impl Header {

@@ -28,8 +28,8 @@
 //!     let (id, count) = (opened.session.id(), opened.messages.len());
 //!     assert!(!id.is_empty() && count > 0);
 //!     let mut transcript = Transcript::open(&last.path)?;
-//!     for run in transcript.loops()?.roots() {
-//!         let (id, status) = (&run.loop_id, run.status());
+//!     for run in transcript.runs()?.roots() {
+//!         let (id, status) = (&run.run_id, run.status());
 //!     }
 //! }
 //! # Ok::<(), pinion_session_store::SessionError>(())
@@ -50,8 +50,6 @@ mod index;
 mod lines;
 mod lock;
 mod log;
-mod loop_name;
-mod loops;
 mod memory;
 mod name;
 mod nesting;
@@ -60,6 +58,8 @@ mod printable;
 pub mod record;
 mod recovery;
 mod replay;
+mod run_name;
+mod runs;
 mod saved;
 mod session;
 mod side;
@@ -82,14 +82,14 @@ pub use format::{Entry, Payload, VERSION};
 pub use header::{Header, Origin, Spawn};
 pub use id::{EntryId, InvalidEntryId};
 pub use log::Loss;
-pub use loop_name::LoopName;
-pub use loops::{GroupMembership, LoopRecord, LoopStatus, Loops, RunStart};
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;
 pub use record::Record;
 pub use recovery::{Opened, Recovery, open_to_continue};
 pub use replay::History;
+pub use run_name::RunName;
+pub use runs::{GroupMembership, RunRecord, RunStart, RunStatus, Runs};
 pub use saved::{SnapshotError, load_snapshot, save_snapshot};
 pub use session::Session;
 pub use snapshot::{SessionSnapshot, restore};

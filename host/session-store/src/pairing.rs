@@ -74,7 +74,7 @@ fn without_result(call: ToolCall, timestamp: Timestamp, why: &str) -> Message {
         content: vec![Content::text(why)],
         details: None,
         is_error: true,
-        child_loop_id: None,
+        child_run_id: None,
         timestamp,
     })
 }

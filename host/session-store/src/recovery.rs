@@ -7,7 +7,7 @@ use crate::header::Header;
 use crate::index::{HeaderState, Index, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};
-use crate::record::{GroupEnd, LoopStart, Record, RecordKind};
+use crate::record::{GroupEnd, Record, RecordKind, RunStarted};
 use crate::replay::{History, add_record};
 use crate::session::Session;
 use crate::transcript::Transcript;
@@ -31,9 +31,9 @@ pub struct Opened {
     /// All requests so far, on all branches.
     pub totals: Totals,
     /// The numbers of the runs so far, on all branches, for the ids of further runs.
-    pub loops: RunNumbers,
+    pub runs: RunNumbers,
     /// The last run of this branch, which the next run continues. It may be the run that was chosen from a group.
-    pub last_loop: Option<LoopStart>,
+    pub last_run: Option<RunStarted>,
     /// The repairs.
     pub recovery: Recovery,
 }
@@ -81,10 +81,10 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let mut transcript = Transcript::read(path, file)?;
     let mut recovery = Recovery { bad_lines: transcript.bad_lines().clone(), ..Recovery::default() };
     let history = transcript.branch().history(&mut recovery.bad_lines)?;
-    let last_loop = last_loop(&mut transcript, &history)?;
+    let last_run = last_run(&mut transcript, &history)?;
     let totals = totals(&mut transcript, &history);
     let History { mut messages, records } = history;
-    let loops = transcript.run_numbers()?;
+    let runs = transcript.run_numbers()?;
     let (mut file, index) = transcript.into_parts();
     recovery.torn = settle_tail(path, &mut file, &index)?;
     let session = Session::resume(path, header(path, workspace, &index), &index, file);
@@ -93,24 +93,24 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
         session.append_message(message)?;
     }
     sort_results(&mut messages);
-    Ok(Opened { session, messages, records, totals, loops, last_loop, recovery })
+    Ok(Opened { session, messages, records, totals, runs, last_run, recovery })
 }
 
 /// Returns the last run of the branch.
 ///
 /// # Errors
 /// The file can no longer be read.
-fn last_loop(transcript: &mut Transcript, history: &History) -> Result<Option<LoopStart>, SessionError> {
-    let (mut last, mut group): (Option<LoopStart>, &[String]) = (None, &[]);
+fn last_run(transcript: &mut Transcript, history: &History) -> Result<Option<RunStarted>, SessionError> {
+    let (mut last, mut group): (Option<RunStarted>, &[String]) = (None, &[]);
     for (_, record) in &history.records {
         match record {
-            Record::GroupStart(start) => group = &start.loop_ids,
-            Record::LoopStart(start) if !group.contains(&start.loop_id) => last = Some(start.clone()),
+            Record::GroupStart(start) => group = &start.run_ids,
+            Record::RunStarted(start) if !group.contains(&start.run_id) => last = Some(start.clone()),
             // The records of a group's runs are not on its branches.
             Record::GroupEnd(GroupEnd { chosen: Some(chosen), .. }) => {
-                let loops = transcript.loops()?;
-                let start = loops.get(chosen).and_then(|run| run.start.as_ref()).map(|start| start.start.clone());
-                last = Some(start.unwrap_or_else(|| LoopStart { loop_id: chosen.clone(), ..LoopStart::default() }));
+                let runs = transcript.runs()?;
+                let start = runs.get(chosen).and_then(|run| run.start.as_ref()).map(|start| start.start.clone());
+                last = Some(start.unwrap_or_else(|| RunStarted { run_id: chosen.clone(), ..RunStarted::default() }));
             }
             _ => {}
         }
@@ -123,7 +123,7 @@ fn totals(transcript: &mut Transcript, history: &History) -> Totals {
     let mut totals = history.totals();
     let index = transcript.index();
     let here: HashSet<u64> = index.branch(index.position()).iter().map(|node| node.offset).collect();
-    let accounts = [RecordKind::LoopEnd, RecordKind::GroupEnd, RecordKind::Compacted].map(Kind::Record);
+    let accounts = [RecordKind::RunEnded, RecordKind::GroupEnd, RecordKind::Compacted].map(Kind::Record);
     let elsewhere = index.nodes.iter().filter(|node| accounts.contains(&node.kind) && !here.contains(&node.offset));
     let elsewhere = elsewhere.copied().collect();
     for entry in transcript.entries(elsewhere).flatten() {

@@ -286,9 +286,9 @@ fn judged(directory: &TempDir, chosen: Option<usize>) -> PathBuf {
     let path = directory.path().join("a.jsonl");
     let session = Arc::new(Session::begin(&path, workspace()));
     session.append(&user("first")).unwrap();
-    let start = |loop_id: &str| {
-        let start = LoopStart { loop_id: loop_id.into(), provider: Some("p".into()), ..LoopStart::default() };
-        session.record(&Record::LoopStart(start)).unwrap();
+    let start = |run_id: &str| {
+        let start = RunStarted { run_id: run_id.into(), provider: Some("p".into()), ..RunStarted::default() };
+        session.record(&Record::RunStarted(start)).unwrap();
     };
     start("s.m.1");
     let ids = ["s.m.2".to_owned(), "s.m.3".to_owned()];
@@ -298,8 +298,8 @@ fn judged(directory: &TempDir, chosen: Option<usize>) -> PathBuf {
     if let Some(chosen) = chosen {
         let usage = pinion_protocol::Usage { input: 7, ..Default::default() };
         let spend = pinion_protocol::Spend { usage, cost: Some(Default::default()) };
-        let loops = [("m".to_owned(), 4)].into_iter().collect();
-        group.end(Some(chosen), ChoiceAccount { loops, turns: 1, spend }).unwrap();
+        let runs = [("m".to_owned(), 4)].into_iter().collect();
+        group.end(Some(chosen), ChoiceAccount { runs, turns: 1, spend }).unwrap();
     }
     path
 }
@@ -308,10 +308,10 @@ fn judged(directory: &TempDir, chosen: Option<usize>) -> PathBuf {
 fn conversation_continues_the_run_that_its_group_chose() {
     let directory = TempDir::new().unwrap();
     let opened = open(&judged(&directory, Some(1)));
-    let last = opened.last_loop.unwrap();
-    assert_eq!((last.loop_id.as_str(), last.provider.as_deref()), ("s.m.3", Some("p")));
+    let last = opened.last_run.unwrap();
+    assert_eq!((last.run_id.as_str(), last.provider.as_deref()), ("s.m.3", Some("p")));
     // The judge's run counts, and its tokens do.
-    assert_eq!(opened.loops.next("m"), 5);
+    assert_eq!(opened.runs.next("m"), 5);
     assert_eq!((opened.totals.requests, opened.totals.spend.usage.input), (1, 7));
     assert!(opened.totals.spend.cost.is_some());
 }
@@ -321,10 +321,10 @@ fn conversation_continues_the_run_before_a_group_that_was_killed() {
     let directory = TempDir::new().unwrap();
     let path = judged(&directory, None);
     let opened = open(&path);
-    assert_eq!((opened.last_loop.unwrap().loop_id.as_str(), opened.loops.next("m")), ("s.m.1", 4));
+    assert_eq!((opened.last_run.unwrap().run_id.as_str(), opened.runs.next("m")), ("s.m.1", 4));
     // A further run is the last one, although the group never ended.
-    let next = LoopStart { loop_id: "s.m.4".into(), ..LoopStart::default() };
-    opened.session.record(&Record::LoopStart(next)).unwrap();
+    let next = RunStarted { run_id: "s.m.4".into(), ..RunStarted::default() };
+    opened.session.record(&Record::RunStarted(next)).unwrap();
     drop(opened.session);
-    assert_eq!(open(&path).last_loop.unwrap().loop_id, "s.m.4");
+    assert_eq!(open(&path).last_run.unwrap().run_id, "s.m.4");
 }

@@ -7,7 +7,7 @@
 use crate::error::{BadLines, SessionError};
 use crate::files;
 use crate::header::Spawn;
-use crate::record::{CallLedger, Compacted, GroupEnd, LoopEnd, LoopStart, Record, Rejected};
+use crate::record::{CallLedger, Compacted, GroupEnd, Record, Rejected, RunEnded, RunStarted};
 use crate::transcript::Transcript;
 use pinion_protocol::compaction::COMPACTION_MESSAGE;
 use pinion_protocol::{
@@ -53,8 +53,8 @@ impl History {
         let mut open = None;
         for (at, record) in &self.records {
             match record {
-                Record::LoopStart(_) => open = Some(*at),
-                Record::LoopEnd(_) => open = None,
+                Record::RunStarted(_) => open = Some(*at),
+                Record::RunEnded(_) => open = None,
                 _ => {}
             }
             add_record(&mut totals, record);
@@ -72,7 +72,7 @@ impl History {
 /// Adds the requests and the spend that a record accounts for.
 pub(crate) fn add_record(totals: &mut Totals, record: &Record) {
     match record {
-        Record::LoopEnd(LoopEnd { usage, cost, turns, .. }) => {
+        Record::RunEnded(RunEnded { usage, cost, turns, .. }) => {
             totals.add(u64::from(*turns), Spend { usage: *usage, cost: *cost });
         }
         Record::GroupEnd(GroupEnd { usage, cost, turns, .. }) => {
@@ -115,10 +115,10 @@ fn children(session: &Path, depth: u32, budget: &mut u64) -> Children {
 /// Reads the session of a sub-agent.
 fn child(path: &Path, depth: u32, budget: &mut u64) -> Option<(Call, Vec<Event>)> {
     let mut transcript = Transcript::open(path).ok()?;
-    let Spawn { call_id, loop_id, .. } = transcript.header()?.spawned_by.clone()?;
+    let Spawn { call_id, run_id, .. } = transcript.header()?.spawned_by.clone()?;
     let history = transcript.branch().history(&mut BadLines::default()).ok()?;
     let replay = Replay::new(children(path, depth, budget), Some(call_id.as_str().into()));
-    Some(((loop_id, call_id), replay.run(history)))
+    Some(((run_id, call_id), replay.run(history)))
 }
 
 struct Replay {
@@ -126,7 +126,7 @@ struct Replay {
     /// The call that the runs work for.
     call_id: Option<Arc<str>>,
     /// The run to which the next event belongs.
-    loop_id: Arc<str>,
+    run_id: Arc<str>,
     is_open: bool,
     /// The ledgers of calls whose results follow, and the results of calls whose ledgers may follow.
     ledgers: HashMap<String, CallLedger>,
@@ -141,7 +141,7 @@ impl Replay {
         Self {
             children,
             call_id,
-            loop_id: "".into(),
+            run_id: "".into(),
             is_open: false,
             ledgers: HashMap::new(),
             results: HashMap::new(),
@@ -152,10 +152,10 @@ impl Replay {
 
     fn run(mut self, history: History) -> Vec<Event> {
         let first = history.records.iter().find_map(|(_, record)| match record {
-            Record::LoopStart(start) => Some(start.loop_id.as_str()),
+            Record::RunStarted(start) => Some(start.run_id.as_str()),
             _ => None,
         });
-        self.loop_id = first.unwrap_or_default().into();
+        self.run_id = first.unwrap_or_default().into();
         let mut records = history.records.into_iter().peekable();
         for (at, message) in history.messages.into_iter().enumerate() {
             while let Some((_, record)) = records.next_if(|(before, _)| *before <= at) {
@@ -169,7 +169,7 @@ impl Replay {
     }
 
     fn emit(&mut self, kind: EventKind) {
-        self.events.push(Event { loop_id: self.loop_id.clone(), kind });
+        self.events.push(Event { run_id: self.run_id.clone(), kind });
     }
 
     /// Ends a run that was killed.
@@ -186,14 +186,14 @@ impl Replay {
                 Some(Message::ToolResult(result)) => self.executed(ledger, result),
                 _ => drop(self.ledgers.insert(ledger.call_id.clone(), ledger)),
             },
-            Record::LoopStart(start) => self.start(start),
+            Record::RunStarted(start) => self.start(start),
             other => {
-                let is_end = matches!(other, Record::LoopEnd(_));
+                let is_end = matches!(other, Record::RunEnded(_));
                 // A run that a hook denied has no start.
-                if let (false, Record::Rejected(Rejected { loop_id, .. }) | Record::LoopEnd(LoopEnd { loop_id, .. })) =
+                if let (false, Record::Rejected(Rejected { run_id, .. }) | Record::RunEnded(RunEnded { run_id, .. })) =
                     (self.is_open, &other)
                 {
-                    self.loop_id = loop_id.as_str().into();
+                    self.run_id = run_id.as_str().into();
                 }
                 let mut event = other.into_event();
                 if let Some(EventKind::Compaction { summary, .. }) = &mut event {
@@ -205,10 +205,10 @@ impl Replay {
         }
     }
 
-    fn start(&mut self, start: LoopStart) {
+    fn start(&mut self, start: RunStarted) {
         self.close();
-        self.loop_id = start.loop_id.as_str().into();
-        let mut event = Record::LoopStart(start).into_event();
+        self.run_id = start.run_id.as_str().into();
+        let mut event = Record::RunStarted(start).into_event();
         if let Some(EventKind::AgentStart { call_id, .. }) = &mut event {
             call_id.clone_from(&self.call_id);
         }
@@ -231,8 +231,8 @@ impl Replay {
 
     /// Adds what is known of a call before its result.
     fn result(&mut self, result: &ToolResultMessage, message: &Arc<Message>) {
-        for loop_id in [Some(self.loop_id.to_string()), None] {
-            let events = self.children.remove(&(loop_id, result.call_id.clone()));
+        for run_id in [Some(self.run_id.to_string()), None] {
+            let events = self.children.remove(&(run_id, result.call_id.clone()));
             self.events.extend(events.into_iter().flatten());
         }
         match self.ledgers.remove(&result.call_id) {
@@ -252,7 +252,7 @@ impl Replay {
             details: result.details.clone(),
             display,
             ledger: Some(ledger),
-            child_loop_id: result.child_loop_id.as_deref().map(Into::into),
+            child_run_id: result.child_run_id.as_deref().map(Into::into),
         });
     }
 

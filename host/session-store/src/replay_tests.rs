@@ -12,7 +12,7 @@ fn start() -> EventKind {
     EventKind::AgentStart {
         agent_id: "agent".into(),
         session_id: "s".into(),
-        parent_loop_id: None,
+        parent_run_id: None,
         call_id: None,
         continuation: None,
         trigger: TurnTrigger::User,
@@ -36,7 +36,7 @@ fn executed(id: &str, display: Display) -> EventKind {
         details: None,
         display,
         ledger: Some(Ledger { plugin: "fs".into(), fuel: 7, ..Ledger::default() }),
-        child_loop_id: None,
+        child_run_id: None,
     }
 }
 
@@ -83,7 +83,7 @@ fn past_calls_have_their_ledger_and_display() {
     let expected =
         ["start ", "User", "Assistant", r#"call {"path":"a.txt"}"#, r#"Code("rust") 7"#, "ToolResult", "end done"];
     assert_eq!(told(&events), expected);
-    assert!(events.iter().all(|event| &*event.loop_id == "s.c.1"));
+    assert!(events.iter().all(|event| &*event.run_id == "s.c.1"));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn run_that_a_hook_denied_is_a_rejection_and_an_end_of_its_own() {
     session.observe(&"s.c.2".into(), &denied);
     let events = History::read(session.path()).unwrap().into_events(Some(session.path()));
     let seen: Vec<String> =
-        events.iter().zip(told(&events)).map(|(at, told)| format!("{} {told}", at.loop_id)).collect();
+        events.iter().zip(told(&events)).map(|(at, told)| format!("{} {told}", at.run_id)).collect();
     assert_eq!(seen[..3], ["s.c.1 start ", "s.c.1 User", "s.c.1 end done"]);
     assert_eq!(seen[3..], ["s.c.2 InputRejected { reason: \"not today\" }", "s.c.2 end not today"]);
 }
@@ -127,7 +127,7 @@ fn sub_agents_are_told_before_the_result_of_their_call() {
         session.append(&message).unwrap();
     }
     for (call_id, text) in [("2", "second"), ("1", "first")] {
-        let call = ChildCall { call_id, tool: "task", agent_id: "sub-agent", loop_id: "s.c.1" };
+        let call = ChildCall { call_id, tool: "task", agent_id: "sub-agent", run_id: "s.c.1" };
         let child = session.child(call).unwrap();
         child.store.observe(&"k.c.1".into(), &start());
         child.store.append(&user(text)).unwrap();

@@ -162,7 +162,7 @@ impl Session {
             entry,
             call_id: call.call_id.to_owned(),
             tool: call.tool.to_owned(),
-            loop_id: Some(call.loop_id.to_owned()),
+            run_id: Some(call.run_id.to_owned()),
         };
         let child = self.begin_child_of(Some(call.agent_id.to_owned()), spawn);
         ChildSession { id: child.id().into(), store: Arc::new(child) }
@@ -332,7 +332,7 @@ impl Session {
     /// Returns the header, with the agent of the first run of a session that nothing was said in.
     fn header_after(&self, waiting: &[Record]) -> Header {
         let agent = |record: &Record| match record {
-            Record::LoopStart(start) => start.agent_id.clone(),
+            Record::RunStarted(start) => start.agent_id.clone(),
             _ => None,
         };
         let agent_id = self.header.agent_id.clone().or_else(|| waiting.iter().find_map(agent));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::log::testing::DiskFile;
-use crate::record::{LoopStart, Retry};
+use crate::record::{Retry, RunStarted};
 use crate::recovery::open_to_continue;
 use crate::testing::{assistant, calls, conversation, prompts_of, result, time, user, workspace};
 use pinion_protocol::{COMPACTION_MESSAGE, Content, ExtensionMessage, SessionStore as _, view};
@@ -218,9 +218,9 @@ fn going_back_into_a_turn_answers_its_open_calls() {
 fn records_stay_in_place_and_out_of_the_messages() {
     let directory = TempDir::new().unwrap();
     let session = prompts(&directory, &["one"]);
-    let start = LoopStart { loop_id: "s.c.1".into(), model: Some("m".into()), ..LoopStart::default() };
-    let retry = Retry { loop_id: "s.c.1".into(), attempt: 1, max_attempts: 3, delay_ms: 10, cause: "busy".into() };
-    session.record(&Record::LoopStart(start.clone())).unwrap();
+    let start = RunStarted { run_id: "s.c.1".into(), model: Some("m".into()), ..RunStarted::default() };
+    let retry = Retry { run_id: "s.c.1".into(), attempt: 1, max_attempts: 3, delay_ms: 10, cause: "busy".into() };
+    session.record(&Record::RunStarted(start.clone())).unwrap();
     session.record(&Record::Retry(retry.clone())).unwrap();
     session.append(&user("two")).unwrap();
     drop(session);
@@ -233,10 +233,10 @@ fn records_stay_in_place_and_out_of_the_messages() {
             _ => None,
         })
         .collect();
-    assert_eq!(records, [Record::LoopStart(start.clone()), Record::Retry(retry)]);
+    assert_eq!(records, [Record::RunStarted(start.clone()), Record::Retry(retry)]);
     let opened = open_to_continue(&path, workspace()).unwrap();
     assert_eq!(opened.messages, [user("one"), user("two")]);
-    assert_eq!((opened.loops.total(), opened.last_loop), (1, Some(start)));
+    assert_eq!((opened.runs.total(), opened.last_run), (1, Some(start)));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The branch of one run of a parallel group.
 pub(crate) struct SideBranch {
     session: Arc<Session>,
-    loop_id: String,
+    run_id: String,
     cursor: Mutex<Cursor>,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct Group {
 
 impl Group {
     /// Starts a group at the position of the conversation.
-    pub(crate) fn begin(session: Arc<Session>, id: &str, loop_ids: &[String]) -> Result<Self, StoreError> {
-        let start = GroupStart { group_id: id.to_owned(), loop_ids: loop_ids.to_vec() };
+    pub(crate) fn begin(session: Arc<Session>, id: &str, run_ids: &[String]) -> Result<Self, StoreError> {
+        let start = GroupStart { group_id: id.to_owned(), run_ids: run_ids.to_vec() };
         let at = session.record(&Record::GroupStart(start))?;
-        let side = |loop_id: &String| {
+        let side = |run_id: &String| {
             let cursor = Mutex::new(Cursor::at(Some(at)));
-            Arc::new(SideBranch { session: session.clone(), loop_id: loop_id.clone(), cursor })
+            Arc::new(SideBranch { session: session.clone(), run_id: run_id.clone(), cursor })
         };
-        Ok(Self { branches: loop_ids.iter().map(side).collect(), id: id.to_owned(), session })
+        Ok(Self { branches: run_ids.iter().map(side).collect(), id: id.to_owned(), session })
     }
 }
 
@@ -57,8 +57,8 @@ impl SessionGroup for Group {
         if let Some(chosen) = chosen {
             self.session.go_to(chosen.position())?;
         }
-        let chosen = chosen.map(|side| side.loop_id.clone());
-        let ChoiceAccount { loops, turns, spend } = choice;
+        let chosen = chosen.map(|side| side.run_id.clone());
+        let ChoiceAccount { runs, turns, spend } = choice;
         let (usage, cost) = (spend.usage, spend.cost);
         self.session.record(&Record::GroupEnd(GroupEnd {
             group_id: self.id.clone(),
@@ -66,7 +66,7 @@ impl SessionGroup for Group {
             usage,
             cost,
             turns,
-            loops,
+            runs,
         }))?;
         Ok(())
     }
@@ -86,14 +86,14 @@ impl SideBranch {
 
 impl SessionStore for SideBranch {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        Ok(self.session.append_aside(&mut self.lock(), &self.loop_id, message)?)
+        Ok(self.session.append_aside(&mut self.lock(), &self.run_id, message)?)
     }
 
-    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        match Record::from_event(loop_id, event) {
+    fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
+        match Record::from_event(run_id, event) {
             // Records of a call stay with it. All others describe runs, which belong to the session.
             Some(record @ (Record::CallLedger(_) | Record::CalledHook(CalledHook { call_id: Some(_), .. }))) => {
-                self.session.record_aside(&mut self.lock(), &self.loop_id, &record);
+                self.session.record_aside(&mut self.lock(), &self.run_id, &record);
             }
             Some(record) => self.session.record_event(record),
             None => {}
@@ -106,7 +106,7 @@ impl SessionStore for SideBranch {
 
     fn append_of_plugin(&self, plugin: &str, data: Value) -> Result<String, SessionAccessError> {
         self.session.append_plugin_entry(plugin, data, |record| {
-            self.session.try_record_aside(&mut self.lock(), &self.loop_id, record)
+            self.session.try_record_aside(&mut self.lock(), &self.run_id, record)
         })
     }
 
@@ -116,7 +116,7 @@ impl SessionStore for SideBranch {
 
     fn set_title(&self, title: &str) -> Result<(), SessionAccessError> {
         let record = Record::Titled(Titled { title: title.to_owned() });
-        let added = self.session.try_record_aside(&mut self.lock(), &self.loop_id, &record);
+        let added = self.session.try_record_aside(&mut self.lock(), &self.run_id, &record);
         added.map(drop).map_err(|error| access::failed(&error))
     }
 
@@ -127,7 +127,7 @@ impl SessionStore for SideBranch {
 
 impl fmt::Debug for SideBranch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SideBranch").field("session", &self.session).field("loop_id", &self.loop_id).finish()
+        f.debug_struct("SideBranch").field("session", &self.session).field("run_id", &self.run_id).finish()
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use std::path::PathBuf;
     use tempfile::TempDir;
 
-    fn loops() -> [String; 2] {
+    fn runs() -> [String; 2] {
         ["s.fast.1".to_owned(), "s.slow.2".to_owned()]
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let path = directory.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
-        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let group = Group::begin(session.clone(), "g", &runs()).unwrap();
         (path, session, group)
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let sides = &group.branches;
         for round in ["one", "two"] {
             for side in sides {
-                side.append(&user(&format!("{round} of {}", side.loop_id))).unwrap();
+                side.append(&user(&format!("{round} of {}", side.run_id))).unwrap();
             }
         }
         group.end(Some(1), ChoiceAccount::default()).unwrap();
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((session.entry_of_call("2"), session.entry_of_call("3")), (entry, None));
         session.append(&calls(&["3"])).unwrap();
         assert_eq!((session.entry_of_call("2"), session.entry_of_call("3")), (None, session.position()));
-        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let group = Group::begin(session.clone(), "g", &runs()).unwrap();
         let side = &group.branches[0];
         side.append(&calls(&["4"])).unwrap();
         let found = side.lock().entry_of_call("4");

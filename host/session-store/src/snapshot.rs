@@ -30,7 +30,7 @@ pub struct SessionSnapshot {
     pub agent_id: Option<String>,
     /// The last run, which the next run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loop_id: Option<String>,
+    pub run_id: Option<String>,
 }
 
 impl Session {
@@ -39,7 +39,7 @@ impl Session {
     ///
     /// # Errors
     /// The session has no messages yet, or cannot be read or written.
-    pub fn snapshot(&self, agent_id: Option<&str>, loop_id: Option<&str>) -> Result<SessionSnapshot, SessionError> {
+    pub fn snapshot(&self, agent_id: Option<&str>, run_id: Option<&str>) -> Result<SessionSnapshot, SessionError> {
         if !self.path().exists() {
             return Err(SessionError::new(self.path(), SessionErrorKind::Empty));
         }
@@ -54,7 +54,7 @@ impl Session {
             entry,
             digest,
             agent_id: agent_id.map(str::to_owned),
-            loop_id: loop_id.map(str::to_owned),
+            run_id: run_id.map(str::to_owned),
         })
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         let opened = restore(&snapshot).unwrap();
         assert_eq!(opened.messages, [user("one"), user("two")]);
         assert_eq!(std::fs::read(&snapshot.path).unwrap(), before);
-        assert_eq!((snapshot.agent_id.as_deref(), snapshot.loop_id.as_deref()), (Some("agent"), Some("s.c.1")));
+        assert_eq!((snapshot.agent_id.as_deref(), snapshot.run_id.as_deref()), (Some("agent"), Some("s.c.1")));
     }
 
     #[test]

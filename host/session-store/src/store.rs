@@ -17,8 +17,8 @@ impl SessionStore for Session {
         Ok(self.append_message(message)?)
     }
 
-    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        if let Some(record) = Record::from_event(loop_id, event) {
+    fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
+        if let Some(record) = Record::from_event(run_id, event) {
             self.record_event(record);
         }
     }
@@ -48,9 +48,9 @@ impl SessionStore for Session {
     fn begin_group(
         self: Arc<Self>,
         group_id: &str,
-        loop_ids: &[String],
+        run_ids: &[String],
     ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
-        Ok(Some(Box::new(Group::begin(self, group_id, loop_ids)?)))
+        Ok(Some(Box::new(Group::begin(self, group_id, run_ids)?)))
     }
 }
 

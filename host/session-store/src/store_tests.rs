@@ -13,7 +13,7 @@ fn start(session: &str) -> EventKind {
     EventKind::AgentStart {
         agent_id: "agent".into(),
         session_id: session.into(),
-        parent_loop_id: None,
+        parent_run_id: None,
         call_id: None,
         continuation: None,
         trigger: TurnTrigger::User,
@@ -53,7 +53,7 @@ fn events_of_a_run_are_recorded_in_its_session() {
     session.append(&user("go")).unwrap();
     let id = session.id().to_owned();
     let Message::ToolResult(plain) = &*result("1") else { panic!() };
-    let delegated = ToolResultMessage { child_loop_id: Some("k.c.1".into()), ..plain.clone() };
+    let delegated = ToolResultMessage { child_run_id: Some("k.c.1".into()), ..plain.clone() };
     let delegated = Arc::new(Message::ToolResult(ToolResultMessage { timestamp: time(), ..delegated }));
     let kinds = vec![
         start(&id),
@@ -73,9 +73,9 @@ fn events_of_a_run_are_recorded_in_its_session() {
     ];
     observe(&session, kinds);
     assert_eq!(types(session.path()).len(), 2 + 5);
-    let loops = Transcript::open(session.path()).unwrap().loops().unwrap();
-    let found = loops.get("s.c.1").unwrap();
-    assert_eq!((found.retries, found.spawned[0].child_loop_id.as_str()), (1, "k.c.1"));
+    let runs = Transcript::open(session.path()).unwrap().runs().unwrap();
+    let found = runs.get("s.c.1").unwrap();
+    assert_eq!((found.retries, found.spawned[0].child_run_id.as_str()), (1, "k.c.1"));
     let (_, ended) = found.end.as_ref().unwrap();
     assert_eq!((ended.turns, ended.messages, ended.usage.input), (2, 1, 3));
 }
@@ -88,7 +88,7 @@ fn records_wait_for_the_first_message() {
     assert!(!session.path().exists());
     session.append(&user("go")).unwrap();
     observe(&session, vec![end()]);
-    assert_eq!(types(session.path()), ["session", "loop_start", "message", "loop_end"]);
+    assert_eq!(types(session.path()), ["session", "run_start", "message", "run_end"]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn call_end(call_id: &str) -> EventKind {
         details: None,
         display: Display::default(),
         ledger: Some(ledger()),
-        child_loop_id: None,
+        child_run_id: None,
     }
 }
 
@@ -140,7 +140,7 @@ fn ledger_of_a_call_is_recorded_before_its_result() {
     assert_eq!(types(session.path()), ["session", "message", "message", "ledger", "message"]);
     let entry = Transcript::open(session.path()).unwrap().branch().nth(2).unwrap().unwrap();
     let expected = CallLedger {
-        loop_id: "s.c.1".into(),
+        run_id: "s.c.1".into(),
         call_id: "c1".into(),
         tool: "read".into(),
         ledger: ledger(),
@@ -217,7 +217,7 @@ fn sub_agent_session_is_beside_its_parent_and_names_the_call() {
     let directory = TempDir::new().unwrap();
     let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     session.append(&calls(&["7"])).unwrap();
-    let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", agent_id: "reader", loop_id: "s.c.1" };
+    let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", agent_id: "reader", run_id: "s.c.1" };
     let child = session.child(call).unwrap();
     child.store.append(&user("look")).unwrap();
     let listing = crate::SessionDirectory::new(directory.path()).children(session.path()).unwrap();

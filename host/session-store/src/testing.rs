@@ -48,7 +48,7 @@ pub(crate) fn result(id: &str) -> Arc<Message> {
         content: vec![Content::text("line one\nline two")],
         details: Some(json!({ "lines": 2 })),
         is_error: false,
-        child_loop_id: None,
+        child_run_id: None,
         timestamp: time(),
     }))
 }

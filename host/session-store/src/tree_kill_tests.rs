@@ -1,7 +1,7 @@
 //! Sessions whose tree grows at random and whose writer is killed at any byte, compared with a plain reader of the
 //! format.
 
-use crate::record::{LoopStart, Record};
+use crate::record::{Record, RunStarted};
 use crate::recovery::open_to_continue;
 use crate::session::Session;
 use crate::testing::{user, workspace};
@@ -65,7 +65,7 @@ impl Writer {
                 self.now.push(text);
             }
             Step::Record => {
-                self.session.record(&Record::LoopStart(LoopStart::default())).unwrap();
+                self.session.record(&Record::RunStarted(RunStarted::default())).unwrap();
             }
             Step::GoBack(to) => {
                 let (entry, said) =

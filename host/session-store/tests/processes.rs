@@ -93,7 +93,7 @@ fn snapshot_of_another_process_can_be_continued() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("a.jsonl");
     let snapshot = Other::start(&path).kill();
-    assert_eq!(snapshot.loop_id.as_deref(), Some("s.c.1"));
+    assert_eq!(snapshot.run_id.as_deref(), Some("s.c.1"));
     let opened = restore(&snapshot).unwrap();
     assert_eq!(opened.messages.len(), 1);
     opened.session.append(&user("instead")).unwrap();

@@ -42,7 +42,7 @@ impl Bench {
             format!("message {n}: some words with `code`, **bold** text and 世界, long enough to wrap on most screens")
         };
         let event = |n| Event {
-            loop_id: "run".into(),
+            run_id: "run".into(),
             kind: EventKind::MessageEnd { message: Arc::new(Message::user(text(n))) },
         };
         let events: Vec<Event> = (0..items).map(event).collect();
@@ -68,7 +68,7 @@ impl Bench {
     }
 
     fn event(&mut self, kind: EventKind) {
-        self.input(Input::Event(Event { loop_id: "run".into(), kind }));
+        self.input(Input::Event(Event { run_id: "run".into(), kind }));
     }
 
     fn token(&mut self, text: &str) {

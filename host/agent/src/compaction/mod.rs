@@ -225,7 +225,7 @@ impl Compactor<'_> {
             after: compaction.after,
             spend,
         };
-        self.config.report(self.events, &self.context.loop_id, event).await;
+        self.config.report(self.events, &self.context.run_id, event).await;
         Ok(compaction)
     }
 }

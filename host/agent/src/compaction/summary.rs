@@ -56,7 +56,7 @@ impl Compactor<'_> {
 
     fn plugin_hooks(&self) -> HookCaller<'_> {
         let Self { context, config, events, token } = self;
-        HookCaller { config, events, session_id: &context.session_id, loop_id: &context.loop_id, token }
+        HookCaller { config, events, session_id: &context.session_id, run_id: &context.run_id, token }
     }
 
     /// Returns the conversation as far as it fits a request to the model of `config`, with the instruction at its end.

@@ -82,7 +82,7 @@ fn history(steps: Vec<Step>) -> Vec<Arc<Message>> {
                         content: vec![Content::text(text)],
                         details: None,
                         is_error,
-                        child_loop_id: None,
+                        child_run_id: None,
                         timestamp,
                     })
                 }));

@@ -2,12 +2,12 @@
 //!
 //! The order is guaranteed, and the same for one watcher of events as for all:
 //!
-//! `before_loop` → `AgentStart` → { `before_turn` → `TurnStart` → new messages → { `transform_context` → `convert_to_llm`
+//! `before_run` → `AgentStart` → { `before_turn` → `TurnStart` → new messages → { `transform_context` → `convert_to_llm`
 //! → `api_key` → the request; once more for each retry } → { `before_tool` → `ToolExecutionStart` → { `before_update` →
 //! `ToolExecutionUpdate` → `after_update` } → `transform_result` → `ToolExecutionEnd` → `after_tool` } → `TurnEnd` →
-//! `on_error`, when there is one → `after_turn` } → `AgentEnd` → `after_loop`
+//! `on_error`, when there is one → `after_turn` } → `AgentEnd` → `after_run`
 //!
-//! A run that `before_loop` denies does not start: `before_loop` → `InputRejected` → `AgentEnd` → `after_loop`.
+//! A run that `before_run` denies does not start: `before_run` → `InputRejected` → `AgentEnd` → `after_run`.
 //!
 //! If `before_tool` asks and the user allows the call, `after_question` follows.
 //!
@@ -59,7 +59,7 @@ pub enum Flow {
 pub trait Hooks: Send + Sync {
     /// Called before a run starts. A denied run ends with [`crate::RunEnd::Rejected`] and without
     /// [`crate::EventKind::AgentStart`].
-    fn before_loop<'a>(&'a self, context: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, context: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         let _ = (context, token);
         Box::pin(async { Verdict::Pass })
     }
@@ -173,7 +173,7 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Called after the run ended.
-    fn after_loop<'a>(&'a self, outcome: &'a Outcome, token: &'a CancellationToken) -> BoxFuture<'a, ()> {
+    fn after_run<'a>(&'a self, outcome: &'a Outcome, token: &'a CancellationToken) -> BoxFuture<'a, ()> {
         let _ = (outcome, token);
         Box::pin(async {})
     }
@@ -191,8 +191,8 @@ impl<'a> HookChain<'a> {
         Self { hooks, token }
     }
 
-    pub(crate) async fn before_loop(self, context: &Context) -> Verdict {
-        self.first_denial(|hook| hook.before_loop(context, self.token)).await
+    pub(crate) async fn before_run(self, context: &Context) -> Verdict {
+        self.first_denial(|hook| hook.before_run(context, self.token)).await
     }
 
     pub(crate) async fn before_turn(self, context: &Context, turn: u32) -> Verdict {
@@ -260,9 +260,9 @@ impl<'a> HookChain<'a> {
         }
     }
 
-    pub(crate) async fn after_loop(self, outcome: &Outcome) {
+    pub(crate) async fn after_run(self, outcome: &Outcome) {
         for hook in self.hooks {
-            self.notify(|| hook.after_loop(outcome, self.token)).await;
+            self.notify(|| hook.after_run(outcome, self.token)).await;
         }
     }
 

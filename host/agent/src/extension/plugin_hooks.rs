@@ -30,7 +30,7 @@ pub(crate) struct HookCaller<'a> {
     pub(crate) config: &'a LoopConfig,
     pub(crate) events: &'a Events,
     pub(crate) session_id: &'a str,
-    pub(crate) loop_id: &'a Arc<str>,
+    pub(crate) run_id: &'a Arc<str>,
     /// Cancelled when the answers are no longer wanted, which ends the hooks.
     pub(crate) token: &'a CancellationToken,
 }
@@ -118,7 +118,7 @@ impl<'a> HookCaller<'a> {
     async fn report(self, call_id: Option<&String>, calls: Vec<HookCall>) {
         for mut hook in calls {
             hook.text = self.config.ports.secrets.clean(&hook.text).into_owned();
-            self.config.report(self.events, self.loop_id, EventKind::Hook { call_id: call_id.cloned(), hook }).await;
+            self.config.report(self.events, self.run_id, EventKind::Hook { call_id: call_id.cloned(), hook }).await;
         }
     }
 }

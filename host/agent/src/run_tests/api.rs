@@ -78,9 +78,9 @@ async fn agent_resumes_from_its_snapshot_as_a_rerun() {
     assert_eq!(outcome.text(), "another");
     assert_eq!(other.last_request(), ["user: go", "assistant calls call-0", "result call-0: seen"]);
     let first = seen.try_recv().unwrap();
-    assert_eq!(&*first.loop_id, "s.scripted.m.2");
-    let EventKind::AgentStart { parent_loop_id, continuation, .. } = first.kind else { panic!("{first:?}") };
-    assert_eq!(parent_loop_id.as_deref(), Some("s.scripted.m.1"));
+    assert_eq!(&*first.run_id, "s.scripted.m.2");
+    let EventKind::AgentStart { parent_run_id, continuation, .. } = first.kind else { panic!("{first:?}") };
+    assert_eq!(parent_run_id.as_deref(), Some("s.scripted.m.1"));
     assert_eq!(continuation, Some(Continuation::Rerun { tag: "again".into() }));
     let triggers = std::iter::from_fn(|| seen.try_recv()).filter_map(|event| match event.kind {
         EventKind::TurnStart { turn, trigger } => Some((turn, trigger)),
@@ -107,7 +107,7 @@ async fn send_starts_a_run_or_steers_the_current_one() {
 async fn message_sent_after_the_last_request_starts_a_run() {
     struct Slow(Arc<tokio::sync::Notify>);
     impl Hooks for Slow {
-        fn after_loop<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        fn after_run<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
             Box::pin(self.0.notified())
         }
     }

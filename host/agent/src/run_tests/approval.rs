@@ -254,7 +254,7 @@ async fn a_selection_refuses_a_definition_that_exceeds_it() {
     let call = ToolInvocation {
         call_id: "c".into(),
         session_id: "s".into(),
-        loop_id: "l".into(),
+        run_id: "l".into(),
         tool: version(1, "a", |_| {}),
         arguments: json!({}),
         at_most: Authority::ALL,

@@ -50,7 +50,7 @@ async fn events_survive_serialization() {
         Setup::new(vec![calls(&[("look", json!({"text": "x"}))])]).tool("look", Act::Answer("seen")).build();
     harness.prompt("go").await;
     for kind in harness.events() {
-        let event = Event { loop_id: "l".into(), kind };
+        let event = Event { run_id: "l".into(), kind };
         let line = serde_json::to_string(&event).unwrap();
         assert!(!line.contains('\n'));
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
@@ -137,7 +137,7 @@ async fn runs_are_numbered_and_name_their_trigger() {
     let mut ids = Vec::new();
     while let Some(event) = seen.try_recv() {
         if let EventKind::AgentStart { .. } = event.kind {
-            ids.push(event.loop_id.to_string());
+            ids.push(event.run_id.to_string());
         }
     }
     assert_eq!(ids, ["s.scripted.m.1", "s.scripted.m.2"]);
@@ -164,13 +164,13 @@ async fn ids_of_runs_name_the_config_and_count_its_runs() {
     harness.agent.configure(|config| config.policy.config_id = Some("fast".into()));
     harness.prompt("on").await;
     harness.agent.configure(|config| config.policy.config_id = None);
-    harness.agent.reset(Context { loops: harness.agent.snapshot().unwrap().loops, ..Context::new("", "s") }).await;
+    harness.agent.reset(Context { runs: harness.agent.snapshot().unwrap().runs, ..Context::new("", "s") }).await;
     harness.prompt("on").await;
     let own = harness.agent.snapshot().unwrap().agent_id;
     let starts = std::iter::from_fn(|| seen.try_recv()).filter_map(|event| match event.kind {
         EventKind::AgentStart { agent_id, session_id, model, .. } => {
             assert_eq!(agent_id, own);
-            Some(format!("{session_id} {model} {}", event.loop_id))
+            Some(format!("{session_id} {model} {}", event.run_id))
         }
         _ => None,
     });
@@ -195,7 +195,7 @@ async fn function_that_runs_numbers_its_runs_as_an_agent_does() {
         let config = harness.config();
         let outcome = run(&mut context, vec![Message::user(prompt)], &config, &Events::default(), &token).await;
         assert!(done(&outcome));
-        assert_eq!((&*context.loop_id, context.messages.len()), (id, 2 * context.loops.total() as usize));
+        assert_eq!((&*context.run_id, context.messages.len()), (id, 2 * context.runs.total() as usize));
     }
     assert_eq!(harness.last_request(), ["user: go", "assistant: one", "user: on"]);
 }

@@ -200,7 +200,7 @@ async fn panicked_in(hook: &'static str) -> (Harness, Outcome) {
 #[tokio::test]
 async fn panic_of_a_hook_that_decides_on_a_run_ends_it() {
     for (hook, messages) in [
-        ("before_loop", 0),
+        ("before_run", 0),
         ("before_turn", 0),
         ("transform_context", 1),
         ("convert_to_llm", 1),
@@ -230,7 +230,7 @@ async fn panic_of_a_hook_that_decides_on_a_call_denies_or_withholds_it() {
 
 #[tokio::test]
 async fn panic_of_a_hook_that_only_observes_changes_nothing() {
-    for hook in ["before_update", "after_update", "after_tool", "after_loop"] {
+    for hook in ["before_update", "after_update", "after_tool", "after_run"] {
         let (harness, outcome) = panicked_in(hook).await;
         assert_eq!(outcome.text(), "done", "{hook}");
         assert_eq!(harness.last_request()[2], "result call-0: shown", "{hook}");
@@ -269,7 +269,7 @@ async fn panic_of_an_approver_denies_the_call_and_the_next_one_is_asked_about() 
 struct Denies(Mutex<Vec<&'static str>>);
 
 impl Hooks for Denies {
-    fn before_loop<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         Box::pin(async { Verdict::Deny("not today".into()) })
     }
 
@@ -278,8 +278,8 @@ impl Hooks for Denies {
         Box::pin(async { Verdict::Pass })
     }
 
-    fn after_loop<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        self.0.lock().unwrap().push("after_loop");
+    fn after_run<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        self.0.lock().unwrap().push("after_run");
         Box::pin(async {})
     }
 }
@@ -293,7 +293,7 @@ async fn run_that_a_hook_denies_ends_without_a_start_or_messages() {
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Rejected { reason: "not today".into() });
     assert_eq!((harness.requests(), harness.store.kept.lock().unwrap().len(), outcome.turns), (0, 0, 0));
-    assert_eq!(*denies.0.lock().unwrap(), ["after_loop"]);
+    assert_eq!(*denies.0.lock().unwrap(), ["after_run"]);
     let events = harness.events();
     assert_eq!(events[0], EventKind::InputRejected { reason: "not today".into() });
     assert!(matches!(&events[1], EventKind::AgentEnd { messages, turns: 0, .. } if messages.is_empty()), "{events:?}");
@@ -301,14 +301,14 @@ async fn run_that_a_hook_denies_ends_without_a_start_or_messages() {
     // The agent is free for another run, which has a number of its own.
     harness.agent.configure(|config| config.ports.hooks.clear());
     assert_eq!(harness.prompt("go").await.text(), "later");
-    assert_eq!(&*harness.agent.snapshot().unwrap().loop_id, "s.scripted.m.2");
+    assert_eq!(&*harness.agent.snapshot().unwrap().run_id, "s.scripted.m.2");
 }
 
 /// Waits until the run is aborted, and then denies it.
 struct DeniesLate;
 
 impl Hooks for DeniesLate {
-    fn before_loop<'a>(&'a self, _: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, _: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         Box::pin(async {
             token.cancelled().await;
             Verdict::Deny("too late".into())

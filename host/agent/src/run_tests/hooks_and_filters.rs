@@ -27,7 +27,7 @@ async fn hooks_and_events_come_in_one_order_over_several_turns_and_tools() {
     harness.prompt("go").await;
     // The store observes each event when it happens, so the lines are in the order of hooks and events.
     let turn = ["before_turn", "[turn_start]", "transform_context", "convert_to_llm", "api_key"];
-    let mut expected = vec!["before_loop", "[agent_start]"];
+    let mut expected = vec!["before_run", "[agent_start]"];
     expected.extend(turn);
     expected.extend(["before_tool", "[tool_execution_start]", "before_update", "[tool_execution_update]"]);
     expected.extend(["after_update", "transform_result", "[tool_execution_end]", "after_tool"]);
@@ -36,7 +36,7 @@ async fn hooks_and_events_come_in_one_order_over_several_turns_and_tools() {
     expected.extend(["transform_result", "[tool_execution_end]", "after_tool"]);
     expected.extend(["[turn_end]", "after_turn"]);
     expected.extend(turn);
-    expected.extend(["[turn_end]", "on_error", "after_turn", "[agent_end]", "after_loop"]);
+    expected.extend(["[turn_end]", "on_error", "after_turn", "[agent_end]", "after_run"]);
     assert_eq!(*notes.lines.lock().unwrap(), expected);
 }
 

@@ -25,8 +25,8 @@ impl Notes {
 }
 
 impl Hooks for Notes {
-    fn before_loop<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        self.note("before_loop");
+    fn before_run<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+        self.note("before_run");
         Box::pin(async { Verdict::Pass })
     }
 
@@ -105,8 +105,8 @@ impl Hooks for Notes {
         Box::pin(async {})
     }
 
-    fn after_loop<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        Box::pin(async { self.note("after_loop") })
+    fn after_run<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async { self.note("after_run") })
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) config: &'a LoopConfig,
     pub(crate) events: &'a Events,
     pub(crate) session_id: &'a Arc<str>,
-    pub(crate) loop_id: &'a Arc<str>,
+    pub(crate) run_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
     pub(crate) children: Option<&'a Arc<dyn Children>>,
     pub(crate) access: Option<&'a Arc<RunAccess>>,
@@ -109,7 +109,7 @@ impl Dispatch<'_> {
     }
 
     async fn report(&self, kind: EventKind) {
-        self.config.report(self.events, self.loop_id, kind).await;
+        self.config.report(self.events, self.run_id, kind).await;
     }
 
     /// Locks the error. A panic leaves it consistent, so poisoning is ignored.
@@ -199,8 +199,8 @@ impl Dispatch<'_> {
     }
 
     fn plugin_hooks(&self) -> HookCaller<'_> {
-        let Self { config, events, session_id, loop_id, token, .. } = *self;
-        HookCaller { config, events, session_id, loop_id, token }
+        let Self { config, events, session_id, run_id, token, .. } = *self;
+        HookCaller { config, events, session_id, run_id, token }
     }
 
     /// Asks whether the call may run, and runs it.
@@ -263,7 +263,7 @@ impl Dispatch<'_> {
         let reply = caught_async(self.call_as_decided(wrote, &mut ready, &uses, token)).await;
         let reply = reply.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)).into());
         nested.close().await;
-        let child = agents.and_then(|agents| agents.last_loop());
+        let child = agents.and_then(|agents| agents.last_run());
         let error = reply.result.as_ref().err().map(|error| error.with_text(String::new()));
         (self.finish(wrote, &ready, reply, child, interrupt()).await, error)
     }
@@ -296,7 +296,7 @@ impl Dispatch<'_> {
         let invocation = ToolInvocation {
             call_id: call.id.clone(),
             session_id: self.session_id.clone(),
-            loop_id: self.loop_id.clone(),
+            run_id: self.run_id.clone(),
             tool: tool.clone(),
             arguments: call.arguments.clone(),
             at_most: Authority::ALL,
@@ -308,7 +308,7 @@ impl Dispatch<'_> {
             call_id: &call.id,
             config: self.config,
             events: self.events,
-            loop_id: self.loop_id,
+            run_id: self.run_id,
             hooks: self.hooks(),
         };
         self.config.ports.tools.call(invocation, &progress).await
@@ -339,7 +339,7 @@ impl Dispatch<'_> {
             result.details = revised.details;
             result.is_error |= revised.failure.is_some();
         }
-        result.child_loop_id = child.as_deref().map(str::to_owned);
+        result.child_run_id = child.as_deref().map(str::to_owned);
         let (result, display) = match self.hooks().transform_result(call, &result).await {
             Some(other) => (other, Display::Plain),
             None => (result, display),
@@ -354,7 +354,7 @@ impl Dispatch<'_> {
                 details: result.details.clone(),
                 display,
                 ledger: reply.ledger,
-                child_loop_id: child,
+                child_run_id: child,
             };
             self.report(ended).await;
             self.hooks().after_tool(call, result).await;
@@ -378,7 +378,7 @@ impl Dispatch<'_> {
             content: self.config.policy.output.apply(output.content),
             details: output.details,
             is_error,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp: Timestamp::now(),
         }
     }
@@ -394,20 +394,20 @@ struct Reporter<'a> {
     call_id: &'a str,
     config: &'a LoopConfig,
     events: &'a Events,
-    loop_id: &'a Arc<str>,
+    run_id: &'a Arc<str>,
     hooks: HookChain<'a>,
 }
 
 impl ToolProgress for Reporter<'_> {
     fn report(&self, message: String) {
         let progress = EventKind::Progress { call_id: self.call_id.to_owned(), text: message };
-        self.config.offer(self.events, self.loop_id, &progress);
+        self.config.offer(self.events, self.run_id, &progress);
     }
 
     fn update(&self, partial: Vec<Content>) {
         self.hooks.update(self.call_id, partial, |partial| {
             let update = EventKind::ToolExecutionUpdate { call_id: self.call_id.to_owned(), partial };
-            self.config.offer(self.events, self.loop_id, &update);
+            self.config.offer(self.events, self.run_id, &update);
         });
     }
 }

@@ -38,12 +38,12 @@ pub(crate) struct RunAccess {
     /// Spend of calls that the run has not counted as its own yet.
     spent: Mutex<Spend>,
     session_id: Arc<str>,
-    loop_id: Arc<str>,
+    run_id: Arc<str>,
 }
 
 impl RunAccess {
-    pub(crate) fn new(config: LoopConfig, events: Events, session_id: Arc<str>, loop_id: Arc<str>) -> Arc<Self> {
-        Arc::new(Self { config: Arc::new(config), events, spent: Mutex::default(), session_id, loop_id })
+    pub(crate) fn new(config: LoopConfig, events: Events, session_id: Arc<str>, run_id: Arc<str>) -> Arc<Self> {
+        Arc::new(Self { config: Arc::new(config), events, spent: Mutex::default(), session_id, run_id })
     }
 
     /// Returns what calls have spent since the last call of this method.
@@ -101,7 +101,7 @@ impl CallServices for Conversation {
             None => approval.user().notify(plugin, severity, &text),
             Some(RunningCall { run, .. }) => {
                 let notice = EventKind::PluginNotice { plugin: plugin.to_owned(), severity, text };
-                self.config.offer(&run.events, &run.loop_id, &notice);
+                self.config.offer(&run.events, &run.run_id, &notice);
             }
         }
     }
@@ -116,7 +116,7 @@ impl CallServices for Conversation {
         self.config.ports.secrets.clean_blocks(&mut blocks);
         let drawing = EventKind::Drawing { call_id: id.clone(), plugin: plugin.to_owned(), part, blocks };
         Box::pin(async move {
-            self.config.report(&run.events, &run.loop_id, drawing).await;
+            self.config.report(&run.events, &run.run_id, drawing).await;
             true
         })
     }
@@ -241,7 +241,7 @@ impl NestedCalls {
                 config: &config,
                 events: &run.events,
                 session_id: &run.session_id,
-                loop_id: &run.loop_id,
+                run_id: &run.run_id,
                 token: &token,
                 children: None,
                 access: Some(&run),

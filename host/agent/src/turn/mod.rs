@@ -122,7 +122,7 @@ impl Turn<'_> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed, retrying");
         let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
-        self.config.report(self.events, &self.context.loop_id, retry).await;
+        self.config.report(self.events, &self.context.run_id, retry).await;
     }
 
     /// Builds the message of an attempt, and adds its spend.
@@ -145,7 +145,7 @@ impl Turn<'_> {
     }
 
     async fn emit(&self, kind: EventKind) {
-        self.config.report(self.events, &self.context.loop_id, kind).await;
+        self.config.report(self.events, &self.context.run_id, kind).await;
     }
 }
 

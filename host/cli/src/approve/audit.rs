@@ -172,7 +172,7 @@ impl ToolExecutor for AuditedTools {
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
         let source = &call.tool.source;
         let entry = json!({
-            "time": null, "event": "use", "call": call.call_id, "session": call.session_id, "run": call.loop_id,
+            "time": null, "event": "use", "call": call.call_id, "session": call.session_id, "run": call.run_id,
             "tool": call.tool.name, "plugin": source.plugin, "component": source.digest,
         });
         Box::pin(async move {

@@ -20,9 +20,9 @@ use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::prompt::context::Context;
 use crate::run::end::verdict;
-use crate::run::loops::Loops;
 use crate::run::notices::describe;
 use crate::run::render::{Detail, Renderer, show};
+use crate::run::runs::Runs;
 use crate::run::session::OpenSession;
 use crate::run::setup::AgentParts;
 use crate::run::transcript::WrittenTranscript;
@@ -152,9 +152,9 @@ impl Output {
         if let Self::Lines(style) = self {
             return show(events, Renderer::new(Stdout, style, detail).with_turn_headings()).await;
         }
-        let mut loops = Loops::default();
+        let mut runs = Runs::default();
         while let Some(event) = events.recv().await {
-            let is_end = loops.is_end(&event);
+            let is_end = runs.is_end(&event);
             self.input(Input::Event(event))?;
             if is_end {
                 break;

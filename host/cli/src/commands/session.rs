@@ -13,7 +13,7 @@ use crate::run;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use pinion_session_store::{
-    EntryId, ExportFormat, Loops, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
+    EntryId, ExportFormat, RenderError, Runs, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -174,9 +174,9 @@ struct Work {
 impl Work {
     /// Reads the records of a session. One that cannot be read is listed without them.
     fn of(summary: &Summary) -> Self {
-        let loops = Transcript::open(&summary.path).and_then(|mut transcript| transcript.loops());
+        let runs = Transcript::open(&summary.path).and_then(|mut transcript| transcript.runs());
         let mut work = Self::default();
-        for run in loops.iter().flat_map(Loops::iter) {
+        for run in runs.iter().flat_map(Runs::iter) {
             let model = run.start.as_ref().and_then(|start| start.start.model.clone());
             work.model = model.unwrap_or(work.model);
             if let Some((_, end)) = &run.end {

@@ -97,7 +97,7 @@ impl ServedCalls {
         config.policy.config_id = Some("client".to_owned());
         config.schemas = self.schemas.clone();
         let mut context = Context::new("", self.session.clone());
-        context.loops = [(config.id(), number)].into_iter().collect();
+        context.runs = [(config.id(), number)].into_iter().collect();
         let outcome = run(&mut context, Vec::new(), &config, &Events::default(), &token).await;
         tools.reply(&outcome)
     }

@@ -17,13 +17,13 @@ use crate::run::actions::Next;
 use crate::run::elsewhere::elsewhere;
 use crate::run::images::{Prompt, with_images};
 use crate::run::line_editor::{Input, KEYS, LineEditor, PROMPT};
-use crate::run::loops::Loops;
 use crate::run::mcp_command;
 use crate::run::notices::Notices;
 use crate::run::own_commands::{self, COMMANDS};
 use crate::run::pending::Pending;
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
+use crate::run::runs::Runs;
 use crate::run::setup::Ready;
 use crate::run::shell::ShellCommand;
 use crate::run::voice::Voice;
@@ -276,13 +276,13 @@ async fn render(
     notices: Arc<Notices>,
     style: Style,
 ) -> io::Result<()> {
-    let mut loops = Loops::default();
+    let mut runs = Runs::default();
     loop {
         tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else { return Ok(()) };
                 renderer.event(&event)?;
-                if loops.is_end(&event) {
+                if runs.is_end(&event) {
                     return renderer.after_limit(&event);
                 }
             }

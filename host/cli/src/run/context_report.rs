@@ -243,7 +243,7 @@ mod tests {
             content: vec![Content::text(text)],
             details: None,
             is_error: false,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp: Timestamp::UNIX_EPOCH,
         }))
     }

@@ -17,7 +17,6 @@ mod input;
 mod keep;
 mod line_editor;
 mod line_reports;
-pub(crate) mod loops;
 mod mcp_command;
 mod net_command;
 mod net_question;
@@ -33,6 +32,7 @@ mod render_hostile_tests;
 #[cfg(test)]
 mod render_tests;
 pub(crate) mod rows;
+pub(crate) mod runs;
 pub(crate) mod session;
 pub(crate) mod setup;
 mod shell;

@@ -11,9 +11,9 @@ use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible};
 use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::{no_prompt, read_prompt};
-use crate::run::loops::Loops;
 use crate::run::notices::{describe, describe_problem};
 use crate::run::render::{Detail, Renderer};
+use crate::run::runs::Runs;
 use crate::run::setup::Ready;
 use crate::run::streamed::Streamed;
 use crate::run::waiting::WaitingForModel;
@@ -335,7 +335,7 @@ async fn write(
     is_over: CancellationToken,
 ) -> io::Result<bool> {
     let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail(&global));
-    let (mut loops, mut denials, mut waiting) = (Loops::default(), Denials::default(), WaitingForModel::default());
+    let (mut runs, mut denials, mut waiting) = (Runs::default(), Denials::default(), WaitingForModel::default());
     loop {
         let event = tokio::select! {
             biased;
@@ -346,19 +346,19 @@ async fn write(
                 continue;
             }
         };
-        waiting.take(event.as_ref().filter(|event| loops.is_main(event)));
+        waiting.take(event.as_ref().filter(|event| runs.is_main(event)));
         let Some(event) = event else { return Ok(streamed.is_some_and(|streamed| streamed.has_last())) };
         if format == OutputFormat::StreamJson {
             output::json(&stream_event(&event)?)?;
         }
-        if let Some(streamed) = streamed.as_mut().filter(|_| loops.is_main(&event)) {
+        if let Some(streamed) = streamed.as_mut().filter(|_| runs.is_main(&event)) {
             streamed.event(&event.kind)?;
         }
         if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
             note(&text!("! {}", Text::block(notice)));
         }
         // The exit status and its message report the end. The choice among branches is reported here.
-        let is_end = loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. });
+        let is_end = runs.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. });
         if is_end || matches!(event.kind, EventKind::InputRejected { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
@@ -380,11 +380,11 @@ impl Denials {
     fn notice(&mut self, event: &Event) -> Option<String> {
         match &event.kind {
             EventKind::ApprovalRequested { call_id, tool, .. } => {
-                self.asked.insert((event.loop_id.clone(), call_id.clone()), tool.clone());
+                self.asked.insert((event.run_id.clone(), call_id.clone()), tool.clone());
                 None
             }
             EventKind::ApprovalResolved { call_id, unanswered, .. } => {
-                let tool = self.asked.remove(&(event.loop_id.clone(), call_id.clone()))?;
+                let tool = self.asked.remove(&(event.run_id.clone(), call_id.clone()))?;
                 let reason = unanswered.as_ref()?;
                 // The remedies follow at the end of the run.
                 let is_plain = reason.strip_prefix(UNATTENDED).is_some_and(|rest| rest.starts_with("; "));

@@ -8,8 +8,8 @@ use crate::approve::notice;
 use crate::output::terminal::{Style, mark};
 use crate::output::{Flow, PartExt as _, Prose, Sink, Stdout, Text, count, fit, page, short, size, text};
 use crate::run::end::limit_text;
-use crate::run::loops::Loops;
 use crate::run::rows::{account, call, call_label, excerpt, failed_line, failure, has_failed, part, room};
+use crate::run::runs::Runs;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::ToolCall;
 use pinion_agent::drawing::Block;
@@ -45,7 +45,7 @@ pub(crate) struct Renderer<W> {
     /// Its answer.
     prose: Prose,
     step: ShownStep,
-    loops: Loops,
+    runs: Runs,
     /// Calls that have neither started nor got a result, by run and id.
     waiting: HashMap<(Arc<str>, String), ToolCall>,
     has_turn_headings: bool,
@@ -81,10 +81,10 @@ impl OpenCalls {
 /// # Errors
 /// The sink cannot be written.
 pub(crate) async fn show(mut events: EventReceiver, mut renderer: Renderer<Stdout>) -> io::Result<()> {
-    let mut loops = Loops::default();
+    let mut runs = Runs::default();
     while let Some(event) = events.recv().await {
         renderer.event(&event)?;
-        if loops.is_end(&event) {
+        if runs.is_end(&event) {
             break;
         }
     }
@@ -104,7 +104,7 @@ enum ShownStep {
 impl<W: Sink> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
         let flow = Flow::new("  ", size().map(|(columns, _)| columns));
-        let (loops, calls, waiting) = (Loops::default(), OpenCalls::default(), HashMap::new());
+        let (runs, calls, waiting) = (Runs::default(), OpenCalls::default(), HashMap::new());
         let step = ShownStep::None;
         let prose = Prose::new(style);
         Self {
@@ -114,7 +114,7 @@ impl<W: Sink> Renderer<W> {
             flow,
             prose,
             step,
-            loops,
+            runs,
             waiting,
             has_turn_headings: false,
             is_thinking: false,
@@ -132,17 +132,17 @@ impl<W: Sink> Renderer<W> {
             self.event(&started)?;
             return self.event(&ended);
         }
-        if !self.loops.is_main(event) {
+        if !self.runs.is_main(event) {
             return self.aside(event);
         }
         self.main(event)?;
-        self.loops.is_end(event);
+        self.runs.is_end(event);
         Ok(())
     }
 
     /// Returns a start and an end to display for a call that did not run, of which only the result is reported.
     fn not_run(&mut self, event: &Event) -> Option<[Event; 2]> {
-        let key = |call_id: &String| (event.loop_id.clone(), call_id.clone());
+        let key = |call_id: &String| (event.run_id.clone(), call_id.clone());
         match &event.kind {
             EventKind::ToolExecutionStart { call_id, .. } => drop(self.waiting.remove(&key(call_id))),
             EventKind::MessageEnd { message } => match &**message {
@@ -151,7 +151,7 @@ impl<W: Sink> Renderer<W> {
                 }
                 Message::ToolResult(result) => {
                     let ToolCall { id, name, arguments, .. } = self.waiting.remove(&key(&result.call_id))?;
-                    let event = |kind| Event { loop_id: event.loop_id.clone(), kind };
+                    let event = |kind| Event { run_id: event.run_id.clone(), kind };
                     let started = EventKind::ToolExecutionStart { call_id: id.clone(), tool: name.clone(), arguments };
                     let ended = EventKind::ToolExecutionEnd {
                         call_id: id,
@@ -161,7 +161,7 @@ impl<W: Sink> Renderer<W> {
                         details: None,
                         display: Display::Plain,
                         ledger: None,
-                        child_loop_id: None,
+                        child_run_id: None,
                     };
                     return Some([event(started), event(ended)]);
                 }
@@ -174,7 +174,7 @@ impl<W: Sink> Renderer<W> {
 
     /// Takes note of the end of a run that is reported elsewhere.
     pub(crate) fn pass(&mut self, end: &Event) {
-        self.loops.is_end(end);
+        self.runs.is_end(end);
     }
 
     /// Renders an event of the foreground run.
@@ -237,8 +237,8 @@ impl<W: Sink> Renderer<W> {
             },
             EventKind::InputRejected { reason } => self.notice(&text!("refused: {}", Text::block(reason))),
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
-            EventKind::ParallelStart { loop_ids, .. } if self.detail >= Detail::Progress => {
-                self.line(&self.style.dim(text!("running {} branches", loop_ids.len())))
+            EventKind::ParallelStart { run_ids, .. } if self.detail >= Detail::Progress => {
+                self.line(&self.style.dim(text!("running {} branches", run_ids.len())))
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
             EventKind::AgentEnd { end, .. } => self.end(end),
@@ -248,7 +248,7 @@ impl<W: Sink> Renderer<W> {
 
     /// Renders an event of a background run: its actions, but not its text, which it will report.
     fn aside(&mut self, event: &Event) -> io::Result<()> {
-        let number = self.loops.number(event);
+        let number = self.runs.number(event);
         let text = match &event.kind {
             // A run that waits for minutes says so, also for its sub-agents.
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
@@ -293,7 +293,7 @@ impl<W: Sink> Renderer<W> {
         if let Some(note) = note {
             self.notice(&note.text())?;
         }
-        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(|answer| page(answer, self.style));
+        let answer = chosen.and_then(|id| self.runs.last_words(id)).map(|answer| page(answer, self.style));
         match answer.filter(|_| self.detail >= Detail::Conversation) {
             Some(answer) => self.line(&answer),
             None => Ok(()),

@@ -34,7 +34,7 @@ fn events(text: &str) -> Vec<EventKind> {
         details: None,
         display,
         ledger: Some(Ledger { plugin: own(), granted: vec![own()], ..Ledger::default() }),
-        child_loop_id: None,
+        child_run_id: None,
     };
     let hook = |answer| {
         let hook = HookCall { point: HookPoint::BeforePrompt, plugin: own(), answer, text: own(), ledger: None };
@@ -52,7 +52,7 @@ fn events(text: &str) -> Vec<EventKind> {
         EventKind::AgentStart {
             agent_id: text.into(),
             session_id: text.into(),
-            parent_loop_id: None,
+            parent_run_id: None,
             call_id: None,
             continuation: None,
             trigger: TurnTrigger::User,
@@ -104,7 +104,7 @@ fn events(text: &str) -> Vec<EventKind> {
             after: 1,
             spend: Spend::default(),
         },
-        EventKind::ParallelStart { group_id: text.into(), loop_ids: vec!["a".into(), "b".into()] },
+        EventKind::ParallelStart { group_id: text.into(), run_ids: vec!["a".into(), "b".into()] },
         EventKind::ParallelEnd { group_id: text.into(), chosen: Some("a".into()), note: Some(own()), usage: usage() },
         EventKind::InputRejected { reason: own() },
         end(RunEnd::Rejected { reason: own() }),
@@ -170,7 +170,7 @@ proptest! {
                 let mut out = Vec::new();
                 let mut renderer = Renderer::new(&mut out, style, detail).with_turn_headings();
                 for (run, at, text) in &steps {
-                    renderer.event(&Event { loop_id: (*run).into(), kind: at.get(&events(text)).clone() }).unwrap();
+                    renderer.event(&Event { run_id: (*run).into(), kind: at.get(&events(text)).clone() }).unwrap();
                 }
                 let written = String::from_utf8(out).unwrap();
                 let text = if style == Style::Colour { without_colours(&written) } else { written };

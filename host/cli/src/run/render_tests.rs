@@ -11,7 +11,7 @@ fn rendered(detail: Detail, events: Vec<EventKind>) -> String {
     let mut out = Vec::new();
     let mut renderer = Renderer::new(&mut out, Style::Plain, detail);
     for kind in events {
-        renderer.event(&Event { loop_id: "l".into(), kind }).unwrap();
+        renderer.event(&Event { run_id: "l".into(), kind }).unwrap();
     }
     String::from_utf8(out).unwrap()
 }
@@ -75,7 +75,7 @@ fn plan_step_is_one_line_unless_other_rows_come_in_between() {
 fn refused_background_run_shows_the_reason() {
     let mut out = Vec::new();
     let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Notices);
-    let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+    let mut say = |run_id: &str, kind| renderer.event(&Event { run_id: run_id.into(), kind }).unwrap();
     say("main", called(json!({})));
     say("sub", EventKind::InputRejected { reason: "not\x1b today".into() });
     assert_eq!(String::from_utf8(out).unwrap(), "  1│ ! refused: not␛ today\n");
@@ -85,7 +85,7 @@ fn refused_background_run_shows_the_reason() {
 fn failed_background_run_shows_the_reason() {
     let mut out = Vec::new();
     let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Progress);
-    let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+    let mut say = |run_id: &str, kind| renderer.event(&Event { run_id: run_id.into(), kind }).unwrap();
     say("main", called(json!({})));
     for end in [RunEnd::failed(RunErrorKind::Other, "no\x1b key"), RunEnd::Aborted] {
         say("sub", EventKind::AgentEnd { end, messages: Vec::new(), usage: Usage::default(), cost: None, turns: 1 });
@@ -98,7 +98,7 @@ fn failed_background_run_shows_the_reason() {
 fn background_calls_are_numbered_and_only_the_chosen_text_is_shown() {
     let mut out = Vec::new();
     let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Conversation);
-    let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+    let mut say = |run_id: &str, kind| renderer.event(&Event { run_id: run_id.into(), kind }).unwrap();
     let said = |text: &str| {
         let message = serde_json::json!({
             "role": "assistant", "content": [{ "type": "text", "text": text }], "stop_reason": "stop",
@@ -106,7 +106,7 @@ fn background_calls_are_numbered_and_only_the_chosen_text_is_shown() {
         });
         EventKind::MessageEnd { message: serde_json::from_value(message).unwrap() }
     };
-    say("g", EventKind::ParallelStart { group_id: "g".into(), loop_ids: vec!["a".into(), "b".into()] });
+    say("g", EventKind::ParallelStart { group_id: "g".into(), run_ids: vec!["a".into(), "b".into()] });
     say("a", called(json!({ "path": "one" })));
     say("b", called(json!({ "path": "two" })));
     say("b", said_now("not shown as it comes"));
@@ -139,7 +139,7 @@ fn ended(call_id: &str, text: &str, details: Option<Value>) -> EventKind {
         details,
         display: Default::default(),
         ledger: None,
-        child_loop_id: None,
+        child_run_id: None,
     }
 }
 

@@ -31,9 +31,9 @@ pub(crate) struct OpenSession {
     /// The requests of earlier runs.
     pub(crate) totals: Totals,
     /// Numbers of earlier runs.
-    pub(crate) loops: RunNumbers,
+    pub(crate) runs: RunNumbers,
     /// Id of the last run; empty for a new session.
-    pub(crate) last_loop: Arc<str>,
+    pub(crate) last_run: Arc<str>,
     /// Notices about the state in which the session was found.
     pub(crate) notices: Vec<String>,
     /// Removes what plugins stored for a session that is not saved.
@@ -75,8 +75,8 @@ impl OpenSession {
             messages: Vec::new(),
             history: History::default(),
             totals: Totals::default(),
-            loops: RunNumbers::default(),
-            last_loop: "".into(),
+            runs: RunNumbers::default(),
+            last_run: "".into(),
             notices: Vec::new(),
             _unkept_values: Some(values),
         }
@@ -93,11 +93,11 @@ impl OpenSession {
     pub(crate) fn resumed(path: &Path, workspace: &Path) -> Result<Self> {
         let opened = open_to_continue(path, workspace).map_err(Failure::from)?;
         let notices = opened.recovery.notices();
-        let last_loop = opened.last_loop.map(|start| start.loop_id).unwrap_or_default().into();
+        let last_run = opened.last_run.map(|start| start.run_id).unwrap_or_default().into();
         let history = History { messages: opened.messages.clone(), records: opened.records };
         let messages = pinion_agent::compaction::view(opened.messages);
-        let (totals, loops) = (opened.totals, opened.loops);
-        Ok(Self { messages, history, totals, loops, last_loop, notices, ..Self::kept(opened.session) })
+        let (totals, runs) = (opened.totals, opened.runs);
+        Ok(Self { messages, history, totals, runs, last_run, notices, ..Self::kept(opened.session) })
     }
 
     fn kept(session: Session) -> Self {
@@ -109,8 +109,8 @@ impl OpenSession {
             messages: Vec::new(),
             history: History::default(),
             totals: Totals::default(),
-            loops: RunNumbers::default(),
-            last_loop: "".into(),
+            runs: RunNumbers::default(),
+            last_run: "".into(),
             notices: Vec::new(),
             _unkept_values: None,
         }

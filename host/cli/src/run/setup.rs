@@ -329,8 +329,8 @@ impl Base {
         Context {
             messages: session.messages.clone(),
             agent_id: AGENT_ID.into(),
-            loops: session.loops.clone(),
-            loop_id: session.last_loop.clone(),
+            runs: session.runs.clone(),
+            run_id: session.last_run.clone(),
             ..Context::new(self.system_prompt(args, files), session.id.clone())
         }
     }

@@ -84,7 +84,7 @@ impl<'a> ShellCommand<'a> {
         let call = ToolInvocation {
             call_id: watched.call_id.clone(),
             session_id: session,
-            loop_id: "".into(),
+            run_id: "".into(),
             tool,
             arguments: json!({ "command": self.text }),
             at_most: Authority::ALL,
@@ -138,7 +138,7 @@ impl Watched {
                 details: None,
                 display: Display::Plain,
                 ledger,
-                child_loop_id: None,
+                child_run_id: None,
             })),
         }
     }

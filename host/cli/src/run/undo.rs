@@ -61,8 +61,8 @@ impl Chat<'_> {
     async fn move_to(&mut self, conversation: Conversation) -> Result<()> {
         let session = &mut self.ready.session;
         session.messages = pinion_agent::compaction::view(conversation.messages);
-        session.loops = conversation.loops;
-        session.last_loop = conversation.last_loop.into();
+        session.runs = conversation.runs;
+        session.last_run = conversation.last_run.into();
         let files = self.base.context(self.args);
         let context = self.base.conversation(self.args, &self.ready.session, &files);
         self.begin_conversation(context, files).await;

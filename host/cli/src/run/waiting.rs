@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn waits_for_the_model_are_reported_ever_more_rarely() {
-        let event = |kind| Event { loop_id: "r".into(), kind };
+        let event = |kind| Event { run_id: "r".into(), kind };
         let begins = event(EventKind::MessageStart { role: Role::Assistant });
         let mut waiting = WaitingForModel::default();
         assert!(waiting.since.is_none());

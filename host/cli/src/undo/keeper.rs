@@ -416,7 +416,7 @@ impl Keeper {
 }
 
 impl Hooks for Keeper {
-    fn before_loop<'a>(&'a self, context: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, context: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         Box::pin(async move {
             // The steps of a plan are runs of one session, each a turn. Sub-agents have sessions of their own.
             if self.is_own(context) && !self.turn.lock().await.is_group() {

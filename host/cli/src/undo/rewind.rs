@@ -67,9 +67,9 @@ impl Done {
 pub(crate) struct Conversation {
     pub(crate) messages: Vec<Arc<Message>>,
     /// The numbers of the runs on all branches.
-    pub(crate) loops: RunNumbers,
+    pub(crate) runs: RunNumbers,
     /// The last run before the position.
-    pub(crate) last_loop: String,
+    pub(crate) last_run: String,
 }
 
 /// A way from the current state to another.
@@ -238,13 +238,13 @@ fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> 
     if let (Some(store), true) = (&store, is_recorded && current.is_some()) {
         record_after(store, session)?;
     }
-    if let (Some(messages), Some((_, last_loop))) = (messages, to) {
+    if let (Some(messages), Some((_, last_run))) = (messages, to) {
         let now = read(session)?;
-        let loops = Transcript::open(session.path()).and_then(|mut transcript| transcript.run_numbers());
+        let runs = Transcript::open(session.path()).and_then(|mut transcript| transcript.run_numbers());
         done.conversation = Some(Conversation {
             messages,
-            loops: loops.map_err(Failure::from)?,
-            last_loop: last_loop.unwrap_or(now.last_loop),
+            runs: runs.map_err(Failure::from)?,
+            last_run: last_run.unwrap_or(now.last_run),
         });
     }
     Ok(done)
@@ -297,7 +297,7 @@ fn back(turns: &[Turn], number: usize) -> Result<Way> {
         turns: undone.len(),
         work: newest_first.flat_map(|turn| turn.work.iter().rev().copied()).collect(),
         problems: undone.iter().flat_map(|turn| turn.problems.iter().map(problem)).collect(),
-        to: Some((first.at, Some(first.last_loop.clone()))),
+        to: Some((first.at, Some(first.last_run.clone()))),
         prompt: Some(first.prompt.clone()),
     })
 }

@@ -13,7 +13,7 @@ pub(crate) struct Turn {
     /// The entry before it; none at the beginning.
     pub(crate) at: Option<EntryId>,
     /// The last run before it; empty at the beginning.
-    pub(crate) last_loop: String,
+    pub(crate) last_run: String,
     pub(crate) prompt: String,
     pub(crate) time: Timestamp,
     /// The oldest first. Between two of them, others may have changed files: that is one, too.
@@ -63,7 +63,7 @@ pub(crate) struct Turns {
     pub(crate) turns: Vec<Turn>,
     pub(crate) last_rewind: Option<LastRewind>,
     /// The last run; empty if there is none.
-    pub(crate) last_loop: String,
+    pub(crate) last_run: String,
 }
 
 impl Turns {
@@ -95,12 +95,12 @@ impl Reading {
         match payload {
             Payload::Record(Record::GroupStart(group)) => {
                 self.begin();
-                self.group = group.loop_ids;
+                self.group = group.run_ids;
             }
-            Payload::Record(Record::GroupEnd(GroupEnd { chosen: Some(chosen), .. })) => self.turns.last_loop = chosen,
-            Payload::Record(Record::LoopStart(run)) if !self.group.contains(&run.loop_id) => {
+            Payload::Record(Record::GroupEnd(GroupEnd { chosen: Some(chosen), .. })) => self.turns.last_run = chosen,
+            Payload::Record(Record::RunStarted(run)) if !self.group.contains(&run.run_id) => {
                 self.begin();
-                self.turns.last_loop = run.loop_id;
+                self.turns.last_run = run.run_id;
             }
             Payload::Record(Record::Checkpoint(checkpoint)) => {
                 let tree = checkpoint.tree.as_deref().and_then(Digest::parse);
@@ -118,7 +118,7 @@ impl Reading {
     }
 
     fn begin(&mut self) {
-        let before = (self.last, self.turns.last_loop.clone());
+        let before = (self.last, self.turns.last_run.clone());
         self.start.get_or_insert(before);
     }
 
@@ -135,9 +135,9 @@ impl Reading {
         let prompt = text_of(&said.content);
         let is_first = self.turns.turns.is_empty();
         if start.is_some() || is_first {
-            let (at, last_loop) = start.unwrap_or((self.last, String::new()));
+            let (at, last_run) = start.unwrap_or((self.last, String::new()));
             let (work, problems) = (Vec::new(), Vec::new());
-            self.turns.turns.push(Turn { at, last_loop, prompt, time, work, problems, last_tree: None });
+            self.turns.turns.push(Turn { at, last_run, prompt, time, work, problems, last_tree: None });
             self.is_answered = false;
         } else if let Some(turn) = self.turns.turns.last_mut().filter(|_| !self.is_answered) {
             // The prompt follows the output of the user's own shell commands.
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use pinion_agent::store::{ChoiceAccount, SessionStore as _};
     use pinion_session_store::Session;
-    use pinion_session_store::record::LoopStart;
+    use pinion_session_store::record::RunStarted;
     use std::sync::Arc;
 
     fn digest(number: u8) -> Digest {
@@ -249,7 +249,7 @@ mod tests {
         let session = Arc::new(Session::begin(&path, directory.path()));
         let prompt = |text: &str| Arc::new(Message::user(text));
         let start =
-            |id: &str| session.record(&Record::LoopStart(LoopStart { loop_id: id.into(), ..Default::default() }));
+            |id: &str| session.record(&Record::RunStarted(RunStarted { run_id: id.into(), ..Default::default() }));
         start("s.m.1").unwrap();
         session.append(&prompt("one")).unwrap();
         let ids = ["s.m.2".to_owned(), "s.m.3".to_owned()];
@@ -258,12 +258,12 @@ mod tests {
             start(id).unwrap();
         }
         let read = || Turns::read(&mut Transcript::open(&path).unwrap());
-        assert_eq!(read().last_loop, "s.m.1");
+        assert_eq!(read().last_run, "s.m.1");
         (0..2).for_each(|side| group.branch(side).append(&prompt("two")).unwrap());
         group.end(Some(1), ChoiceAccount::default()).unwrap();
         let turns = read();
-        assert_eq!(turns.last_loop, "s.m.3");
-        let prompts: Vec<_> = turns.turns.iter().map(|turn| (turn.prompt.as_str(), turn.last_loop.as_str())).collect();
+        assert_eq!(turns.last_run, "s.m.3");
+        let prompts: Vec<_> = turns.turns.iter().map(|turn| (turn.prompt.as_str(), turn.last_run.as_str())).collect();
         assert_eq!(prompts, [("one", ""), ("two", "s.m.1")]);
     }
 }

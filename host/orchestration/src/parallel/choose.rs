@@ -42,7 +42,7 @@ pub struct Candidate<'a> {
     /// Its own prompts, after those of all branches.
     pub prompts: &'a [Message],
     /// Id of its run.
-    pub loop_id: &'a Arc<str>,
+    pub run_id: &'a Arc<str>,
     /// Result of its run.
     pub outcome: &'a Outcome,
 }
@@ -55,7 +55,7 @@ pub struct Choice {
     /// The reason the choice deviates from the strategy, for people.
     pub note: Option<String>,
     /// Numbers of the runs for the choice.
-    pub loops: RunNumbers,
+    pub runs: RunNumbers,
     /// Turns of these runs.
     pub turns: u32,
     /// Tokens and cost of these runs.

@@ -72,7 +72,7 @@ impl Judge {
             Ok(candidate) => Choice::of(candidate),
             Err(why) => first(&format!("the judge did not decide: {why}")),
         };
-        Choice { loops: context.loops, turns, spend, ..choice }
+        Choice { runs: context.runs, turns, spend, ..choice }
     }
 
     fn config(&self) -> LoopConfig {
@@ -87,11 +87,11 @@ impl Judge {
     }
 
     fn context(&self, conversation: &Context) -> Context {
-        let parent = &conversation.loop_id;
+        let parent = &conversation.run_id;
         Context {
             agent_id: "judge".into(),
-            loops: conversation.loops.clone(),
-            parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
+            runs: conversation.runs.clone(),
+            parent_run_id: (!parent.is_empty()).then(|| parent.clone()),
             first_trigger: TurnTrigger::SubAgent,
             ..Context::new(self.instructions(), conversation.session_id.clone())
         }
@@ -100,7 +100,7 @@ impl Judge {
 
 /// Returns the index of the chosen answer among `count`, or the reason there is none.
 fn verdict(outcome: Outcome, context: &Context, count: usize) -> Result<usize, String> {
-    let report = Report::of(outcome, context.loop_id.clone());
+    let report = Report::of(outcome, context.run_id.clone());
     match &report.end {
         RunEnd::Done { .. } => named(&report.text, count).ok_or_else(|| "its reply does not name an answer".to_owned()),
         _ => Err(report.shortfall().unwrap_or_default()),

@@ -14,16 +14,16 @@ pub(super) enum GroupStore {
 }
 
 impl GroupStore {
-    /// Creates the storage for the runs `loop_ids`.
+    /// Creates the storage for the runs `run_ids`.
     ///
     /// # Errors
     /// Fails if the session cannot be written.
     pub(super) fn begin(
         store: &Arc<dyn SessionStore>,
         group_id: &str,
-        loop_ids: &[Arc<str>],
+        run_ids: &[Arc<str>],
     ) -> Result<Self, StoreError> {
-        let names: Vec<String> = loop_ids.iter().map(|id| id.to_string()).collect();
+        let names: Vec<String> = run_ids.iter().map(|id| id.to_string()).collect();
         let group = store.clone().begin_group(group_id, &names)?;
         let buffer = |_| Arc::new(Buffer { store: store.clone(), held: Mutex::default() });
         Ok(group.map_or_else(|| Self::Memory(names.iter().map(buffer).collect()), Self::Session))
@@ -67,7 +67,7 @@ impl Buffer {
         for held in self.held().drain(..) {
             match held {
                 Held::Message(message) => self.store.append(&message)?,
-                Held::Event(loop_id, kind) => self.store.observe(&loop_id, &kind),
+                Held::Event(run_id, kind) => self.store.observe(&run_id, &kind),
             }
         }
         Ok(())
@@ -85,10 +85,10 @@ impl SessionStore for Buffer {
         Ok(())
     }
 
-    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
+    fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
         // A preview is useless once the complete event exists.
         if !event.is_preview() {
-            self.held().push(Held::Event(loop_id.clone(), Box::new(event.clone())));
+            self.held().push(Held::Event(run_id.clone(), Box::new(event.clone())));
         }
     }
 

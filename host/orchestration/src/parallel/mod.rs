@@ -170,7 +170,7 @@ struct Ended {
 impl<'a> Group<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
         // Unique, because no other group starts before the same run. Cannot equal the id of a run.
-        let id = format!("{}.parallel.from-{}", context.session_id, context.loops.total().saturating_add(1)).into();
+        let id = format!("{}.parallel.from-{}", context.session_id, context.runs.total().saturating_add(1)).into();
         Self { id, context, config, events, token }
     }
 
@@ -178,7 +178,7 @@ impl<'a> Group<'a> {
     fn contexts(&mut self, branches: &[Branch]) -> Vec<Context> {
         let context = |branch: &Branch| {
             let context = self.branch_context(branch);
-            self.context.loops.count(&branch.config.id());
+            self.context.runs.count(&branch.config.id());
             context
         };
         branches.iter().map(context).collect()
@@ -186,26 +186,26 @@ impl<'a> Group<'a> {
 
     /// Returns the context of the next branch.
     fn branch_context(&self, branch: &Branch) -> Context {
-        let (parent, number) = (&self.context.loop_id, self.context.loops.total().saturating_add(1));
+        let (parent, number) = (&self.context.run_id, self.context.runs.total().saturating_add(1));
         Context {
             system_prompt: branch.system_prompt.as_ref().unwrap_or(&self.context.system_prompt).clone(),
-            parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
+            parent_run_id: (!parent.is_empty()).then(|| parent.clone()),
             continuation: Some(Continuation::Branch { tag: format!("{}/{number}", self.id) }),
             ..self.context.clone()
         }
     }
 
     async fn start(&self, contexts: &[Context], branches: &[Branch]) -> Result<GroupStore, StoreError> {
-        let loop_ids: Vec<Arc<str>> =
-            contexts.iter().zip(branches).map(|(context, branch)| branch.config.next_loop_id(context)).collect();
-        let stores = GroupStore::begin(&self.config.ports.store, &self.id, &loop_ids)?;
-        self.report(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids }).await;
+        let run_ids: Vec<Arc<str>> =
+            contexts.iter().zip(branches).map(|(context, branch)| branch.config.next_run_id(context)).collect();
+        let stores = GroupStore::begin(&self.config.ports.store, &self.id, &run_ids)?;
+        self.report(EventKind::ParallelStart { group_id: self.id.clone(), run_ids }).await;
         Ok(stores)
     }
 
     /// Reports an empty group, so that watchers do not wait for one.
     async fn fail(&self, error: RunError) -> ParallelOutcome {
-        self.report(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids: Vec::new() }).await;
+        self.report(EventKind::ParallelStart { group_id: self.id.clone(), run_ids: Vec::new() }).await;
         self.report_end(None, Choice::noted(error.to_string())).await;
         ParallelOutcome::failed(error)
     }
@@ -240,8 +240,8 @@ impl<'a> Group<'a> {
         let done = ended.filter(|(_, (branch, _))| matches!(branch.outcome.end, RunEnd::Done { .. }));
         let done: Vec<Candidate<'_>> = done
             .map(|(number, (Ended { context, outcome }, Branch { prompts, .. }))| {
-                let loop_id = &context.loop_id;
-                Candidate { number, prompts, loop_id, outcome }
+                let run_id = &context.run_id;
+                Candidate { number, prompts, run_id, outcome }
             })
             .collect();
         let (first, others) = match &done[..] {
@@ -253,8 +253,8 @@ impl<'a> Group<'a> {
         }
         let (context, events, token) = (&*self.context, self.events, self.token);
         let choice = strategy.choose(Candidates { context, prompts, candidates: &done, events, token }).await;
-        let choice = Choice { loops: choice.loops.beyond(&self.context.loops), ..choice };
-        self.context.loops.extend(choice.loops.clone());
+        let choice = Choice { runs: choice.runs.beyond(&self.context.runs), ..choice };
+        self.context.runs.extend(choice.runs.clone());
         match done.get(choice.candidate) {
             Some(chosen) => (Some(chosen.number), choice),
             None => {
@@ -277,7 +277,7 @@ impl<'a> Group<'a> {
     ) -> ParallelOutcome {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
         let (turns, spend) = spent(&outcomes, &choice);
-        let account = ChoiceAccount { loops: choice.loops.clone(), turns: choice.turns, spend: choice.spend };
+        let account = ChoiceAccount { runs: choice.runs.clone(), turns: choice.turns, spend: choice.spend };
         let saved = stores.end(chosen, account);
         let (chosen, unsaved) = if saved.is_ok() { (chosen, None) } else { (None, chosen) };
         let (end, messages) = match (saved, chosen) {
@@ -290,13 +290,13 @@ impl<'a> Group<'a> {
             (Ok(()), None) => (ended.swap_remove(0).outcome.end, Vec::new()),
             (Ok(()), Some(number)) => {
                 let Ended { context, outcome } = ended.swap_remove(number);
-                let (loops, system_prompt) =
-                    (std::mem::take(&mut self.context.loops), self.context.system_prompt.clone());
-                *self.context = Context { loops, system_prompt, ..context };
+                let (runs, system_prompt) =
+                    (std::mem::take(&mut self.context.runs), self.context.system_prompt.clone());
+                *self.context = Context { runs, system_prompt, ..context };
                 (outcome.end, outcome.messages)
             }
         };
-        self.report_end(chosen.map(|_| self.context.loop_id.clone()), choice).await;
+        self.report_end(chosen.map(|_| self.context.run_id.clone()), choice).await;
         let mut outcome = Outcome::new(end, spend, turns);
         outcome.messages = messages;
         ParallelOutcome { outcome, chosen, outcomes }

@@ -51,7 +51,7 @@ pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Pl
     let answer = answer_with(agent, config, Some(PLANNER), prompts, plan_schema(), REMINDERS).await?;
     let plan = serde_json::from_value::<Plan>(answer.value)?.normal();
     let made = EventKind::PlanMade { title: plan.title.clone(), steps: plan.steps.len() };
-    agent.report(&agent.last_loop_id()?, made).await;
+    agent.report(&agent.last_run_id()?, made).await;
     Ok(Answer { value: plan, outcome: answer.outcome })
 }
 
@@ -70,7 +70,7 @@ pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<An
     let steps = plan.steps.len();
     let step = plan.steps.get(index).ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
     let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
-    agent.report(&agent.next_loop_id()?, event(StepStatus::Running)).await;
+    agent.report(&agent.next_run_id()?, event(StepStatus::Running)).await;
     let label = format!("instructions for step {} of {steps}: {}", index + 1, step.title);
     let prompt = vec![Message::labelled(label, assignment(plan, index, step))];
     let approval = agent.config().ports.approval;
@@ -79,7 +79,7 @@ pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<An
     if let (Ok(answered), Some(calls)) = (&answer, approval.denied_since(denied_before)) {
         answer = Err(AnswerError::Denied { calls, report: answered.value.report.clone() });
     }
-    agent.report(&agent.last_loop_id()?, event(status_after(&answer))).await;
+    agent.report(&agent.last_run_id()?, event(status_after(&answer))).await;
     answer
 }
 

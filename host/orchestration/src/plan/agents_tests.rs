@@ -185,7 +185,7 @@ async fn step_events_carry_the_ids_of_its_runs() {
         if matches!(event.kind, EventKind::PlanStep { .. } | EventKind::AgentStart { .. } | EventKind::AgentEnd { .. })
         {
             let name = serde_json::to_value(&event.kind).unwrap()["type"].as_str().unwrap().to_owned();
-            seen.push(format!("{name} {}", event.loop_id.rsplit('.').next().unwrap()));
+            seen.push(format!("{name} {}", event.run_id.rsplit('.').next().unwrap()));
         }
     }
     assert_eq!(seen, ["plan_step 1", "agent_start 1", "agent_end 1", "agent_start 2", "agent_end 2", "plan_step 2"]);

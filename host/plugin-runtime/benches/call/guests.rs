@@ -201,7 +201,7 @@ impl Plugins {
         ToolInvocation {
             call_id: "c".into(),
             session_id: "s".into(),
-            loop_id: "l".into(),
+            run_id: "l".into(),
             tool,
             arguments: arguments.clone(),
             at_most: Authority::ALL,

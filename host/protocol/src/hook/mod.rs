@@ -189,9 +189,9 @@ pub trait PluginHooks: Send + Sync {
 }
 
 /// Passes an event to the hooks of plugins, if one of them observes the session.
-pub fn observe(hooks: &dyn PluginHooks, loop_id: &Arc<str>, kind: &EventKind, secrets: &Secrets) {
+pub fn observe(hooks: &dyn PluginHooks, run_id: &Arc<str>, kind: &EventKind, secrets: &Secrets) {
     if hooks.wants(HookPoint::SessionEvents)
-        && let Some(event) = session_event(loop_id, kind, secrets)
+        && let Some(event) = session_event(run_id, kind, secrets)
     {
         hooks.observe(event);
     }
@@ -199,7 +199,7 @@ pub fn observe(hooks: &dyn PluginHooks, loop_id: &Arc<str>, kind: &EventKind, se
 
 /// Returns an event as hooks get it, without secrets: a line of `--output-format stream-json`. `None` for events that are
 /// neither the start nor the end of a run, turn, message or tool call.
-fn session_event(loop_id: &Arc<str>, kind: &EventKind, secrets: &Secrets) -> Option<String> {
+fn session_event(run_id: &Arc<str>, kind: &EventKind, secrets: &Secrets) -> Option<String> {
     let is_end_of_run = match kind {
         EventKind::AgentEnd { .. } => true,
         EventKind::AgentStart { .. }
@@ -211,7 +211,7 @@ fn session_event(loop_id: &Arc<str>, kind: &EventKind, secrets: &Secrets) -> Opt
         | EventKind::ToolExecutionEnd { .. } => false,
         _ => return None,
     };
-    let mut event = serde_json::to_value(Event { loop_id: loop_id.clone(), kind: kind.clone() }).ok()?;
+    let mut event = serde_json::to_value(Event { run_id: run_id.clone(), kind: kind.clone() }).ok()?;
     if let (true, Some(fields)) = (is_end_of_run, event.as_object_mut()) {
         // They came one by one.
         fields.remove("messages");
@@ -229,7 +229,7 @@ mod tests {
         let id: Arc<str> = "l".into();
         let event = |kind| session_event(&id, &kind, &Secrets::default());
         let started = event(EventKind::MessageStart { role: Role::User }).unwrap();
-        assert_eq!(started, r#"{"loop_id":"l","type":"message_start","role":"user"}"#);
+        assert_eq!(started, r#"{"run_id":"l","type":"message_start","role":"user"}"#);
         assert_eq!(event(EventKind::Progress { call_id: "c".into(), text: "t".into() }), None);
     }
 

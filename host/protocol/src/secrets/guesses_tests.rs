@@ -99,7 +99,7 @@ fn call(arguments: Value) -> ToolInvocation {
     ToolInvocation {
         call_id: "1".to_owned(),
         session_id: "s".into(),
-        loop_id: "l".into(),
+        run_id: "l".into(),
         tool: Arc::new(tool),
         arguments,
         at_most: Authority::default(),

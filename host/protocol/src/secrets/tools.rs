@@ -164,7 +164,7 @@ mod tests {
         let call = ToolInvocation {
             call_id: "1".to_owned(),
             session_id: "s".into(),
-            loop_id: "l".into(),
+            run_id: "l".into(),
             tool: shown,
             arguments: json!({}),
             at_most: Authority::default(),

@@ -20,7 +20,7 @@ pub(crate) fn message(number: usize, size: usize) -> Arc<Message> {
             content: vec![text],
             details: None,
             is_error: false,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp,
         }),
         kind => Message::Assistant(AssistantMessage {

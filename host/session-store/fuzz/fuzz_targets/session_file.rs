@@ -27,7 +27,7 @@ fn check(directory: &Path, name: &str, bytes: &[u8]) {
     render(&mut transcript, &mut io::sink()).unwrap();
     export(&mut transcript, ExportFormat::Html, &mut io::sink()).unwrap();
     export(&mut transcript, ExportFormat::Markdown, &mut io::sink()).unwrap();
-    transcript.loops().unwrap();
+    transcript.runs().unwrap();
     let sessions = SessionDirectory::new(directory.join("sessions"));
     let tips: Vec<_> = transcript.branches().iter().map(|branch| branch.leaf).collect();
     for tip in tips.into_iter().take(3) {

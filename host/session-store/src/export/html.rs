@@ -163,7 +163,7 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 
     fn begin_result(&mut self, result: &ToolResultMessage) -> io::Result<()> {
-        if let Some(child) = &result.child_loop_id {
+        if let Some(child) = &result.child_run_id {
             writeln!(self.out, "<p class=\"note\">Sub-agent: run <code>{}</code></p>", Text(child))?;
         }
         writeln!(self.out, "<div class=\"key\">{}</div>", if result.is_error { "error" } else { "result" })

@@ -118,7 +118,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
     fn begin_result(&mut self, result: &ToolResultMessage) -> io::Result<()> {
         let what = if result.is_error { "Error" } else { "Result" };
         writeln!(self.out, "**{what} of** {}\n", code(&result.tool_name))?;
-        match &result.child_loop_id {
+        match &result.child_run_id {
             Some(child) => self.remark(&format!("Sub-agent: run {child}")),
             None => Ok(()),
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{LoopEnd, LoopStart, Record, Retry};
+use crate::record::{Record, Retry, RunEnded, RunStarted};
 use crate::session::Session;
 use crate::testing::{assistant, calls, result, time, user, workspace};
 use pinion_protocol::{
@@ -41,7 +41,7 @@ fn answer(call_id: &str, content: Vec<Content>, is_error: bool) -> Arc<Message> 
         content,
         details: None,
         is_error,
-        child_loop_id: Some("k.c.1".into()),
+        child_run_id: Some("k.c.1".into()),
         timestamp: time(),
     }))
 }
@@ -62,7 +62,7 @@ fn failed_program_is_marked() {
             content: vec![Content::text("[exit code 3]")],
             details: Some(json!({ "success": success })),
             is_error: false,
-            child_loop_id: None,
+            child_run_id: None,
             timestamp: time(),
         };
         html_of(&[reply(vec![Content::ToolCall(call)]), Arc::new(Message::ToolResult(ended))])
@@ -226,7 +226,7 @@ fn compactions_records_and_broken_lines_are_shown_in_place() {
         timestamp: time(),
     };
     session.append(&Arc::new(Message::Extension(compaction))).unwrap();
-    let retry = Retry { loop_id: "s.c.1".into(), attempt: 1, max_attempts: 3, delay_ms: 1_500, cause: "busy".into() };
+    let retry = Retry { run_id: "s.c.1".into(), attempt: 1, max_attempts: 3, delay_ms: 1_500, cause: "busy".into() };
     session.record(&Record::Retry(retry)).unwrap();
     let text = std::fs::read_to_string(session.path()).unwrap().replacen(r#""text":"two""#, "", 1);
     std::fs::write(session.path(), text).unwrap();
@@ -245,10 +245,10 @@ fn only_unusual_ends_of_runs_are_shown() {
     let shown = |end: RunEnd| {
         let directory = TempDir::new().unwrap();
         let session = session_of(&directory, &[user("a prompt")]);
-        let loop_id = "RUN".to_owned();
-        session.record(&Record::LoopStart(LoopStart { loop_id: loop_id.clone(), ..LoopStart::default() })).unwrap();
-        let end = LoopEnd { loop_id, end, usage: Usage::default(), cost: None, turns: 1, messages: 2 };
-        session.record(&Record::LoopEnd(end)).unwrap();
+        let run_id = "RUN".to_owned();
+        session.record(&Record::RunStarted(RunStarted { run_id: run_id.clone(), ..RunStarted::default() })).unwrap();
+        let end = RunEnded { run_id, end, usage: Usage::default(), cost: None, turns: 1, messages: 2 };
+        session.record(&Record::RunEnded(end)).unwrap();
         [ExportFormat::Html, ExportFormat::Markdown]
             .map(|format| exported(session.path(), format).matches("RUN").count())
     };
@@ -362,7 +362,7 @@ fn step() -> impl Strategy<Value = Step> {
             let data = json!({ "summary": text });
             Step::Say(Message::Extension(ExtensionMessage { kind, data, timestamp: time() }))
         }),
-        1 => hostile().prop_map(|text| Step::Record(Record::LoopStart(LoopStart { loop_id: text, ..LoopStart::default() }))),
+        1 => hostile().prop_map(|text| Step::Record(Record::RunStarted(RunStarted { run_id: text, ..RunStarted::default() }))),
         1 => any::<usize>().prop_map(Step::GoBack),
     ]
 }

@@ -2,7 +2,7 @@
 
 use super::outline::{Call, Item, Turn};
 use crate::id::EntryId;
-use crate::record::{CallLedger, LoopEnd, Record};
+use crate::record::{CallLedger, Record, RunEnded};
 use jiff::Timestamp;
 use pinion_protocol::{
     AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, RunEnd, StopReason, ToolResultMessage,
@@ -94,8 +94,8 @@ pub(super) fn walk(item: &Item, out: &mut impl Renderer) -> io::Result<()> {
             None => out.extension(*entry, message),
         },
         // Readers see where a run begins and that it ends.
-        Item::Record { entry, record: Record::LoopStart(_), .. } => out.anchor(*entry),
-        Item::Record { entry, record: Record::LoopEnd(LoopEnd { end: RunEnd::Done { .. }, .. }), .. } => {
+        Item::Record { entry, record: Record::RunStarted(_), .. } => out.anchor(*entry),
+        Item::Record { entry, record: Record::RunEnded(RunEnded { end: RunEnd::Done { .. }, .. }), .. } => {
             out.anchor(*entry)
         }
         Item::Record { entry, time, record } => out.record(*entry, *time, record),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compacted {
     /// The run that compacted it.
-    pub loop_id: String,
+    pub run_id: String,
     /// The number of messages that the model no longer sees.
     pub dropped: u64,
     /// Estimated tokens of the conversation before; 0 if an older program wrote the record.
@@ -28,10 +28,10 @@ fn is_unwritable(spend: &Option<Spend>) -> bool {
 }
 
 impl RecordType for Compacted {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::Compaction { reason, dropped, before, after, spend, .. } = event else { return None };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             dropped: *dropped as u64,
             before: *before,
             after: *after,

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
     /// The run that made the call.
-    pub loop_id: String,
+    pub run_id: String,
     /// The line that it reported.
     pub text: String,
 }
 
 impl RecordType for Example {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::Progress { text, .. } = event else { return None };
-        Some(Self { loop_id: loop_id.to_owned(), text: cut(text) })
+        Some(Self { run_id: run_id.to_owned(), text: cut(text) })
     }
 
     fn describe(&self) -> String {
@@ -43,10 +43,10 @@ mod tests {
         session.observe(&"s.c.1".into(), &progress);
 
         let line = std::fs::read_to_string(session.path()).unwrap().lines().last().unwrap().to_owned();
-        assert!(line.ends_with(r#""type":"example","data":{"loop_id":"s.c.1","text":"halfway"}}"#), "{line}");
+        assert!(line.ends_with(r#""type":"example","data":{"run_id":"s.c.1","text":"halfway"}}"#), "{line}");
         let mut transcript = Transcript::open(session.path()).unwrap();
         let last = transcript.branch().last().unwrap().unwrap();
-        let expected = Example { loop_id: "s.c.1".into(), text: "halfway".into() };
+        let expected = Example { run_id: "s.c.1".into(), text: "halfway".into() };
         assert_eq!(last.payload, Payload::Record(Record::Example(expected)));
         let mut page = Vec::new();
         export(&mut transcript, ExportFormat::Html, &mut page).unwrap();

@@ -23,7 +23,7 @@ pub struct GroupEnd {
     pub turns: u32,
     /// The numbers of the runs for the choice, which leave no other record.
     #[serde(default, skip_serializing_if = "RunNumbers::is_empty")]
-    pub loops: RunNumbers,
+    pub runs: RunNumbers,
 }
 
 /// Returns whether no turns are to be written. The signature is the one that serde requires.

@@ -9,11 +9,11 @@ pub struct GroupStart {
     /// The id of the group.
     pub group_id: String,
     /// The group's runs, in the order of its branches.
-    pub loop_ids: Vec<String>,
+    pub run_ids: Vec<String>,
 }
 
 impl RecordType for GroupStart {
     fn describe(&self) -> String {
-        format!("Group {} started, with runs {}", self.group_id, self.loop_ids.join(", "))
+        format!("Group {} started, with runs {}", self.group_id, self.run_ids.join(", "))
     }
 }

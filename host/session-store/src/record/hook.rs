@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalledHook {
     /// The run that called it.
-    pub loop_id: String,
+    pub run_id: String,
     /// The id of the tool call, for hooks before and after one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
@@ -27,10 +27,10 @@ pub struct CalledHook {
 }
 
 impl RecordType for CalledHook {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::Hook { call_id, hook } = event else { return None };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             call_id: call_id.clone(),
             point: hook.point,
             plugin: hook.plugin.clone(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallLedger {
     /// The run that made the call.
-    pub loop_id: String,
+    pub run_id: String,
     /// The id of the call.
     pub call_id: String,
     /// The name of the tool.
@@ -26,12 +26,12 @@ fn is_plain(display: &Display) -> bool {
 }
 
 impl RecordType for CallLedger {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::ToolExecutionEnd { call_id, tool, ledger: Some(ledger), display, .. } = event else {
             return None;
         };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             call_id: call_id.clone(),
             tool: tool.clone(),
             ledger: ledger.clone(),
@@ -62,7 +62,7 @@ mod tests {
             ..Ledger::default()
         };
         let record = CallLedger {
-            loop_id: "s.c.1".into(),
+            run_id: "s.c.1".into(),
             call_id: "c1".into(),
             tool: "read".into(),
             ledger,

@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 
 /// A type of record. Its serialized form is the `data` of an entry, see `format.rs`.
 pub(crate) trait RecordType: Serialize + DeserializeOwned {
-    /// Returns the record of an event of the run `loop_id`, or none for an event that this type does not record.
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
-        let _ = (loop_id, event);
+    /// Returns the record of an event of the run `run_id`, or none for an event that this type does not record.
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
+        let _ = (run_id, event);
         None
     }
 
@@ -73,10 +73,10 @@ macro_rules! records {
                 }
             }
 
-            /// Returns the record of an event of the run `loop_id`; none for events that are not recorded.
-            pub(crate) fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+            /// Returns the record of an event of the run `run_id`; none for events that are not recorded.
+            pub(crate) fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
                 $($(#[$attribute])* {
-                    if let Some(record) = $name::from_event(loop_id, event) {
+                    if let Some(record) = $name::from_event(run_id, event) {
                         return Some(Self::$name(record));
                     }
                 })*
@@ -101,8 +101,8 @@ macro_rules! records {
 }
 
 records! {
-    loop_start: LoopStart,
-    loop_end: LoopEnd,
+    run_start: RunStarted,
+    run_end: RunEnded,
     retry: Retry,
     compacted: Compacted,
     rejected: Rejected,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanMade {
     /// The planner's run.
-    pub loop_id: String,
+    pub run_id: String,
     /// The plan's title, cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).
     pub title: String,
     /// The number of its steps.
@@ -16,9 +16,9 @@ pub struct PlanMade {
 }
 
 impl RecordType for PlanMade {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::PlanMade { title, steps } = event else { return None };
-        Some(Self { loop_id: loop_id.to_owned(), title: cut(title), steps: *steps as u64 })
+        Some(Self { run_id: run_id.to_owned(), title: cut(title), steps: *steps as u64 })
     }
 
     fn into_event(self) -> Option<EventKind> {

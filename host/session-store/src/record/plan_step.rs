@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanStep {
     /// The first run of the step when it started, the last one when it ended.
-    pub loop_id: String,
+    pub run_id: String,
     /// The number of the step, from 1.
     pub step: u64,
     /// The number of steps in the plan.
@@ -20,10 +20,10 @@ pub struct PlanStep {
 }
 
 impl RecordType for PlanStep {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::PlanStep { step, steps, title, status } = event else { return None };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             step: *step as u64,
             steps: *steps as u64,
             title: cut(title),

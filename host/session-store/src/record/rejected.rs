@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The run of the prompt.
-    pub loop_id: String,
+    pub run_id: String,
     /// The filter's reason, cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).
     pub reason: String,
 }
 
 impl RecordType for Rejected {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::InputRejected { reason, .. } = event else { return None };
-        Some(Self { loop_id: loop_id.to_owned(), reason: cut(reason) })
+        Some(Self { run_id: run_id.to_owned(), reason: cut(reason) })
     }
 
     fn into_event(self) -> Option<EventKind> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// The run that sent it.
-    pub loop_id: String,
+    pub run_id: String,
     /// The number of this attempt, from 1.
     pub attempt: u32,
     /// The last attempt that the policy allows.
@@ -20,10 +20,10 @@ pub struct Retry {
 }
 
 impl RecordType for Retry {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::Retry { attempt, max_attempts, delay_ms, cause, .. } = event else { return None };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             attempt: *attempt,
             max_attempts: *max_attempts,
             delay_ms: *delay_ms,

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawned {
     /// The run that made the call.
-    pub loop_id: String,
-    /// The sub-agent's run. The id of its session is the first part of it, see [`crate::LoopName`].
-    pub child_loop_id: String,
+    pub run_id: String,
+    /// The sub-agent's run. The id of its session is the first part of it, see [`crate::RunName`].
+    pub child_run_id: String,
     /// The id of the call.
     pub call_id: String,
     /// The name of the tool.
@@ -19,18 +19,18 @@ pub struct Spawned {
 }
 
 impl RecordType for Spawned {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::MessageEnd { message } = event else { return None };
         let Message::ToolResult(result) = &**message else { return None };
         Some(Self {
-            loop_id: loop_id.to_owned(),
-            child_loop_id: result.child_loop_id.clone()?,
+            run_id: run_id.to_owned(),
+            child_run_id: result.child_run_id.clone()?,
             call_id: result.call_id.clone(),
             tool: result.tool_name.clone(),
         })
     }
 
     fn describe(&self) -> String {
-        format!("A sub-agent worked on call {} of {}: run {}", self.call_id, self.tool, self.child_loop_id)
+        format!("A sub-agent worked on call {} of {}: run {}", self.call_id, self.tool, self.child_run_id)
     }
 }

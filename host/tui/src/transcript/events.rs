@@ -29,7 +29,7 @@ pub(crate) struct Runs {
 /// The branches of a group.
 #[derive(Debug, Default)]
 struct Group {
-    loop_ids: Vec<Arc<str>>,
+    run_ids: Vec<Arc<str>>,
     /// The item before which the prompt goes, while the branches have not begun to answer it.
     prompt_before: Option<usize>,
 }
@@ -37,7 +37,7 @@ struct Group {
 impl Group {
     /// Returns the message of a prompt, which all branches report and the group does not. Ends the prompt with the first reply.
     fn prompt(&mut self, event: &Event) -> Option<(usize, Arc<Message>)> {
-        let at = self.prompt_before.filter(|_| self.loop_ids.first() == Some(&event.loop_id))?;
+        let at = self.prompt_before.filter(|_| self.run_ids.first() == Some(&event.run_id))?;
         match &event.kind {
             EventKind::MessageEnd { message } if matches!(**message, Message::User(_)) => Some((at, message.clone())),
             EventKind::MessageEnd { .. } | EventKind::MessageUpdate { .. } | EventKind::AgentEnd { .. } => {
@@ -68,13 +68,13 @@ impl Runs {
     fn is_main(&mut self, event: &Event) -> bool {
         let is_start = matches!(event.kind, EventKind::AgentStart { .. } | EventKind::ParallelStart { .. });
         if is_start && self.main.is_none() {
-            self.main = Some(event.loop_id.clone());
+            self.main = Some(event.run_id.clone());
         }
         let is_of_no_run = matches!(
             event.kind,
             EventKind::PlanMade { .. } | EventKind::PlanStep { .. } | EventKind::Compaction { .. }
         );
-        is_of_no_run || self.main.as_ref().is_none_or(|main| *main == event.loop_id)
+        is_of_no_run || self.main.as_ref().is_none_or(|main| *main == event.run_id)
     }
 }
 
@@ -188,9 +188,9 @@ impl Transcript {
             EventKind::PlanStep { step, steps, title, status } => {
                 self.note(Tone::Plain, format!("step {step} of {steps}: {title}: {status}"));
             }
-            EventKind::ParallelStart { loop_ids, .. } => {
-                self.runs.group = Group { loop_ids: loop_ids.clone(), prompt_before: Some(self.len()) };
-                self.note(Tone::Plain, format!("running {} branches", loop_ids.len()));
+            EventKind::ParallelStart { run_ids, .. } => {
+                self.runs.group = Group { run_ids: run_ids.clone(), prompt_before: Some(self.len()) };
+                self.note(Tone::Plain, format!("running {} branches", run_ids.len()));
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
             EventKind::AgentEnd { end, .. } => self.end(end),
@@ -379,7 +379,7 @@ impl Transcript {
         {
             self.insert(at, of_user(message));
         }
-        let at = self.runs.others.get(&event.loop_id).copied();
+        let at = self.runs.others.get(&event.run_id).copied();
         let at = at.unwrap_or_else(|| self.other_run(event));
         if let Some(Item::Agent(agent)) = self.change(at) {
             agent.event(&event.kind);
@@ -390,8 +390,8 @@ impl Transcript {
     /// that did, or else at the end.
     fn other_run(&mut self, event: &Event) -> usize {
         let (parent, call) = match &event.kind {
-            EventKind::AgentStart { parent_loop_id, call_id, .. } => (
-                parent_loop_id.as_ref().and_then(|id| self.runs.others.get(id).copied()),
+            EventKind::AgentStart { parent_run_id, call_id, .. } => (
+                parent_run_id.as_ref().and_then(|id| self.runs.others.get(id).copied()),
                 call_id.as_deref().and_then(|id| self.calls.get(id).copied()),
             ),
             _ => (None, None),
@@ -404,9 +404,9 @@ impl Transcript {
             .filter(|_| of_parent.is_some())
             .or(call)
             .map_or(self.len(), |above| above + 1 + self.entries[above + 1..].iter().take_while(is_below).count());
-        let is_branch = self.runs.group.loop_ids.contains(&event.loop_id);
+        let is_branch = self.runs.group.run_ids.contains(&event.run_id);
         self.insert(at, Item::Agent(Box::new(SubAgent { depth, is_branch, ..SubAgent::default() })));
-        self.runs.others.insert(event.loop_id.clone(), at);
+        self.runs.others.insert(event.run_id.clone(), at);
         at
     }
 

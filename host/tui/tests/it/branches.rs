@@ -19,8 +19,8 @@ fn end(ui: &mut Ui, run: &str, end: RunEnd) {
 /// Runs two branches, of which one fails, and draws between all events.
 fn compare(ui: &mut Ui, mut draw: impl FnMut(&mut Ui)) {
     ui.send("compare");
-    let loop_ids = vec!["a".into(), "b".into()];
-    ui.event_of("group", EventKind::ParallelStart { group_id: "group".into(), loop_ids });
+    let run_ids = vec!["a".into(), "b".into()];
+    ui.event_of("group", EventKind::ParallelStart { group_id: "group".into(), run_ids });
     draw(ui);
     start(ui, "a", "large");
     start(ui, "b", "small");
@@ -66,9 +66,9 @@ fn later_messages_of_a_branch_are_its_own() {
     let mut ui = Ui::new(80, 24);
     compare(&mut ui, |_| {});
     ui.start("again");
-    let loop_ids = vec!["c".into()];
+    let run_ids = vec!["c".into()];
     ui.end(done());
-    ui.event_of("group", EventKind::ParallelStart { group_id: "group".into(), loop_ids });
+    ui.event_of("group", EventKind::ParallelStart { group_id: "group".into(), run_ids });
     start(&mut ui, "c", "large");
     ui.event_of("c", end_of(assistant(vec![Content::text("Hm.")])));
     ui.event_of("c", end_of(Message::user("steering")));

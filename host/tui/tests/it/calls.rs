@@ -65,7 +65,7 @@ fn agent_call(ui: &mut Ui, id: &str, command: &str, is_error: bool, text: &str) 
             details: None,
             display: Display::Plain,
             ledger: Some(ledger),
-            child_loop_id: None,
+            child_run_id: None,
         },
     );
 }
@@ -112,7 +112,7 @@ fn program(columns: u16, code: i32, output: &str) -> Vec<String> {
         details: Some(json!({ "exit_code": code, "signal": null, "success": code == 0 })),
         display: Display::Plain,
         ledger: None,
-        child_loop_id: None,
+        child_run_id: None,
     });
     let screen = ui.screen();
     let rows = screen.lines().skip_while(|line| !line.contains("bash make")).take_while(|line| !line.is_empty());

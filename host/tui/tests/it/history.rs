@@ -9,13 +9,13 @@ use pinion_tui::Input;
 use serde_json::json;
 
 fn of(run: &str, kind: EventKind) -> Event {
-    Event { loop_id: run.into(), kind }
+    Event { run_id: run.into(), kind }
 }
 
 fn started_for(agent: &str, call: &str) -> EventKind {
     let mut start = agent_start(agent);
-    let EventKind::AgentStart { call_id, parent_loop_id, .. } = &mut start else { unreachable!() };
-    (*call_id, *parent_loop_id) = (Some(call.into()), Some("run".into()));
+    let EventKind::AgentStart { call_id, parent_run_id, .. } = &mut start else { unreachable!() };
+    (*call_id, *parent_run_id) = (Some(call.into()), Some("run".into()));
     start
 }
 

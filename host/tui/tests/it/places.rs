@@ -98,7 +98,7 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
             after: 1,
             spend: Spend::default(),
         },
-        EventKind::ParallelStart { group_id: text.into(), loop_ids: vec!["a".into(), "b".into()] },
+        EventKind::ParallelStart { group_id: text.into(), run_ids: vec!["a".into(), "b".into()] },
         EventKind::ParallelEnd {
             group_id: text.into(),
             chosen: Some("a".into()),

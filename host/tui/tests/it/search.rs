@@ -113,7 +113,7 @@ fn calls_of_sub_agents_are_found_with_their_failures() {
             details: None,
             display: pinion_protocol::Display::Plain,
             ledger: None,
-            child_loop_id: None,
+            child_run_id: None,
         };
         ui.event_of("a", failure);
     });

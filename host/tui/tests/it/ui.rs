@@ -80,7 +80,7 @@ impl Ui {
     }
 
     pub(crate) fn event_of(&mut self, run: &str, kind: EventKind) -> Vec<Request> {
-        self.input(Input::Event(Event { loop_id: run.into(), kind }))
+        self.input(Input::Event(Event { run_id: run.into(), kind }))
     }
 
     pub(crate) fn wait(&mut self, milliseconds: u64) -> Vec<Request> {
@@ -175,7 +175,7 @@ impl Ui {
             details: None,
             display: Display::Plain,
             ledger: None,
-            child_loop_id: None,
+            child_run_id: None,
         });
         self.event(end_of(tool_result(id, tool, text)));
     }
@@ -195,7 +195,7 @@ impl Ui {
             details: None,
             display: Display::Plain,
             ledger: None,
-            child_loop_id: None,
+            child_run_id: None,
         }));
     }
 
@@ -237,7 +237,7 @@ pub(crate) fn ended(call_id: &str, text: &str, display: Display, granted: Vec<St
         details: None,
         display,
         ledger: Some(Ledger { plugin: text.chars().take(20).collect(), granted, ..Ledger::default() }),
-        child_loop_id: None,
+        child_run_id: None,
     }
 }
 
@@ -254,7 +254,7 @@ pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
     EventKind::AgentStart {
         agent_id: agent.into(),
         session_id: "session".into(),
-        parent_loop_id: parent.map(Arc::from),
+        parent_run_id: parent.map(Arc::from),
         call_id: None,
         continuation: None,
         trigger: TurnTrigger::User,
@@ -265,7 +265,7 @@ pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
 
 /// Returns the event of a message of an earlier run.
 pub(crate) fn of_past(message: Message) -> Event {
-    Event { loop_id: "earlier".into(), kind: end_of(message) }
+    Event { run_id: "earlier".into(), kind: end_of(message) }
 }
 
 pub(crate) fn end_of(message: Message) -> EventKind {
@@ -295,7 +295,7 @@ pub(crate) fn tool_result(id: &str, tool: &str, text: &str) -> Message {
         content: vec![Content::text(text)],
         details: None,
         is_error: false,
-        child_loop_id: None,
+        child_run_id: None,
         timestamp: user.timestamp,
     })
 }

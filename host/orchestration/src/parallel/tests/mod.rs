@@ -32,8 +32,8 @@ impl World {
     fn after(said: &[Message]) -> Self {
         let mut world = Self::new();
         world.context.messages = said.iter().cloned().map(Arc::new).collect();
-        world.context.loops = [("scripted.m".to_owned(), 4)].into_iter().collect();
-        world.context.loop_id = "s.c.4".into();
+        world.context.runs = [("scripted.m".to_owned(), 4)].into_iter().collect();
+        world.context.run_id = "s.c.4".into();
         world
     }
 
@@ -159,9 +159,9 @@ impl SessionStore for Tree {
     fn begin_group(
         self: Arc<Self>,
         group_id: &str,
-        loop_ids: &[String],
+        run_ids: &[String],
     ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
-        self.write(format!("begin {group_id}: {}", loop_ids.join(" ")))?;
+        self.write(format!("begin {group_id}: {}", run_ids.join(" ")))?;
         Ok(Some(Box::new(Group(self))))
     }
 }
@@ -174,10 +174,10 @@ impl SessionGroup for Group {
     }
 
     fn end(&self, chosen: Option<usize>, choice: ChoiceAccount) -> Result<(), StoreError> {
-        let ChoiceAccount { loops, turns, spend } = choice;
-        let loops: Vec<String> = loops.into_iter().map(|(config, number)| format!(", {config} {number}")).collect();
+        let ChoiceAccount { runs, turns, spend } = choice;
+        let runs: Vec<String> = runs.into_iter().map(|(config, number)| format!(", {config} {number}")).collect();
         let turns = if turns == 0 { String::new() } else { format!(", {turns} turns") };
-        self.0.write(format!("end {chosen:?}, {} tokens{turns}{}", spend.usage.total(), loops.concat()))
+        self.0.write(format!("end {chosen:?}, {} tokens{turns}{}", spend.usage.total(), runs.concat()))
     }
 }
 
@@ -206,10 +206,10 @@ impl SessionStore for Line {
         Ok(())
     }
 
-    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
+    fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
         let name = serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned();
         if !name.starts_with("message") && !name.starts_with("turn") {
-            self.log.lock().unwrap().push(format!("{name} of {loop_id}"));
+            self.log.lock().unwrap().push(format!("{name} of {run_id}"));
         }
     }
 }
@@ -231,22 +231,22 @@ async fn every_run_starts_and_ends_once_within_its_group() {
     let events = world.events();
     let ids = ["s.scripted.m.1", "s.scripted.m.2", "s.scripted.m.3"];
     let group_id: Arc<str> = "s.parallel.from-1".into();
-    let loop_ids = ids.map(Arc::from).to_vec();
-    let start = EventKind::ParallelStart { group_id: group_id.clone(), loop_ids };
+    let run_ids = ids.map(Arc::from).to_vec();
+    let start = EventKind::ParallelStart { group_id: group_id.clone(), run_ids };
     let end = EventKind::ParallelEnd {
         group_id: group_id.clone(),
         chosen: Some(ids[0].into()),
         note: None,
         usage: Usage::default(),
     };
-    assert_eq!(events.first(), Some(&Event { loop_id: group_id.clone(), kind: start }));
-    assert_eq!(events.last(), Some(&Event { loop_id: group_id, kind: end }));
+    assert_eq!(events.first(), Some(&Event { run_id: group_id.clone(), kind: start }));
+    assert_eq!(events.last(), Some(&Event { run_id: group_id, kind: end }));
     for id in ids {
-        let of_loop: Vec<&EventKind> = events.iter().filter(|e| &*e.loop_id == id).map(|e| &e.kind).collect();
-        assert!(matches!(of_loop.first(), Some(EventKind::AgentStart { .. })));
-        assert!(matches!(of_loop.last(), Some(EventKind::AgentEnd { .. })));
+        let of_run: Vec<&EventKind> = events.iter().filter(|e| &*e.run_id == id).map(|e| &e.kind).collect();
+        assert!(matches!(of_run.first(), Some(EventKind::AgentStart { .. })));
+        assert!(matches!(of_run.last(), Some(EventKind::AgentEnd { .. })));
         let ends =
-            of_loop.iter().filter(|kind| matches!(kind, EventKind::AgentStart { .. } | EventKind::AgentEnd { .. }));
+            of_run.iter().filter(|kind| matches!(kind, EventKind::AgentStart { .. } | EventKind::AgentEnd { .. }));
         assert_eq!(ends.count(), 2);
     }
     for event in events {
@@ -296,13 +296,13 @@ async fn branch_runs_are_numbered_and_linked_to_their_parent() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let harness = branch(vec![says("one"), says("two")]);
     world.run("go", &branches_of(&harness.config(), 2), &Own { choice: Choice::of(1), ..Own::default() }).await;
-    assert_eq!((world.context.loops.total(), &*world.context.loop_id), (6, "s.scripted.m.6"));
+    assert_eq!((world.context.runs.total(), &*world.context.run_id), (6, "s.scripted.m.6"));
     let mut tags = Vec::new();
-    for Event { loop_id, kind } in world.events() {
-        if let EventKind::AgentStart { parent_loop_id, continuation, trigger, .. } = kind {
-            assert_eq!((parent_loop_id.as_deref(), trigger), (Some("s.c.4"), TurnTrigger::Branch));
+    for Event { run_id, kind } in world.events() {
+        if let EventKind::AgentStart { parent_run_id, continuation, trigger, .. } = kind {
+            assert_eq!((parent_run_id.as_deref(), trigger), (Some("s.c.4"), TurnTrigger::Branch));
             let Some(Continuation::Branch { tag }) = continuation else { panic!("{continuation:?}") };
-            tags.push((loop_id.to_string(), tag));
+            tags.push((run_id.to_string(), tag));
         } else if let EventKind::TurnStart { turn: 1, trigger } = kind {
             assert_eq!(trigger, TurnTrigger::Branch);
         }
@@ -375,7 +375,7 @@ async fn all_branches_failing_leaves_the_conversation_unchanged() {
     assert!(matches!(&outcome.outcome.end, RunEnd::Failed(error) if error.message.contains("no key")));
     assert!(outcome.outcome.messages.is_empty());
     assert_eq!(world.said(), ["user: before", "assistant: said"]);
-    assert_eq!((world.context.loops.total(), &*world.context.loop_id), (6, "s.c.4"));
+    assert_eq!((world.context.runs.total(), &*world.context.run_id), (6, "s.c.4"));
     assert_eq!(world.group_end(), (None, Some("no branch succeeded".into()), Usage::default()));
 }
 
@@ -419,7 +419,7 @@ async fn nothing_starts_without_branches() {
     let mut world = World::new();
     let outcome = world.run("go", &[] as &[Branch], &First).await;
     assert_eq!(outcome.outcome.end, RunEnd::failed(RunErrorKind::Other, "no branches to run"));
-    assert!(world.events().is_empty() && world.context.loops.total() == 0);
+    assert!(world.events().is_empty() && world.context.runs.total() == 0);
 }
 
 #[tokio::test]

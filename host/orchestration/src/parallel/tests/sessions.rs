@@ -29,10 +29,10 @@ async fn session_records_the_run_of_the_judge() {
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let judge = branch(vec![says_for("2", 5)]);
     let mut world = World::new();
-    world.context.loops = [("scripted.m".to_owned(), 4), ("other".to_owned(), 2)].into_iter().collect();
+    world.context.runs = [("scripted.m".to_owned(), 4), ("other".to_owned(), 2)].into_iter().collect();
     world.run("go", &kept_by(tree.clone(), &branches), &Judge { config: judge.config(), instructions: None }).await;
     assert_eq!(tree.lines().last().unwrap(), "end Some(1), 15 tokens, 1 turns, scripted.m 7");
-    assert_eq!(world.context.loops.next("scripted.m"), 8);
+    assert_eq!(world.context.runs.next("scripted.m"), 8);
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn unwritable_session_prevents_the_branches_and_is_reported() {
     assert_eq!(outcome.outcome.end, RunEnd::failed(RunErrorKind::Store, message));
     assert!(outcome.outcomes.is_empty() && branches.iter().all(|branch| branch.requests() == 0));
     let events = world.events();
-    assert!(matches!(&events[0].kind, EventKind::ParallelStart { loop_ids, .. } if loop_ids.is_empty()));
+    assert!(matches!(&events[0].kind, EventKind::ParallelStart { run_ids, .. } if run_ids.is_empty()));
     assert!(
         matches!(&events[1].kind, EventKind::ParallelEnd { chosen: None, note: Some(note), .. } if note == message)
     );
@@ -73,7 +73,7 @@ async fn unstorable_choice_is_an_error_and_keeps_the_context() {
         assert_eq!((outcome.chosen, outcome.outcome.end), (None, RunEnd::failed(RunErrorKind::Store, message)));
         assert_eq!(outcome.outcome.spend.usage.total(), 30);
         assert_eq!(world.said(), ["user: before", "assistant: said"]);
-        assert_eq!(&*world.context.loop_id, "s.c.4");
+        assert_eq!(&*world.context.run_id, "s.c.4");
         assert_eq!(world.group_end(), (None, Some(message.into()), Usage::default()));
     }
 }
@@ -142,7 +142,7 @@ async fn agent_continues_from_the_chosen_branch() {
     harness.prompt("thanks").await;
     assert_eq!(harness.last_request(), ["user: go", "assistant: two", "user: thanks"]);
     let snapshot = harness.agent.snapshot().unwrap();
-    assert_eq!((&*snapshot.loop_id, snapshot.loops.total()), ("s.scripted.m.3", 3));
+    assert_eq!((&*snapshot.run_id, snapshot.runs.total()), ("s.scripted.m.3", 3));
     assert_eq!((snapshot.totals.requests, snapshot.totals.spend.usage.total()), (3, 45));
     let kept: Vec<String> = harness.store.kept.lock().unwrap().iter().map(|message| letters(message)).collect();
     assert_eq!(kept, ["user: go", "assistant: two", "user: thanks", "assistant: thanks to you"]);
@@ -265,13 +265,13 @@ async fn judge_runs_within_the_group_and_reports_its_usage() {
     let harness = branch(vec![says_for("2", 7)]);
     let outcome = world.run("go", &configs(&branches), &judge(&harness)).await;
     assert_eq!((outcome.outcome.spend.usage.total(), outcome.outcome.turns), (47, 3));
-    assert_eq!((world.context.loops.total(), &*world.context.loop_id), (7, "s.scripted.m.6"));
+    assert_eq!((world.context.runs.total(), &*world.context.run_id), (7, "s.scripted.m.6"));
     let mut events = world.events();
     let end = events.pop().unwrap();
     assert!(matches!(end.kind, EventKind::ParallelEnd { usage, note: None, .. } if usage.total() == 17));
-    assert_eq!(&*events.last().unwrap().loop_id, "s.scripted.m.7");
+    assert_eq!(&*events.last().unwrap().run_id, "s.scripted.m.7");
     assert!(matches!(events.last().unwrap().kind, EventKind::AgentEnd { .. }));
-    let start = events.iter().find(|event| &*event.loop_id == "s.scripted.m.7").unwrap();
+    let start = events.iter().find(|event| &*event.run_id == "s.scripted.m.7").unwrap();
     let EventKind::AgentStart { agent_id, session_id, continuation, trigger, .. } = &start.kind else { panic!() };
     assert_eq!((&**agent_id, &**session_id), ("judge", "s"));
     assert_eq!((continuation, *trigger), (&None, TurnTrigger::SubAgent));
@@ -289,7 +289,7 @@ async fn judge_sees_the_prior_conversation_without_tools() {
         content: vec![Content::text("secret")],
         details: None,
         is_error: false,
-        child_loop_id: None,
+        child_run_id: None,
         timestamp: jiff::Timestamp::UNIX_EPOCH,
     });
     let before = [Message::user("before"), call, result, assistant("said")];

@@ -68,7 +68,7 @@ fn report(report: pinion_protocol::Report) -> Report {
     Report {
         shortfall: report.shortfall(),
         text: report.text,
-        loop_id: report.loop_id.to_string(),
+        loop_id: report.run_id.to_string(),
         turns: report.turns,
         input_tokens: convert::count(report.spend.usage.total() - report.spend.usage.output),
         output_tokens: convert::count(report.spend.usage.output),

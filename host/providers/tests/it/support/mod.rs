@@ -65,7 +65,7 @@ pub(crate) fn result(call_id: &str, content: Vec<Content>) -> Message {
         content,
         details: Some(json!({ "never": "sent" })),
         is_error: false,
-        child_loop_id: None,
+        child_run_id: None,
         timestamp: Timestamp::UNIX_EPOCH,
     })
 }

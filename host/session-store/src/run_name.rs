@@ -2,7 +2,7 @@
 
 /// The parts of a run's id, `SESSION.CONFIG.NUMBER`. A session's id has no dot; the name of a configuration may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoopName<'a> {
+pub struct RunName<'a> {
     /// The session's id.
     pub session: &'a str,
     /// The configuration of the model, `PROVIDER.MODEL` unless the application named it.
@@ -11,10 +11,10 @@ pub struct LoopName<'a> {
     pub number: u64,
 }
 
-impl<'a> LoopName<'a> {
+impl<'a> RunName<'a> {
     /// Splits a run's id; none when it has another form.
-    pub fn parse(loop_id: &'a str) -> Option<Self> {
-        let (session, rest) = loop_id.split_once('.')?;
+    pub fn parse(run_id: &'a str) -> Option<Self> {
+        let (session, rest) = run_id.split_once('.')?;
         let (config, number) = rest.rsplit_once('.')?;
         if session.is_empty() || config.is_empty() {
             return None;
@@ -29,10 +29,10 @@ mod tests {
 
     #[test]
     fn run_id_splits_into_session_config_and_number() {
-        let name = LoopName::parse("0d2f-1.anthropic.claude-4.5.12").unwrap();
-        assert_eq!(name, LoopName { session: "0d2f-1", config: "anthropic.claude-4.5", number: 12 });
+        let name = RunName::parse("0d2f-1.anthropic.claude-4.5.12").unwrap();
+        assert_eq!(name, RunName { session: "0d2f-1", config: "anthropic.claude-4.5", number: 12 });
         for wrong in ["", "a", "a.b", "a.1", ".b.1", "a..1", "a.b.", "a.b.-1", "a.b.x"] {
-            assert_eq!(LoopName::parse(wrong), None, "{wrong:?}");
+            assert_eq!(RunName::parse(wrong), None, "{wrong:?}");
         }
     }
 }

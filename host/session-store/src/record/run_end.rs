@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// A run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LoopEnd {
+pub struct RunEnded {
     /// The run's id.
-    pub loop_id: String,
+    pub run_id: String,
     /// The outcome of the run.
     pub end: RunEnd,
     /// Tokens of its requests together.
@@ -30,11 +30,11 @@ fn is_unwritable(cost: &Option<Cost>) -> bool {
     !cost.is_some_and(|cost| cost.total().is_finite())
 }
 
-impl RecordType for LoopEnd {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+impl RecordType for RunEnded {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::AgentEnd { end, messages, usage, cost, turns, .. } = event else { return None };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             end: end.clone(),
             usage: *usage,
             cost: *cost,
@@ -49,7 +49,7 @@ impl RecordType for LoopEnd {
     }
 
     fn describe(&self) -> String {
-        format!("Run {} ended: {}, turns: {}", self.loop_id, self.end, self.turns)
+        format!("Run {} ended: {}, turns: {}", self.run_id, self.end, self.turns)
     }
 }
 
@@ -63,8 +63,8 @@ mod tests {
     fn infinite_cost_is_left_out_of_the_file() {
         let end = RunEnd::Done { stop_reason: StopReason::Stop };
         let cost = Some(Cost { input: f64::INFINITY, ..Cost::default() });
-        let record = LoopEnd { loop_id: "s.c.1".into(), end, usage: Usage::default(), cost, turns: 1, messages: 2 };
+        let record = RunEnded { run_id: "s.c.1".into(), end, usage: Usage::default(), cost, turns: 1, messages: 2 };
         let data = serde_json::to_string(&record).unwrap();
-        assert_eq!(RecordKind::LoopEnd.decode(&data).unwrap(), Record::LoopEnd(LoopEnd { cost: None, ..record }));
+        assert_eq!(RecordKind::RunEnded.decode(&data).unwrap(), Record::RunEnded(RunEnded { cost: None, ..record }));
     }
 }

@@ -1,21 +1,21 @@
 //! The start of a run.
 
 use super::RecordType;
-use crate::loop_name::LoopName;
+use crate::run_name::RunName;
 use pinion_protocol::{Continuation, EventKind, TurnTrigger};
 use serde::{Deserialize, Serialize};
 
 /// A run started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoopStart {
-    /// The run's id, `SESSION.CONFIG.NUMBER`; see [`crate::LoopName`].
-    pub loop_id: String,
+pub struct RunStarted {
+    /// The run's id, `SESSION.CONFIG.NUMBER`; see [`crate::RunName`].
+    pub run_id: String,
     /// The agent that ran, where agents have ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The run that it continues, or whose sub-agent it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_loop_id: Option<String>,
+    pub parent_run_id: Option<String>,
     /// The relation to its parent; none for the first run of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
@@ -30,16 +30,16 @@ pub struct LoopStart {
     pub model: Option<String>,
 }
 
-impl RecordType for LoopStart {
-    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
-        let EventKind::AgentStart { agent_id, parent_loop_id, continuation, trigger, provider, model, .. } = event
+impl RecordType for RunStarted {
+    fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
+        let EventKind::AgentStart { agent_id, parent_run_id, continuation, trigger, provider, model, .. } = event
         else {
             return None;
         };
         Some(Self {
-            loop_id: loop_id.to_owned(),
+            run_id: run_id.to_owned(),
             agent_id: Some(agent_id.to_string()),
-            parent_loop_id: parent_loop_id.as_deref().map(str::to_owned),
+            parent_run_id: parent_run_id.as_deref().map(str::to_owned),
             continuation: continuation.clone(),
             trigger: *trigger,
             provider: Some(provider.clone()),
@@ -48,11 +48,11 @@ impl RecordType for LoopStart {
     }
 
     fn into_event(self) -> Option<EventKind> {
-        let session = LoopName::parse(&self.loop_id).map_or("", |name| name.session);
+        let session = RunName::parse(&self.run_id).map_or("", |name| name.session);
         Some(EventKind::AgentStart {
             agent_id: self.agent_id.unwrap_or_default().into(),
             session_id: session.into(),
-            parent_loop_id: self.parent_loop_id.map(Into::into),
+            parent_run_id: self.parent_run_id.map(Into::into),
             call_id: None,
             continuation: self.continuation,
             trigger: self.trigger,
@@ -62,9 +62,9 @@ impl RecordType for LoopStart {
     }
 
     fn describe(&self) -> String {
-        match &self.parent_loop_id {
-            Some(parent) => format!("Run {} started, after {parent}", self.loop_id),
-            None => format!("Run {} started", self.loop_id),
+        match &self.parent_run_id {
+            Some(parent) => format!("Run {} started, after {parent}", self.run_id),
+            None => format!("Run {} started", self.run_id),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The runs behind a stream of events. The first one is the foreground run. Others are its sub-agents or, if it is a
 /// group, its branches.
 #[derive(Debug, Default)]
-pub(crate) struct Loops {
+pub(crate) struct Runs {
     main: Option<Arc<str>>,
     others: Vec<Other>,
 }
@@ -19,13 +19,13 @@ struct Other {
     last_words: String,
 }
 
-impl Loops {
+impl Runs {
     /// Returns whether an event belongs to the foreground run. Events of plans do: they come between its runs.
     pub(crate) fn is_main(&mut self, event: &Event) -> bool {
         if matches!(event.kind, EventKind::PlanMade { .. } | EventKind::PlanStep { .. }) {
             return true;
         }
-        *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id
+        *self.main.get_or_insert_with(|| event.run_id.clone()) == event.run_id
     }
 
     /// Returns whether an event ends the foreground run, in which case the next event begins another. Must see every
@@ -41,8 +41,8 @@ impl Loops {
 
     /// Returns the number of a background run, counted from 1.
     pub(crate) fn number(&mut self, event: &Event) -> usize {
-        let at = self.others.iter().position(|other| other.id == event.loop_id).unwrap_or_else(|| {
-            self.others.push(Other { id: event.loop_id.clone(), last_words: String::new() });
+        let at = self.others.iter().position(|other| other.id == event.run_id).unwrap_or_else(|| {
+            self.others.push(Other { id: event.run_id.clone(), last_words: String::new() });
             self.others.len() - 1
         });
         if let EventKind::MessageEnd { message } = &event.kind
@@ -54,7 +54,7 @@ impl Loops {
     }
 
     /// Returns the text of a run's last message.
-    pub(crate) fn last_words(&self, loop_id: &str) -> Option<&str> {
-        self.others.iter().find(|other| &*other.id == loop_id).map(|other| other.last_words.as_str())
+    pub(crate) fn last_words(&self, run_id: &str) -> Option<&str> {
+        self.others.iter().find(|other| &*other.id == run_id).map(|other| other.last_words.as_str())
     }
 }

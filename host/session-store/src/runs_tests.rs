@@ -5,14 +5,14 @@ use pinion_protocol::{ChoiceAccount, RunEnd, SessionStore as _, StopReason};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-fn start(loop_id: &str, parent: Option<&str>) -> Record {
-    let parent_loop_id = parent.map(str::to_owned);
-    Record::LoopStart(LoopStart { loop_id: loop_id.into(), parent_loop_id, ..LoopStart::default() })
+fn start(run_id: &str, parent: Option<&str>) -> Record {
+    let parent_run_id = parent.map(str::to_owned);
+    Record::RunStarted(RunStarted { run_id: run_id.into(), parent_run_id, ..RunStarted::default() })
 }
 
-fn end(loop_id: &str, input: u64) -> Record {
-    Record::LoopEnd(LoopEnd {
-        loop_id: loop_id.into(),
+fn end(run_id: &str, input: u64) -> Record {
+    Record::RunEnded(RunEnded {
+        run_id: run_id.into(),
         end: RunEnd::Done { stop_reason: StopReason::Stop },
         usage: Usage { input, ..Usage::default() },
         cost: None,
@@ -27,12 +27,12 @@ fn session(directory: &TempDir) -> Arc<Session> {
     Arc::new(session)
 }
 
-fn loops(session: &Session) -> Loops {
-    Transcript::open(session.path()).unwrap().loops().unwrap()
+fn runs(session: &Session) -> Runs {
+    Transcript::open(session.path()).unwrap().runs().unwrap()
 }
 
-fn ids<'a>(loops: impl Iterator<Item = &'a LoopRecord>) -> Vec<&'a str> {
-    loops.map(|found| found.loop_id.as_str()).collect()
+fn ids<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Vec<&'a str> {
+    runs.map(|found| found.run_id.as_str()).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn runs_have_parents_children_and_usage() {
     let directory = TempDir::new().unwrap();
     let session = session(&directory);
     let spawned =
-        Spawned { loop_id: "s.c.1".into(), child_loop_id: "k.c.1".into(), call_id: "call".into(), tool: "task".into() };
+        Spawned { run_id: "s.c.1".into(), child_run_id: "k.c.1".into(), call_id: "call".into(), tool: "task".into() };
     let records = [
         start("s.c.1", None),
         Record::Spawned(spawned.clone()),
@@ -52,14 +52,14 @@ fn runs_have_parents_children_and_usage() {
     for record in &records {
         session.record(record).unwrap();
     }
-    let loops = loops(&session);
-    assert_eq!(ids(loops.roots()), ["s.c.1"]);
-    assert_eq!(ids(loops.children_of("s.c.1")), ["s.c.2", "s.c.3"]);
-    assert_eq!(loops.get("s.c.1").unwrap().spawned, [spawned]);
-    assert_eq!(loops.usage().input, 12);
-    let status = |id: &str| loops.get(id).unwrap().status();
-    assert_eq!((status("s.c.2"), status("s.c.3")), (LoopStatus::Ended, LoopStatus::Running));
-    assert_eq!(loops.get("s.c.9"), None);
+    let runs = runs(&session);
+    assert_eq!(ids(runs.roots()), ["s.c.1"]);
+    assert_eq!(ids(runs.children_of("s.c.1")), ["s.c.2", "s.c.3"]);
+    assert_eq!(runs.get("s.c.1").unwrap().spawned, [spawned]);
+    assert_eq!(runs.usage().input, 12);
+    let status = |id: &str| runs.get(id).unwrap().status();
+    assert_eq!((status("s.c.2"), status("s.c.3")), (RunStatus::Ended, RunStatus::Running));
+    assert_eq!(runs.get("s.c.9"), None);
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn group_names_its_runs_before_they_start() {
     let session = session(&directory);
     let names = ["s.c.1".to_owned(), "s.d.2".to_owned()];
     let group = session.clone().begin_group("g", &names).unwrap().unwrap();
-    let before = loops(&session);
-    assert_eq!(before.get("s.d.2").unwrap().status(), LoopStatus::Pending);
+    let before = runs(&session);
+    assert_eq!(before.get("s.d.2").unwrap().status(), RunStatus::Pending);
     group.branch(1).append(&user("answer")).unwrap();
     group.end(Some(1), ChoiceAccount::default()).unwrap();
-    let after = loops(&session);
+    let after = runs(&session);
     let chosen = |id: &str| after.get(id).unwrap().group.as_ref().unwrap().is_chosen;
     assert_eq!((chosen("s.c.1"), chosen("s.d.2")), (Some(false), Some(true)));
     assert_eq!(ids(after.siblings_of("s.c.1")), ["s.d.2"]);
@@ -89,11 +89,11 @@ fn run_numbers_are_the_last_ones_of_each_config_on_all_branches() {
     session.record(&start("s.b.c.4", None)).unwrap();
     // A run that a hook denied has no start.
     session.record(&end("s.d.2", 0)).unwrap();
-    assert_eq!(loops(&session).get("s.d.2").unwrap().status(), LoopStatus::Ended);
+    assert_eq!(runs(&session).get("s.d.2").unwrap().status(), RunStatus::Ended);
     // The run of a judge leaves no record of its own.
     let group = session.clone().begin_group("g", &["s.a.3".to_owned(), "s.a.4".to_owned()]).unwrap().unwrap();
-    let loops = [("a".to_owned(), 5)].into_iter().collect();
-    group.end(None, ChoiceAccount { loops, ..ChoiceAccount::default() }).unwrap();
+    let runs = [("a".to_owned(), 5)].into_iter().collect();
+    group.end(None, ChoiceAccount { runs, ..ChoiceAccount::default() }).unwrap();
     let numbers = Transcript::open(session.path()).unwrap().run_numbers().unwrap();
     let next = ["a", "b.c", "c", "d"].map(|config| numbers.next(config));
     assert_eq!(next, [6, 5, 1, 3]);
