@@ -112,7 +112,8 @@ pub enum ThinkingLevel {
 }
 
 /// Placement of cache markers in the prompt, for vendors that need them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CachePolicy {
     /// Markers after the system prompt, the last tool and the second-to-last message.
     #[default]

@@ -74,7 +74,7 @@ pub enum HookAnswer {
 }
 
 /// One call of a hook, and what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookCall {
     /// The point.
     pub point: HookPoint,

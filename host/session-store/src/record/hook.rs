@@ -1,7 +1,7 @@
 //! The call of a plugin's hook.
 
 use super::{RecordType, cut};
-use pinion_protocol::{EventKind, HookAnswer, HookCall, HookPoint, Ledger};
+use pinion_protocol::{EventKind, HookAnswer, HookCall};
 use serde::{Deserialize, Serialize};
 
 /// The call of a hook: its answer, and the resources that it used.
@@ -12,42 +12,25 @@ pub struct CalledHook {
     /// The id of the tool call, for hooks before and after one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// The point.
-    pub point: HookPoint,
-    /// The plugin.
-    pub plugin: String,
-    /// The answer.
-    pub answer: HookAnswer,
-    /// The text of the answer, cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub text: String,
-    /// The resources that it used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ledger: Option<Ledger>,
+    /// The call; its text is cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).
+    #[serde(flatten)]
+    pub hook: HookCall,
 }
 
 impl RecordType for CalledHook {
     fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
         let EventKind::Hook { call_id, hook } = event else { return None };
-        Some(Self {
-            run_id: run_id.to_owned(),
-            call_id: call_id.clone(),
-            point: hook.point,
-            plugin: hook.plugin.clone(),
-            answer: hook.answer,
-            text: cut(&hook.text),
-            ledger: hook.ledger.clone(),
-        })
+        let hook = HookCall { text: cut(&hook.text), ..hook.clone() };
+        Some(Self { run_id: run_id.to_owned(), call_id: call_id.clone(), hook })
     }
 
     fn into_event(self) -> Option<EventKind> {
-        let Self { call_id, point, plugin, answer, text, ledger, .. } = self;
-        Some(EventKind::Hook { call_id, hook: HookCall { point, plugin, answer, text, ledger } })
+        Some(EventKind::Hook { call_id: self.call_id, hook: self.hook })
     }
 
     fn describe(&self) -> String {
-        let Self { point, plugin, text, .. } = self;
-        let answer = match self.answer {
+        let HookCall { point, plugin, answer, text, ledger } = &self.hook;
+        let answer = match answer {
             HookAnswer::Proceeded => "changed nothing",
             HookAnswer::Denied => "denied the call",
             HookAnswer::Asked => "asked the user to decide",
@@ -60,7 +43,7 @@ impl RecordType for CalledHook {
             _ => "answered",
         };
         let text = if text.is_empty() { String::new() } else { format!(": {text}") };
-        let used = self.ledger.as_ref().map(|ledger| format!(" ({ledger})")).unwrap_or_default();
+        let used = ledger.as_ref().map(|ledger| format!(" ({ledger})")).unwrap_or_default();
         format!("The hook {point} of {plugin} {answer}{text}{used}")
     }
 }
@@ -68,6 +51,7 @@ impl RecordType for CalledHook {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinion_protocol::HookPoint;
 
     #[test]
     fn description_names_plugin_point_and_answer() {

@@ -33,7 +33,7 @@ pub fn request_body(request: &Request) -> serde_json::Result<Vec<u8>> {
             temperature: options.temperature,
             thinking: options.thinking,
             thinking_budget: options.budget(),
-            cache: WireCache::of(options.cache),
+            cache: options.cache,
             session_id: options.session_id.clone(),
         },
     })
@@ -89,7 +89,7 @@ pub fn read_request(body: &[u8]) -> Result<Request, ProxyError> {
             temperature: wire.options.temperature,
             thinking: wire.options.thinking,
             thinking_budget: wire.options.thinking_budget,
-            cache: wire.options.cache.into(),
+            cache: wire.options.cache,
             session_id: wire.options.session_id,
             ..RequestOptions::default()
         },
@@ -201,40 +201,7 @@ struct WireOptions {
     thinking: ThinkingLevel,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<u64>,
-    cache: WireCache,
+    cache: CachePolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WireCache {
-    #[default]
-    Auto,
-    Off,
-    Manual {
-        system: bool,
-        tools: bool,
-        messages: bool,
-    },
-}
-
-impl WireCache {
-    fn of(policy: CachePolicy) -> Self {
-        match policy {
-            CachePolicy::Auto => Self::Auto,
-            CachePolicy::Off => Self::Off,
-            CachePolicy::Manual { system, tools, messages } => Self::Manual { system, tools, messages },
-        }
-    }
-}
-
-impl From<WireCache> for CachePolicy {
-    fn from(cache: WireCache) -> Self {
-        match cache {
-            WireCache::Auto => Self::Auto,
-            WireCache::Off => Self::Off,
-            WireCache::Manual { system, tools, messages } => Self::Manual { system, tools, messages },
-        }
-    }
 }
