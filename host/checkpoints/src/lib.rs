@@ -42,7 +42,6 @@ mod excluded;
 mod index;
 mod limits;
 mod objects;
-mod old;
 mod open;
 mod path;
 mod plan;
@@ -53,6 +52,7 @@ mod rules;
 mod sealed;
 mod store;
 mod tree;
+mod tree_file;
 mod walk;
 mod work;
 

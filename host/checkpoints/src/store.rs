@@ -17,7 +17,6 @@ use crate::excluded::Excluded;
 use crate::index::{Index, Known};
 use crate::limits::Limits;
 use crate::objects::{Copied, Objects};
-use crate::old;
 use crate::open::{self, open_regular};
 use crate::path::RelPath;
 use crate::refs;
@@ -25,6 +24,7 @@ use crate::root::{Root, Stat};
 use crate::rules::{FILES, Rules};
 use crate::sealed;
 use crate::tree::{Digest, Entry, Reason, Tree};
+use crate::tree_file;
 use crate::walk::{Found, Opened, What, walk};
 use pinion_exclusions::Finder;
 use rustix::fs::FileType;
@@ -264,8 +264,7 @@ impl Store {
     }
 
     fn write_tree(&self, tree: &Tree) -> Result<Digest, Error> {
-        let encoded = sealed::encode(tree).map_err(Error::io("encode", &self.root))?;
-        let bytes = [old::TREE, &encoded].concat();
+        let bytes = tree_file::encode(tree).map_err(Error::io("encode", &self.root))?;
         let id = Digest::of(&bytes);
         let path = self.tree_file(id);
         if touch(&path).is_err() {
@@ -308,7 +307,7 @@ impl Store {
         if Digest::of(&bytes) != id {
             return Err(Error::Damaged(path));
         }
-        old::tree(&bytes).ok_or(Error::Damaged(path))
+        tree_file::decode(&bytes).ok_or(Error::Damaged(path))
     }
 
     /// Takes over what did not change since the last snapshot. Returns the places of the files to copy.

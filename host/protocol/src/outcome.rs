@@ -95,8 +95,7 @@ impl fmt::Display for RunEnd {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct RunError {
-    /// The kind of failure; [`RunErrorKind::Other`] in sessions of older versions.
-    #[serde(default)]
+    /// The kind of failure.
     pub kind: RunErrorKind,
     /// Error text for people.
     pub message: String,

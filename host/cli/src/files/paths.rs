@@ -84,11 +84,6 @@ impl Paths {
         self.data.join("mcp-servers")
     }
 
-    /// Directories of MCP servers as earlier versions had them, from which they move when their server starts.
-    pub(crate) fn cached_mcp_directories(&self) -> PathBuf {
-        self.cache.join("mcp-servers")
-    }
-
     pub(crate) fn plugins(&self) -> PathBuf {
         self.data.join("plugins")
     }

@@ -133,7 +133,7 @@ fn uniquely() -> String {
     format!("{}-{:x}", std::process::id(), now.as_nanos())
 }
 
-/// An entry of the root: a directory, or a file of an earlier version.
+/// An entry of the root.
 struct Entry {
     path: PathBuf,
     metadata: Metadata,
@@ -285,7 +285,7 @@ mod tests {
             fs::create_dir(root.path().join(name)).unwrap();
             fs::write(root.path().join(name).join("a"), [0; 100]).unwrap();
         }
-        fs::write(root.path().join("output-1-0.txt"), "of an older version").unwrap();
+        fs::write(root.path().join("output-1-0.txt"), "no directory").unwrap();
         sweep(root.path(), SystemTime::now(), u64::MAX).unwrap();
         assert_eq!(names(root.path()).len(), 4);
         sweep(root.path(), SystemTime::now() + MAX_AGE + Duration::from_secs(60), u64::MAX).unwrap();

@@ -43,8 +43,6 @@ pub(crate) struct ServerLauncher {
     environment: BTreeMap<String, String>,
     /// Directory with one directory for each server.
     directories: PathBuf,
-    /// The same directory of earlier versions, in the cache.
-    cached: PathBuf,
     removed: PathBuf,
     audit: Arc<Audit>,
 }
@@ -65,7 +63,6 @@ impl ServerLauncher {
                 .filter(|(name, _)| usual(name) && !base.network.credentials().hides(name))
                 .collect(),
             directories: base.paths.mcp_directories(),
-            cached: base.paths.cached_mcp_directories(),
             removed: base.paths.removed(),
             audit: base.permissions.audit.clone(),
         }
@@ -96,7 +93,7 @@ impl ServerLauncher {
     /// deleted: servers keep data of their users there, such as a memory or a database.
     fn directory(&self, server: &ServerConfig) -> PathBuf {
         let identity = server.identity();
-        own_directory(&self.directories, &self.cached, identity.get(..32).unwrap_or_default())
+        self.directories.join(identity.get(..32).unwrap_or_default())
     }
 
     /// Returns the policy of a server.
@@ -205,26 +202,6 @@ impl ServerLauncher {
     }
 }
 
-/// Returns the directory of a server. A directory of an earlier version moves; it stays in use where it is if it cannot move, as to
-/// another file system.
-fn own_directory(directories: &Path, cached: &Path, name: &str) -> PathBuf {
-    let (own, before) = (directories.join(name), cached.join(name));
-    let is_before = || before.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-    if own.symlink_metadata().is_ok() || !is_before() {
-        return own;
-    }
-    let moved = crate::files::private::create_directory(directories).and_then(|()| std::fs::rename(&before, &own));
-    match moved {
-        Ok(()) => own,
-        // Another process may have moved it.
-        Err(_) if !is_before() => own,
-        Err(error) => {
-            tracing::debug!("`{}` stays where it is: {error}", before.display());
-            before
-        }
-    }
-}
-
 /// Fails if there is no such program. The sandbox could not tell.
 fn exists(command: &str, directory: &Path, environment: &[(String, String)]) -> io::Result<()> {
     let is_there = match command.contains('/') {
@@ -268,30 +245,5 @@ impl Drop for Process {
                 tracing::warn!("an MCP server: {line}");
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn directory_of_an_earlier_version_moves_out_of_the_cache() {
-        let root = tempfile::tempdir().unwrap();
-        let (data, cache) = (root.path().join("data/mcp-servers"), root.path().join("cache/mcp-servers"));
-        assert_eq!(own_directory(&data, &cache, "new"), data.join("new"));
-        assert!(!data.exists());
-        fs::create_dir_all(cache.join("old/tmp")).unwrap();
-        fs::write(cache.join("old/tmp/memory.jsonl"), "x").unwrap();
-        for _ in 0..2 {
-            assert_eq!(own_directory(&data, &cache, "old"), data.join("old"));
-            assert_eq!(fs::read_to_string(data.join("old/tmp/memory.jsonl")).unwrap(), "x");
-        }
-        assert!(!cache.join("old").exists());
-        // It cannot move where a file is in the way of the new directory.
-        fs::create_dir_all(cache.join("stuck")).unwrap();
-        fs::write(root.path().join("file"), "").unwrap();
-        assert_eq!(own_directory(&root.path().join("file"), &cache, "stuck"), cache.join("stuck"));
     }
 }

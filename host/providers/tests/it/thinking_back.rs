@@ -212,15 +212,6 @@ fn phases_go_back_as_they_came() {
 }
 
 #[test]
-fn reasoning_of_older_sessions_goes_back() {
-    let stored = r#"{"id":"rs_0","encrypted_content":"gAAA"}"#;
-    let ask = after("box", "m", "m", vec![thinking("Hm.", Some(stored)), Content::text("Yes.")]);
-    let summary = json!([{ "type": "summary_text", "text": "Hm." }]);
-    let expected = json!({ "type": "reasoning", "id": "rs_0", "summary": summary, "encrypted_content": "gAAA" });
-    assert_eq!(responses(&ask, &openai_responses::Quirks::OPENAI)["input"][1], expected);
-}
-
-#[test]
 fn unsigned_thinking_goes_back_where_anthropic_does_not_answer() {
     let blocks = |content: Vec<Content>, quirks: &anthropic::Quirks| {
         let mut ask = after("box", "kimi-k3", "kimi-k3", content);

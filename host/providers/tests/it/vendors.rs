@@ -275,7 +275,9 @@ fn read(id: &str, path: &str) -> ToolCall {
 /// Returns a signature of the vendor's own thinking.
 fn signature(vendor: &Vendor) -> &'static str {
     match vendor.format {
-        "responses" => r#"{"id":"rs_1","encrypted_content":"gAAAAAB"}"#,
+        "responses" => {
+            r#"{"id":"rs_1","encrypted_content":"gAAAAAB","summary":[{"type":"summary_text","text":"Two and two."}],"type":"reasoning"}"#
+        }
         _ => "SIG==",
     }
 }

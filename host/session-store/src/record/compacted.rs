@@ -11,11 +11,9 @@ pub struct Compacted {
     pub run_id: String,
     /// The number of messages that the model no longer sees.
     pub dropped: u64,
-    /// Estimated tokens of the conversation before; 0 if an older program wrote the record.
-    #[serde(default)]
+    /// Estimated tokens of the conversation before.
     pub before: u64,
     /// Estimated tokens of the conversation after it.
-    #[serde(default)]
     pub after: u64,
     /// Tokens and cost of the summary, if the user asked for it; those of others are in the record of their run.
     #[serde(default, skip_serializing_if = "is_unwritable")]

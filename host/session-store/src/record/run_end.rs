@@ -12,16 +12,13 @@ pub struct RunEnded {
     /// The outcome of the run.
     pub end: RunEnd,
     /// Tokens of its requests together.
-    #[serde(default)]
     pub usage: Usage,
     /// The cost of these tokens; none when the model's prices are unknown.
     #[serde(default, skip_serializing_if = "is_unwritable")]
     pub cost: Option<Cost>,
     /// The number of its turns.
-    #[serde(default)]
     pub turns: u32,
     /// The number of messages that it added, without those that a compaction replaced.
-    #[serde(default)]
     pub messages: u64,
 }
 

@@ -279,7 +279,7 @@ fn without_unknown_fields(mut part: Value) -> Value {
     part
 }
 
-/// The part for thinking that came in another form, or from an older session.
+/// The part for thinking that came in another form.
 fn thinking_chunk(thinking: &Thinking) -> Option<Value> {
     has_text(&thinking.text).then(|| {
         let mut chunk = json!({ "type": "thinking", "thinking": [{ "type": "text", "text": thinking.text }] });

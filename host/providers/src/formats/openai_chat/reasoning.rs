@@ -45,7 +45,7 @@ impl Reasoning {
         Self { field: Some(Cow::Borrowed(field)), ..Self::default() }
     }
 
-    /// Reads the form from a signature; the default where none is stored, as in older sessions.
+    /// Reads the form from a signature; the default where none is stored.
     pub(super) fn read(thinking: &Thinking) -> Self {
         let signature = thinking.signature.as_deref().unwrap_or_default();
         let stored: Self = serde_json::from_str(signature).unwrap_or_default();

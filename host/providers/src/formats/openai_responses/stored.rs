@@ -39,15 +39,12 @@ pub(super) fn to_signature(mut item: Item, is_raw: bool) -> Option<String> {
     (is_raw || item.iter().any(says_something)).then(|| Value::Object(item).to_string())
 }
 
-/// Restores the item of a signature. Sessions of older versions have only its ID and its encrypted content.
+/// Restores the item of a signature, with the raw text that is stored beside it.
 pub(super) fn item_of(thinking: &Thinking) -> Option<Item> {
     let mut item: Item = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
-    let text =
-        |kind| has_text(&thinking.text).then(|| json!({ "type": kind, "text": thinking.text })).into_iter().collect();
-    if !item.contains_key("type") {
-        item.insert("summary".to_owned(), text("summary_text"));
-    } else if item.get("content").is_some_and(is_empty) {
-        item.insert("content".to_owned(), text("reasoning_text"));
+    if item.get("content").is_some_and(is_empty) {
+        let text = has_text(&thinking.text).then(|| json!({ "type": "reasoning_text", "text": thinking.text }));
+        item.insert("content".to_owned(), text.into_iter().collect());
     }
     item.insert("type".to_owned(), json!("reasoning"));
     Some(item)
