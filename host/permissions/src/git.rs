@@ -4,7 +4,8 @@
 //! `git-WORD`. An alias stands for other arguments, or for a line of the shell. Git lets none replace a command of its own.
 
 use crate::scene::Scene;
-use crate::shell::{Simple, Word};
+use crate::shell::script::Simple;
+use crate::shell::word::Word;
 use pinion_git::read_at_most;
 use std::fs;
 use std::path::{Path, PathBuf};

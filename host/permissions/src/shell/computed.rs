@@ -3,7 +3,8 @@
 //! Where bash computes numbers, the value of a variable is an expression in its turn, and the index of an array in it may
 //! contain `$(…)`: in `x='a[$(rm y)]'; [[ x -eq 1 ]]`, the condition runs `rm`. `${x@P}` and `${!x}` do the same.
 
-use crate::shell::{MAX_DEPTH, MAX_NODES, Unreadable};
+use crate::shell::script::Unreadable;
+use crate::shell::{MAX_DEPTH, MAX_NODES};
 use tree_sitter::{Node, Tree};
 
 /// Operators of `[[` that compute numbers, or the index of an array.

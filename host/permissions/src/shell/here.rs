@@ -1,8 +1,8 @@
 //! Here-documents and here-strings: what a command reads may be a script.
 
+use crate::shell::script::{Redirect, Simple, Unreadable};
 use crate::shell::unwrap::{self, Standing};
 use crate::shell::walk::{Place, Walker};
-use crate::shell::{Redirect, Simple, Unreadable};
 use tree_sitter::Node;
 
 impl Walker<'_> {

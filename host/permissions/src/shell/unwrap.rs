@@ -3,8 +3,10 @@
 
 use crate::git::{self, Meaning};
 use crate::shell::names::{CHANGING, LOADERS, OPAQUE, OTHER_SHELLS, SHELLS, TRANSPARENT};
+use crate::shell::script::{Redirect, Script, Simple, Unreadable};
 use crate::shell::walk::{Place, Walker};
-use crate::shell::{Kind, MAX_COMMANDS, Redirect, Script, Simple, Unreadable, Word, nested};
+use crate::shell::word::{Kind, Word};
+use crate::shell::{MAX_COMMANDS, nested};
 
 /// Maximum nesting of wrappers, as in `nice time nohup …`.
 const MAX_WRAPPERS: usize = 8;

@@ -2,8 +2,9 @@
 
 use crate::scene::{Scene, normal};
 use crate::shell::computed::{check, is_plain_variable};
+use crate::shell::script::{Redirect, Script, Simple, Unreadable};
 use crate::shell::unwrap;
-use crate::shell::{Redirect, Script, Simple, Unreadable, Word, word};
+use crate::shell::word::{self, Word};
 use std::path::PathBuf;
 use tree_sitter::{Node, Tree};
 

@@ -1,6 +1,6 @@
 //! Reads one word of a command, independently of the grammar.
 
-use crate::shell::Unreadable;
+use crate::shell::script::Unreadable;
 
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
