@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{OnProgress, Progress};
+use crate::connection::handler::{OnProgress, Progress};
 use crate::limits::MAX_ARGUMENTS;
 
 /// A request to a server. Texts of JSON are objects, or empty for none.

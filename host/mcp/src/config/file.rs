@@ -14,8 +14,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
-/// Members of one object.
-pub(super) const MAX_MEMBERS: usize = 1024;
 /// Bytes of a file.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
 /// Servers of a file.

@@ -5,6 +5,9 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
+/// Maximum number of members of one object.
+const MAX_MEMBERS: usize = 1024;
+
 /// A value in a file, and the line on which it begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located<'a> {
@@ -96,8 +99,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
                 while let Some((name, value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
-                    if members.len() == super::file::MAX_MEMBERS {
-                        let most = super::file::MAX_MEMBERS;
+                    if members.len() == MAX_MEMBERS {
+                        let most = MAX_MEMBERS;
                         return Err(de::Error::custom(format!("more than {most} members")));
                     }
                     members.push((name.0, value));

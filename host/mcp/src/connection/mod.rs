@@ -5,7 +5,7 @@ mod early_task;
 mod elicitation;
 mod event_stream;
 mod fault;
-mod handler;
+pub(crate) mod handler;
 mod message;
 mod open;
 mod pipe;

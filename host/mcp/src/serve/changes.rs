@@ -1,6 +1,7 @@
 //! Changes to the offer, as clients are notified of them.
 
-use super::{Offered, OfferedPrompt, resources};
+use super::offered::{Offered, OfferedPrompt};
+use super::resources;
 use pinion_protocol::{Resource, ResourceAddress, ServedTool, ToolDefinition};
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, RoleServer, ServiceError, SubscriptionSendError, SubscriptionSink};

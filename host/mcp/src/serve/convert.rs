@@ -1,6 +1,6 @@
 //! Definitions and results in the form of the protocol.
 
-use super::{OfferedPrompt, OfferedReply, PromptPart};
+use super::offered::{OfferedPrompt, OfferedReply, PromptPart};
 use pinion_protocol::{Authority, Content, LogLevel, ToolDefinition, ToolOutput};
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, MetaObject, Prompt, PromptArgument, Tool, ToolAnnotations,

@@ -11,6 +11,7 @@ mod handler;
 mod held;
 mod http;
 mod lines;
+mod offered;
 mod progress;
 mod question;
 mod request;
@@ -20,6 +21,7 @@ mod tasks;
 pub use client::Client;
 pub use convert::{OWN_CONTENT, own_content};
 pub use http::{HttpError, HttpServer, HttpSettings};
+pub use offered::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart};
 
 use crate::serve::changes::Snapshot;
 use crate::serve::held::{Continued, Held, Step};
@@ -29,13 +31,12 @@ use crate::serve::question::shows_forms;
 use crate::serve::request::{Finished, Request};
 use crate::serve::tasks::Tasks;
 use futures_util::future::BoxFuture;
-use pinion_protocol::{Ledger, LogLevel, ServedTool, Services, ToolDefinition, ToolOutput, ToolProgress};
+use pinion_protocol::{LogLevel, ServedTool, ToolProgress};
 use rmcp::model::{ErrorData, InputResponses};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceExt as _};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -45,95 +46,6 @@ const MAX_CALLS: usize = 64;
 const MAX_LINE: usize = 16 << 20;
 /// Time for which clients may keep lists and resources, in milliseconds. A list that changes is announced as well.
 const LIST_TTL_MS: u64 = 5_000;
-
-/// The tools and prompts of a server. All methods may be called concurrently.
-pub trait Offered: Send + Sync + 'static {
-    /// Returns the tools in a stable order: those that a client can call, which can ask its user about a call or not.
-    fn tools(&self, can_ask: bool) -> Vec<ServedTool>;
-
-    /// Returns the prompts in a stable order.
-    fn prompts(&self) -> Vec<OfferedPrompt> {
-        Vec::new()
-    }
-
-    /// Returns sentences about the tools for the client's model.
-    fn instructions(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns a channel that receives a new number when tools or prompts have changed.
-    fn changed(&self) -> watch::Receiver<u64>;
-
-    /// Decides on a call and runs it. The arguments are unchecked.
-    fn call(&self, call: OfferedCall) -> BoxFuture<'static, OfferedReply>;
-
-    /// Returns the content of a prompt.
-    fn prompt(&self, call: PromptCall) -> BoxFuture<'static, Result<Vec<PromptPart>, String>> {
-        Box::pin(async move { Err(format!("no prompt `{}`", call.name)) })
-    }
-
-    /// Completes the arguments of a prompt.
-    fn complete(&self, prompt: String, typed: String) -> BoxFuture<'static, Vec<String>> {
-        let _ = (prompt, typed);
-        Box::pin(async { Vec::new() })
-    }
-}
-
-/// A prompt: a slash command of a plugin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfferedPrompt {
-    /// Its name.
-    pub name: String,
-    /// A line about it.
-    pub description: String,
-    /// A hint about its arguments; none if it takes none.
-    pub argument_hint: Option<String>,
-}
-
-/// A part of a prompt's content.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PromptPart {
-    /// A text.
-    Text(String),
-    /// Content in the form of the protocol; one of an unknown form is left out.
-    Own(Value),
-}
-
-/// A call of a client.
-pub struct OfferedCall {
-    /// The definition that was offered.
-    pub tool: Arc<ToolDefinition>,
-    /// The arguments as sent.
-    pub arguments: Value,
-    /// Cancelled when the client cancels the call, or is gone.
-    pub token: CancellationToken,
-    /// Receives progress.
-    pub progress: Arc<dyn ToolProgress>,
-    /// Lets the call ask the client's user and model.
-    pub client: Client,
-}
-
-/// The result of a call.
-pub struct OfferedReply {
-    /// The output, for the client's model also if the call failed.
-    pub output: ToolOutput,
-    /// True if the plugin broke down, or the host failed.
-    pub is_fault: bool,
-    /// The resources that the call used; none if it did not run.
-    pub ledger: Option<Ledger>,
-}
-
-/// A request for a prompt.
-pub struct PromptCall {
-    /// Its name.
-    pub name: String,
-    /// The line of its arguments.
-    pub arguments: String,
-    /// Cancelled when the client gives up.
-    pub token: CancellationToken,
-    /// Lets the command ask the client's user and model.
-    pub services: Services,
-}
 
 /// An MCP server. Cheap to clone.
 #[derive(Clone)]
@@ -273,7 +185,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_protocol::TaskSupport;
+    use pinion_protocol::{TaskSupport, ToolDefinition};
     use serde_json::json;
 
     /// Returns a tool without effects.

@@ -1,9 +1,9 @@
 //! A request of a client while it runs or waits.
 
 use super::client::Client;
+use super::offered::{OfferedReply, PromptPart};
 use super::progress::{Report, Reports};
 use super::question::Question;
-use super::{OfferedReply, PromptPart};
 use futures_util::future::BoxFuture;
 use rmcp::model::{ClientCapabilities, ErrorData};
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! Tools that clients read as resources.
 
+use super::LIST_TTL_MS;
 use super::convert::{self, MAX_OWN, OWN_CONTENT};
-use super::{LIST_TTL_MS, OfferedReply};
+use super::offered::OfferedReply;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pinion_protocol::{Content, Resource, ResourceAddress, ServedTool};
