@@ -33,6 +33,16 @@ fn fitting<'a>(clusters: impl Iterator<Item = &'a str>, columns: usize) -> impl 
     })
 }
 
+/// Formats a number of tokens in a few characters.
+pub(crate) fn short(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..10_000 => format!("{:.1} k", n as f64 / 1e3),
+        10_000..1_000_000 => format!("{} k", n / 1_000),
+        _ => format!("{:.1} M", n as f64 / 1e6),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

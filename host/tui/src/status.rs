@@ -2,6 +2,7 @@
 
 use crate::input::Facts;
 use crate::rows::{Piece, Row, width};
+use crate::shorten::short;
 use crate::theme::Theme;
 use pinion_protocol::arguments::{of_beginning, telling};
 use pinion_protocol::step::StepStatus;
@@ -436,15 +437,5 @@ pub(crate) fn time(time: Duration) -> String {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-/// Formats a number of tokens in a few characters.
-pub(crate) fn short(n: u64) -> String {
-    match n {
-        0..1_000 => n.to_string(),
-        1_000..10_000 => format!("{:.1} k", n as f64 / 1e3),
-        10_000..1_000_000 => format!("{} k", n / 1_000),
-        _ => format!("{:.1} M", n as f64 / 1e6),
     }
 }

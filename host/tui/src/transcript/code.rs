@@ -2,7 +2,7 @@
 
 use crate::highlight::pieces_of;
 use crate::rows::{Lead, Piece, Row, wrap};
-use crate::transcript::Look;
+use crate::transcript::look::Look;
 
 /// Renders code. Numbers of lines, as `read` puts them before a tab, stay apart from it.
 pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<Row> {

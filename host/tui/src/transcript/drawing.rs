@@ -3,8 +3,8 @@
 use crate::markdown;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
-use crate::transcript::Look;
 use crate::transcript::items::Drawing;
+use crate::transcript::look::Look;
 use pinion_protocol::{Block, Span, SpanStyle};
 use ratatui_core::style::Style;
 

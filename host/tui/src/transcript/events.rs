@@ -1,6 +1,6 @@
 //! Events of runs as changes of the transcript.
 
-use crate::status::short;
+use crate::shorten::short;
 use crate::transcript::items::{AgentCall, Call, CallState, Drawing, Folded, SubAgent, Thinking, Tone, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Entry, Item, Transcript};

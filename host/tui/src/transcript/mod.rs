@@ -10,6 +10,7 @@ mod events;
 mod excerpt;
 mod head;
 mod items;
+mod look;
 mod needle;
 mod region;
 mod render;
@@ -21,6 +22,7 @@ mod window;
 pub use self::excerpt::Excerpt;
 pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item};
+pub(crate) use self::look::Look;
 pub(crate) use self::render::{FRAME, spinner};
 pub(crate) use self::segments::{Segment, item_of};
 pub(crate) use self::window::Place;
@@ -37,32 +39,6 @@ use std::time::Duration;
 
 /// Maximum number of items that keep their rows.
 const CACHED_ITEMS: usize = 1_000;
-
-/// The way items are rendered.
-#[derive(Debug, Clone)]
-pub(crate) struct Look {
-    pub(crate) theme: Theme,
-    pub(crate) columns: usize,
-    /// Shows the model's reasoning completely.
-    pub(crate) has_thinking: bool,
-    /// Shows all results and sub-agents completely.
-    pub(crate) is_unfolded: bool,
-    /// Shows what each call used.
-    pub(crate) has_ledgers: bool,
-    /// Shows also what its plugin may use.
-    pub(crate) has_grants: bool,
-    /// Shows the old lines of a diff beside the new ones.
-    pub(crate) has_sides: bool,
-    pub(crate) highlights: Highlights,
-}
-
-impl Look {
-    /// Returns whether items are rendered the same way.
-    fn is_same(&self, other: &Self) -> bool {
-        let flags = |look: &Self| (look.columns, look.has_thinking, look.is_unfolded, look.has_ledgers, look.has_sides);
-        flags(self) == flags(other) && self.theme == other.theme
-    }
-}
 
 /// An item with its rows for the current [`Look`].
 #[derive(Debug)]

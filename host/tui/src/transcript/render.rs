@@ -10,7 +10,8 @@ use crate::rows::{Lead, Piece, Row, wrap};
 use crate::transcript::excerpt::{Excerpt, without_ending};
 use crate::transcript::head::Head;
 use crate::transcript::items::{AgentCall, Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
-use crate::transcript::{Look, code, drawing};
+use crate::transcript::look::Look;
+use crate::transcript::{code, drawing};
 use pinion_protocol::diff::counts;
 use pinion_protocol::text::count;
 use pinion_protocol::{Display, Ledger};
@@ -43,14 +44,6 @@ pub(crate) const FRAME: Duration = Duration::from_millis(100);
 /// Returns the mark of whatever is running.
 pub(crate) fn spinner(now: Duration) -> &'static str {
     SPINNER[(now.as_millis() / FRAME.as_millis()) as usize % SPINNER.len()]
-}
-
-impl Look {
-    /// Returns the place for Markdown whose rows begin with `lead`.
-    pub(super) fn paper<'a>(&'a self, lead: &'a Piece) -> Paper<'a> {
-        let lead = std::slice::from_ref(lead);
-        Paper { columns: self.columns, has_sides: self.has_sides, ..Paper::new(lead, &self.theme, &self.highlights) }
-    }
 }
 
 /// Renders an item.

@@ -1,6 +1,7 @@
 //! Pages that the UI itself adds to the conversation.
 
-use crate::status::{short, time};
+use crate::shorten::short;
+use crate::status::time;
 use crate::transcript::{Item, Tone};
 use crate::update::{App, LONG_WORK};
 use pinion_protocol::text::count;
