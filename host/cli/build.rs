@@ -1,6 +1,4 @@
-//! Embeds the built-in components, the contract with plugins, and the files of new projects, and arranges the executable.
-//!
-//! `PINION_DIST` replaces `plugins/dist` as the directory of built components, so that tests can run fresh builds.
+//! Embeds the contract with plugins and the files of new projects, and arranges the executable.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +16,6 @@ use std::process::{Command, Stdio};
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..").canonicalize().unwrap();
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
-    fs::write(out.join("descriptions.rs"), descriptions(&components(&root))).unwrap();
     fs::write(out.join("contract.rs"), contract(&root) + &templates(&root, &out)).unwrap();
     arrange(&out);
 }
@@ -61,30 +58,6 @@ fn linked(out: &Path, option: &str) -> Option<PathBuf> {
 fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
-}
-
-/// Returns the directory of the components.
-fn components(root: &Path) -> PathBuf {
-    println!("cargo::rerun-if-env-changed=PINION_DIST");
-    let dist = env::var_os("PINION_DIST").map_or_else(|| root.join("plugins/dist"), PathBuf::from);
-    assert!(dist.is_dir(), "no built-in components in `{}`: run `plugins/build.sh`", dist.display());
-    println!("cargo::rerun-if-changed={}", dist.display());
-    println!("cargo::rustc-env=PINION_DIST={}", dist.display());
-    dist
-}
-
-/// Generates a constant for the description of each built-in plugin. Components that were just built have none.
-fn descriptions(dist: &Path) -> String {
-    let mut constants = String::new();
-    for name in ["fs", "shell", "task", "todo", "web", "commands", "mcp", "openapi", "skills"] {
-        let file = dist.join(format!("{name}.json"));
-        let description = match file.is_file() {
-            true => format!("Some(include_str!({:?}))", file.to_str().unwrap()),
-            false => "None".to_owned(),
-        };
-        writeln!(constants, "const {}: Option<&str> = {description};", name.to_uppercase()).unwrap();
-    }
-    constants
 }
 
 /// Generates a list of the files of the contract as Rust source.

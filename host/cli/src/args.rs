@@ -3,13 +3,12 @@
 //! Each subcommand declares its own arguments in its module of [`crate::commands`].
 
 use crate::output::terminal;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use pinion_agent::approval::ApprovalMode;
 use pinion_agent::provider::ThinkingLevel;
+use pinion_app::options::{Approve, RunOptions, SandboxMode, THINKING_LEVELS, UiForm};
 use pinion_egress::HostRule;
-use serde::Deserialize;
-use serde::de::IntoDeserializer as _;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use std::path::PathBuf;
 
 /// Options of every command.
@@ -43,7 +42,7 @@ pub(crate) struct RunArgs {
     pub(crate) stream: bool,
 
     /// Form of conversations [default: full, but line on a dumb terminal]
-    #[arg(long, value_name = "FORM")]
+    #[arg(long, value_name = "FORM", value_parser = one_of::<UiForm>(UI_FORMS))]
     pub(crate) ui: Option<UiForm>,
     /// Keep the conversation in the terminal's own scrollback; the same as --ui inline
     #[arg(long, conflicts_with = "ui")]
@@ -111,11 +110,12 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Tools", conflicts_with = "tools", hide_short_help = true)]
     pub(crate) no_tools: bool,
     /// Tool calls that need approval [default: smart]
-    #[arg(long, value_name = "MODE", help_heading = "Tools")]
+    #[arg(long, value_name = "MODE", help_heading = "Tools", value_parser = one_of::<Approve>(APPROVE))]
     pub(crate) approve: Option<Approve>,
 
     /// Sandbox of programs [default: require]
-    #[arg(long, value_name = "MODE", help_heading = "Tools", hide_short_help = true)]
+    #[arg(long, value_name = "MODE", help_heading = "Tools", hide_short_help = true,
+        value_parser = one_of::<SandboxMode>(SANDBOX_MODES))]
     pub(crate) sandbox: Option<SandboxMode>,
     /// Let programs reach a host, such as crates.io or *.npmjs.org:443 (repeatable)
     #[arg(long, value_name = "HOST", help_heading = "Tools", hide_short_help = true)]
@@ -155,9 +155,44 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// Returns the options of the run itself.
+    pub(crate) fn options(&self) -> RunOptions {
+        RunOptions {
+            is_conversation: self.is_conversation(),
+            stream: self.stream,
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            thinking: self.thinking,
+            record: self.record.clone(),
+            replay: self.replay.clone(),
+            continue_last: self.continue_last,
+            resume: self.resume.clone(),
+            session: self.session.clone(),
+            fork: self.fork.clone(),
+            no_session: self.no_session,
+            plugins: self.plugins.clone(),
+            no_plugins: self.no_plugins,
+            no_builtin_plugins: self.no_builtin_plugins,
+            tools: self.tools.clone(),
+            no_tools: self.no_tools,
+            approve: self.approve,
+            sandbox: self.sandbox,
+            net: self.net.clone(),
+            no_sandbox: self.no_sandbox,
+            max_turns: self.max_turns,
+            max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
+            timeout: self.timeout,
+            system_prompt: self.system_prompt.clone(),
+            append_system_prompt: self.append_system_prompt.clone(),
+            no_context_files: self.no_context_files,
+        }
+    }
+
     /// Returns whether an option selects an earlier session.
     pub(crate) fn continues(&self) -> bool {
-        self.continue_last || self.resume.is_some() || self.fork.is_some() || self.session.is_some()
+        self.options().continues()
     }
 
     /// Returns whether the user is to choose the session to continue from a list, where there is one.
@@ -172,36 +207,53 @@ impl RunArgs {
     }
 }
 
-#[cfg(test)]
-impl RunArgs {
-    /// Parses options without the name of the program.
-    pub(crate) fn of(args: &[&str]) -> Self {
-        use clap::FromArgMatches as _;
-        let command = Self::augment_args(clap::Command::new("pinion").no_binary_name(true));
-        Self::from_arg_matches(&command.get_matches_from(args)).unwrap()
-    }
-}
-
 fn amount(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number")?;
     if value >= 0.0 && value.is_finite() { Ok(value) } else { Err("must be 0 (no limit) or more".to_owned()) }
 }
 
-/// Thinking levels with their names in options, commands and the config.
-pub(crate) const THINKING_LEVELS: [(&str, ThinkingLevel); 6] = [
-    ("off", ThinkingLevel::Off),
-    ("minimal", ThinkingLevel::Minimal),
-    ("low", ThinkingLevel::Low),
-    ("medium", ThinkingLevel::Medium),
-    ("high", ThinkingLevel::High),
-    ("xhigh", ThinkingLevel::Xhigh),
+/// Names of values with their help.
+type Names = &'static [(&'static str, &'static str)];
+
+/// `--ui` and `PINION_UI`.
+pub(crate) const UI_FORMS: Names = &[
+    ("full", "The whole screen, which shows the conversation again on exit"),
+    ("inline", "In the terminal's own scrollback, above the editor and the status line"),
+    ("line", "Line by line"),
+    ("reader", "Line by line for screen readers, without colours, and nothing that was written is changed"),
 ];
 
-/// Parses the names that the config file uses, so that both accept the same words.
+/// `--sandbox`.
+const SANDBOX_MODES: Names = &[
+    ("require", "Programs run confined or not at all"),
+    ("best-effort", "Programs run with the protection that the system offers"),
+    ("off", "Programs run unprotected"),
+];
+
+/// `--approve`.
+pub(crate) const APPROVE: Names = &[
+    ("ask", "Calls that can read, change, run or send anything"),
+    ("smart", "Calls that the sandbox does not confine"),
+    ("edits", "Programs, but not changes to files of the project"),
+    ("plan", "None: calls can only read"),
+    ("all", "No calls"),
+];
+
+/// Parses one of some names.
+pub(crate) fn one_of<T>(names: Names) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names.iter().map(|(name, help)| PossibleValue::new(*name).help(*help))).try_map(by_name)
+}
+
 fn thinking_level() -> impl TypedValueParser<Value = ThinkingLevel> {
-    PossibleValuesParser::new(THINKING_LEVELS.map(|(name, _)| name)).try_map(|name| {
-        ThinkingLevel::deserialize(name.into_deserializer()).map_err(|error: serde::de::value::Error| error)
-    })
+    PossibleValuesParser::new(THINKING_LEVELS.map(|(name, _)| name)).try_map(by_name)
+}
+
+/// Parses the names that the config file uses, so that both accept the same words.
+pub(crate) fn by_name<T: DeserializeOwned>(name: String) -> Result<T, serde::de::value::Error> {
+    T::deserialize(name.into_deserializer())
 }
 
 /// `--output-format`.
@@ -214,60 +266,4 @@ pub(crate) enum OutputFormat {
     Json,
     /// One JSON event per line
     StreamJson,
-}
-
-/// `--ui`, `PINION_UI`, and `ui` in the config.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum UiForm {
-    /// The whole screen, which shows the conversation again on exit
-    #[default]
-    Full,
-    /// In the terminal's own scrollback, above the editor and the status line
-    Inline,
-    /// Line by line
-    Line,
-    /// Line by line for screen readers, without colours, and nothing that was written is changed
-    Reader,
-}
-
-/// `--sandbox`, and `mode` of `[sandbox]` in the config.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SandboxMode {
-    /// Programs run confined or not at all
-    #[default]
-    Require,
-    /// Programs run with the protection that the system offers
-    BestEffort,
-    /// Programs run unprotected
-    Off,
-}
-
-/// `--approve`, and `approve` in the config.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Approve {
-    /// Calls that can read, change, run or send anything
-    Ask,
-    /// Calls that the sandbox does not confine
-    Smart,
-    /// Programs, but not changes to files of the project
-    Edits,
-    /// None: calls can only read
-    Plan,
-    /// No calls
-    All,
-}
-
-impl From<Approve> for ApprovalMode {
-    fn from(approve: Approve) -> Self {
-        match approve {
-            Approve::Ask => Self::Ask,
-            Approve::Smart => Self::Smart,
-            Approve::Edits => Self::Edits,
-            Approve::Plan => Self::Plan,
-            Approve::All => Self::All,
-        }
-    }
 }

@@ -2,9 +2,9 @@
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;
-use crate::failure::{Failure, Result};
-use crate::names::nearest;
 use clap::{CommandFactory as _, Parser as _, ValueEnum as _};
+use pinion_app::failure::{Failure, Result};
+use pinion_app::names::nearest;
 use std::ffi::OsString;
 
 /// The command that installs pinion, as in the README.

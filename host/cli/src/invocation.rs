@@ -4,13 +4,14 @@
 //! asks for what it needs, so a broken config stops only the commands that read it.
 
 use crate::args::{GlobalArgs, RunArgs};
-use crate::base::Base;
-use crate::config::{Config, secrets};
-use crate::failure::Result;
-use crate::files::paths::{self, Paths};
-use crate::files::spill::Output;
-use crate::model::exchanges::Exchanges;
+use crate::output::TerminalScreen;
 use pinion_agent::secrets::Secrets;
+use pinion_app::base::Base;
+use pinion_app::config::{Config, secrets};
+use pinion_app::failure::Result;
+use pinion_app::files::paths::{self, Paths};
+use pinion_app::files::spill::Output;
+use pinion_app::model::exchanges::Exchanges;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +35,7 @@ impl Invocation {
 
     /// Loads the config.
     pub(crate) fn config(&self, paths: &Paths, workspace: &Path) -> Result<Config> {
-        Config::load(paths, workspace, &self.run)
+        Config::load(paths, workspace, &self.run.options())
     }
 
     /// Loads everything that a command in a workspace needs.
@@ -47,10 +48,10 @@ impl Invocation {
 
     /// Completes a config that is loaded already.
     pub(crate) fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
-        let exchanges = Exchanges::of(&self.run)?;
+        let exchanges = Exchanges::of(&self.run.options())?;
         secrets::add_files(&self.secrets, &paths, &config);
         let output = self.output.get_or_init(|| Arc::new(Output::new(paths.output()))).clone();
-        let base = Base::new(paths, workspace, config, self.secrets.clone(), output);
+        let base = Base::new(paths, workspace, config, self.secrets.clone(), output, Arc::new(TerminalScreen));
         Ok(Base { exchanges, base_url: self.run.base_url.clone(), ..base })
     }
 

@@ -5,34 +5,26 @@
 
 mod approve;
 mod args;
-mod base;
 mod command_line;
 mod commands;
-mod config;
-mod failure;
-mod files;
 mod invocation;
 mod mcp;
-mod model;
-mod names;
 mod output;
-mod plugins;
 mod process;
-mod prompt;
 mod run;
-mod trust;
-mod undo;
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;
-use crate::config::{Config, secrets};
-use crate::failure::{Failure, Result, Status};
-use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
-use crate::process::own_command::{COMPILE_COMPONENT, COMPILE_PLUGINS, GUARD_PROGRAMS, RUN_IN_SANDBOX};
-use crate::process::running::revert_for_host;
-use crate::process::{background, hardening, logging, signals};
+use crate::process::closed_stdout::stdout_was_closed;
+use crate::process::{logging, signals};
+use pinion_app::config::{Config, secrets};
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::files::paths::Paths;
+use pinion_app::process::own_command::{COMPILE_COMPONENT, COMPILE_PLUGINS, GUARD_PROGRAMS, RUN_IN_SANDBOX};
+use pinion_app::process::running::revert_for_host;
+use pinion_app::process::{background, hardening};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
@@ -105,7 +97,7 @@ fn main() -> ExitCode {
 
 /// Fails if the output would be lost, if memory could not be allocated, or if times cannot be represented.
 fn check_environment(now: SystemTime, address_space: Option<u64>) -> Result<()> {
-    if hardening::stdout_was_closed() {
+    if stdout_was_closed() {
         let closed = Failure::failed("could not write to stdout: it is closed");
         return Err(closed.hint("redirect it, for example with `> /dev/null`"));
     }

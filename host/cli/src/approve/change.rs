@@ -1,7 +1,7 @@
 //! The change that a call of `write` would make, as its approval prompt shows it.
 
-use crate::files::repository::{Links, Repository};
 use pinion_agent::approval::Question;
+use pinion_app::files::repository::{Links, Repository};
 use pinion_checkpoints::unified;
 use std::path::{Component, Path};
 

@@ -5,20 +5,15 @@
 //! nothing hidden (`exposed`). Yes counts only after all of it was shown, and only by a single key pressed after the
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
-pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod confirm;
 mod dialog;
 mod keys;
-pub(crate) mod permissions;
 mod question;
 mod refusal;
-pub(crate) mod stored;
-mod tool_rules;
 
 pub(crate) use self::keys::{Key, Keys, Typed};
 
-use self::permissions::CallPermissions;
 use self::question::Asked;
 use crate::output::terminal::Style;
 use crate::output::{Attention, Text, say, size, text};
@@ -26,6 +21,7 @@ use futures_util::future::BoxFuture;
 use pinion_agent::Approver;
 use pinion_agent::approval::{CallRules as _, Decision, Question};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
+use pinion_app::approve::permissions::CallPermissions;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,11 +108,6 @@ pub(crate) fn described(question: &Question<'_>, reason: Option<String>) -> Stri
     let rows = asked.head(style, columns).into_iter().chain(asked.rows(style, columns));
     rows.map(|row| row.as_str().to_owned()).collect::<Vec<_>>().join("\n")
 }
-
-/// A user who may be asked about calls and by plugins.
-pub(crate) trait Person: Approver + UserInterface {}
-
-impl<T: Approver + UserInterface> Person for T {}
 
 impl UserInterface for TerminalApprover {
     fn ask<'a>(

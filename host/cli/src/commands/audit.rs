@@ -1,13 +1,13 @@
 //! `pinion audit`: the log of decisions about calls, of what they used, of other starts of programs, of what these left at
 //! protected paths, and of changes of trust and network.
 
-use crate::approve::audit::Audit;
-use crate::failure::{Failure, Result};
-use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::output::{Text, json, line, note, print, text, written};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
+use pinion_app::approve::audit::Audit;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::paths::Paths;
 use serde_json::Value;
 use std::collections::VecDeque;
 

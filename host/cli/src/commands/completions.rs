@@ -1,10 +1,10 @@
 //! `pinion completions`: a completion script for a shell.
 
 use crate::commands::Cli;
-use crate::failure::Result;
 use crate::invocation::Invocation;
 use crate::output::{Text, print};
 use clap::{Args, CommandFactory as _};
+use pinion_app::failure::Result;
 
 /// The arguments of `pinion completions`.
 #[derive(Debug, Args)]

@@ -1,14 +1,14 @@
 //! `pinion config`: the config in effect, changes of it, and the paths of its files.
 
-use crate::base::Base;
-use crate::config::{Config, edit};
-use crate::failure::{Failure, Result};
-use crate::files::paths::Paths;
-use crate::files::private::create_directory;
 use crate::invocation::Invocation;
 use crate::output::{Text, print, text};
 use crate::run::editor_command;
 use clap::{Args, Subcommand};
+use pinion_app::base::Base;
+use pinion_app::config::{Config, edit};
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::paths::Paths;
+use pinion_app::files::private::create_directory;
 
 /// The arguments of `pinion config`.
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ async fn in_editor(invocation: &Invocation, paths: Paths) -> Result<()> {
     if !ended.success() {
         return Err(failed(format!("the editor failed: {ended}")));
     }
-    let checked = Config::load(&paths, &invocation.workspace()?, &invocation.run);
+    let checked = Config::load(&paths, &invocation.workspace()?, &invocation.run.options());
     checked.map(drop).map_err(|failure| failure.or_hint("run `pinion config edit` again"))
 }
 

@@ -4,27 +4,15 @@
 //! the programs that `bash` runs. In the middle of a turn the model replaces the file of a plugin, and the new version
 //! answers the next call of the same turn.
 
-use crate::args::{GlobalArgs, RunArgs};
-use crate::base::Base;
-use crate::config::Config;
-use crate::failure::{Failure, Result};
-use crate::files::paths::Paths;
-use crate::files::private::open_file;
-use crate::files::spill;
+use crate::args::GlobalArgs;
 use crate::invocation::Invocation;
-use crate::model::Chosen;
+use crate::output::TerminalScreen;
 use crate::output::terminal::{Style, size};
 use crate::output::{Stdout, indented, page, print, showing, text, written};
-use crate::plugins::builtin::GREETER;
-use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
-use crate::prompt::context::Context;
 use crate::run::end::verdict;
-use crate::run::notices::describe;
+use crate::run::runs::Loops;
 use crate::run::render::{Detail, Renderer, show};
-use crate::run::runs::Runs;
-use crate::run::session::OpenSession;
-use crate::run::setup::AgentParts;
 use crate::run::transcript::WrittenTranscript;
 use clap::Args;
 use futures_util::future::BoxFuture;
@@ -34,6 +22,20 @@ use pinion_agent::content::ToolCall;
 use pinion_agent::hooks::Flow;
 use pinion_agent::message::ToolResultMessage;
 use pinion_agent::{Context as Conversation, Hooks, Message, RunEnd, Usage};
+use pinion_app::base::Base;
+use pinion_app::config::Config;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::paths::Paths;
+use pinion_app::files::private::open_file;
+use pinion_app::files::spill;
+use pinion_app::model::Chosen;
+use pinion_app::options::RunOptions;
+use pinion_app::plugins::builtin::GREETER;
+use pinion_app::plugins::sources::Purpose;
+use pinion_app::prompt::context::Context;
+use pinion_app::run::notices::describe;
+use pinion_app::run::session::OpenSession;
+use pinion_app::run::setup::AgentParts;
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
 use pinion_providers::{Reply, Script};
 use pinion_tui::{Input, Tone};
@@ -188,17 +190,16 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
         paths.cache = own.cache;
         paths.data = own.data;
     }
-    let args = RunArgs::default();
-    let mut config = Config::load(&paths, &workspace, &args)?;
+    let mut config = Config::load(&paths, &workspace, &RunOptions::default())?;
     config.approve = ApprovalMode::All;
     let output = Arc::new(spill::Output::new(directory.join("output")));
-    let secrets = crate::config::secrets::of_environment();
-    Ok(Base::new(paths, workspace, config, secrets, output))
+    let secrets = pinion_app::config::secrets::of_environment();
+    Ok(Base::new(paths, workspace, config, secrets, output, Arc::new(TerminalScreen)))
 }
 
 async fn work(base: &Base, output: &Output, global: &GlobalArgs) -> Result<RunEnd> {
     let greeter = base.workspace.join("plugins/greeter.wasm");
-    let args = RunArgs { no_plugins: true, plugins: vec![greeter], ..RunArgs::default() };
+    let args = RunOptions { no_plugins: true, plugins: vec![greeter], ..RunOptions::default() };
     let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), report(output.clone()))?);
     runtime.add(base.sources(&args, Purpose::Run)).await;
     if let Some((plugin, problem)) = runtime.problems().first() {

@@ -1,21 +1,21 @@
 //! `pinion doctor`: checks what pinion needs.
 
-use crate::args::RunArgs;
-use crate::base::Base;
 use crate::commands::plugin::show::silent_hooks;
-use crate::config::Config;
-use crate::failure::{Failure, Result, with_causes};
-use crate::files::paths::Paths;
-use crate::files::private::{read_or_create, read_settings};
 use crate::invocation::Invocation;
-use crate::model::Chosen;
-use crate::names::nearest;
 use crate::output::terminal::Style;
 use crate::output::{Text, bytes, count, print, text};
-use crate::plugins::builtin::BUILT_IN;
-use crate::plugins::sources::Purpose;
 use clap::Args;
 use futures_util::future::join_all;
+use pinion_app::base::Base;
+use pinion_app::config::Config;
+use pinion_app::failure::{Failure, Result, with_causes};
+use pinion_app::files::paths::Paths;
+use pinion_app::files::private::{read_or_create, read_settings};
+use pinion_app::model::Chosen;
+use pinion_app::names::nearest;
+use pinion_app::options::RunOptions;
+use pinion_app::plugins::builtin::BUILT_IN;
+use pinion_app::plugins::sources::Purpose;
 use pinion_plugin_runtime::Origin;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,9 +38,10 @@ impl Doctor {
         let (paths, workspace) = (Paths::from_environment()?, invocation.workspace()?);
         let (config, problem) = match invocation.config(&paths, &workspace) {
             Ok(config) => (config, None),
-            Err(failure) => {
-                (Config::without_users_file(&paths, &workspace, &invocation.run)?, Some(Finding::of(&failure)))
-            }
+            Err(failure) => (
+                Config::without_users_file(&paths, &workspace, &invocation.run.options())?,
+                Some(Finding::of(&failure)),
+            ),
         };
         examine(&invocation.base_with(paths, workspace, config)?, problem).await
     }
@@ -58,7 +59,7 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     findings.extend(cache_key(base));
     findings.extend(keys(base).await);
     findings.extend(unknown_providers(base));
-    let chosen = base.chosen(&RunArgs::default()).await;
+    let chosen = base.chosen(&RunOptions::default()).await;
     findings.push(model(&chosen));
     findings.extend(unknown_fallbacks(base).await);
     findings.extend(plugins(base).await);
@@ -164,7 +165,7 @@ fn config(base: &Base) -> Finding {
 
 fn directory(what: &str, path: &Path) -> Finding {
     let probe = path.join(format!(".probe-{}", std::process::id()));
-    let written = crate::files::private::create_directory(path).and_then(|()| std::fs::write(&probe, "x"));
+    let written = pinion_app::files::private::create_directory(path).and_then(|()| std::fs::write(&probe, "x"));
     // A leftover probe does no harm.
     let _ = std::fs::remove_file(&probe);
     match written {
@@ -262,7 +263,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         Ok(runtime) => runtime,
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };
-    runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
+    runtime.add(base.sources(&RunOptions::default(), Purpose::Conversation)).await;
     // A description from the cache says nothing about the code.
     runtime.load_code().await;
     let loaded = runtime.plugins().into_iter().map(|plugin| {

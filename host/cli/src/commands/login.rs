@@ -1,13 +1,13 @@
 //! `pinion login` and `pinion logout`: the keys that Pinion stores.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
-use crate::model::browser_login::WaitingLogin;
-use crate::model::{MAX_KEY, key_in};
 use crate::output::{Text, note, print, text};
 use crate::process::browser::open_browser;
 use clap::Args;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::model::browser_login::WaitingLogin;
+use pinion_app::model::{MAX_KEY, key_in};
 use pinion_providers::{KeyOrigin, ProviderInfo};
 use secrecy::SecretString;
 use std::io::{self, IsTerminal as _, Read as _, stdin};

@@ -21,9 +21,9 @@ pub(crate) mod session;
 pub(crate) mod trust;
 
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::Result;
 use crate::invocation::Invocation;
 use clap::{Parser, Subcommand};
+use pinion_app::failure::Result;
 
 /// A coding agent for the terminal whose every tool is a sandboxed WebAssembly component
 #[derive(Debug, Parser)]
@@ -112,8 +112,8 @@ mod tests {
     /// Shows how to add a command: its type and one row of a table.
     mod fake {
         use super::super::{Invocation, Result};
-        use crate::failure::Failure;
         use clap::{Args, Parser, Subcommand};
+        use pinion_app::failure::Failure;
 
         #[derive(Debug, Args)]
         pub(crate) struct Greet {

@@ -1,10 +1,10 @@
 //! `pinion model`: known models, their features and prices, and the keys of their providers.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result, with_causes};
 use crate::invocation::Invocation;
 use crate::output::{Text, left, print, text};
 use clap::{Args, Subcommand};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_providers::{Caching, KeyError, KeyOrigin, Model as KnownModel, ProviderInfo, ThinkingStyle};
 
 /// The arguments of `pinion model`.

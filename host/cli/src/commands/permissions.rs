@@ -1,12 +1,12 @@
 //! `pinion permissions`, and `/permissions` in a conversation: the rules about calls.
 
-use crate::approve::permissions::CallPermissions;
-use crate::approve::stored::StoredRule;
-use crate::failure::{Failure, Result, Status};
 use crate::invocation::Invocation;
 use crate::output::{Text, json, line, note, print, text, written};
 use clap::{Args, Subcommand};
 use pinion_agent::approval::ApprovalMode;
+use pinion_app::approve::permissions::CallPermissions;
+use pinion_app::approve::stored::StoredRule;
+use pinion_app::failure::{Failure, Result, Status};
 use pinion_permissions::{Judgement, Source, Verdict};
 use serde_json::json;
 

@@ -1,12 +1,12 @@
 //! `pinion session rewind`: undoes turns of a session.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
 use crate::output::{Text, note, print, text};
-use crate::undo::keeper::recovered;
-use crate::undo::rewind::{Done, Target, Wish, preview, recover, rewind};
-use crate::undo::show;
 use clap::Args;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::undo::keeper::recovered;
+use pinion_app::undo::rewind::{Done, Target, Wish, preview, recover, rewind};
+use pinion_app::undo::show;
 use pinion_session_store::{SessionDirectory, Transcript, open_to_continue};
 use std::path::Path;
 

@@ -1,16 +1,16 @@
 //! `pinion sandbox`: the sandbox of programs, from outside of a conversation.
 
-use crate::base::Base;
-use crate::config::command_grants::CommandGrants;
-use crate::config::plugin_secrets::SecretOrigin;
-use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
 use crate::output::{Text, bytes, note, print, text};
-use crate::process::confinement::Planned;
-use crate::process::hardening;
-use crate::process::key_commands::KeyCommandSandbox;
-use crate::process::network::ProgramProxy;
 use clap::Args;
+use pinion_app::base::Base;
+use pinion_app::config::command_grants::CommandGrants;
+use pinion_app::config::plugin_secrets::SecretOrigin;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::process::confinement::Planned;
+use pinion_app::process::hardening;
+use pinion_app::process::key_commands::KeyCommandSandbox;
+use pinion_app::process::network::ProgramProxy;
 use pinion_egress::HostRule;
 use pinion_exclusions::Place;
 use pinion_sandbox::{Limits, Network, Policy, Program, Support};

@@ -1,17 +1,16 @@
 //! `pinion session`: lists, shows, exports, forks, rewinds and deletes sessions.
 
 use crate::approve::confirm::confirm;
-use crate::base::Base;
 use crate::commands::rewind::Rewind;
-use crate::failure::{Failure, Result};
-use crate::files::repository::{Located, Make, Refusal};
 use crate::invocation::Invocation;
 use crate::output::CleanWriter;
 use crate::output::terminal::is_interactive;
 use crate::output::{PartExt, Text, age, count, document, fit, left, note, print, stdout_failure, text};
-use crate::run;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::repository::{Located, Make, Refusal};
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Runs, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
@@ -120,7 +119,7 @@ fn list(base: &Base, directory: &SessionDirectory, all: bool) -> Result<()> {
     let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
     let listing = directory.list(scope).map_err(Failure::from)?;
     for problem in &listing.unreadable {
-        note(&text!("! {}", Text::block(crate::failure::with_causes(problem))));
+        note(&text!("! {}", Text::block(pinion_app::failure::with_causes(problem))));
     }
     if listing.sessions.is_empty() {
         note(&text!(
@@ -251,7 +250,7 @@ fn export_to(base: &Base, transcript: &mut Transcript, format: ExportFormat, fil
     outcome(written.and_then(|()| document.flush().map_err(RenderError::Output)))?;
     drop(document);
     // A path in the repository may be a link that the user does not know of.
-    let located = Located::find(&base.workspace, crate::files::paths::home().as_deref(), file, Make::Nothing);
+    let located = Located::find(&base.workspace, pinion_app::files::paths::home().as_deref(), file, Make::Nothing);
     let located = located.map_err(Refusal::Io);
     let replaced = located.and_then(|found| found.repository.replace(&found.path, &bytes));
     replaced.map_err(|error| Failure::failed(format!("could not write `{}`", file.display())).because(error))
@@ -267,7 +266,7 @@ fn format_of(file: &Path) -> Result<ExportFormat> {
 }
 
 fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
-    let forked = run::session::fork(base, &directory.find(id).map_err(Failure::from)?, at)?;
+    let forked = pinion_app::run::session::fork(base, &directory.find(id).map_err(Failure::from)?, at)?;
     let transcript = Transcript::open(&forked).map_err(Failure::from)?;
     let id = transcript.header().map_or("", |header| &header.id);
     print(&text!("{}\n", id))
@@ -301,7 +300,7 @@ pub(crate) fn delete_whole(base: &Base, path: &Path) -> Result<String> {
     directory.delete(path).map_err(Failure::from)?;
     let Some(header) = transcript.as_ref().and_then(Transcript::header) else { return Ok(path.display().to_string()) };
     let failed = |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
-    crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
+    pinion_app::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
     let failed = |error: io::Error| Failure::failed("could not delete the values of plugins").because(error);
     for id in children.iter().chain([&header.id]) {
         base.plugin_storage().remove_session(id).map_err(failed)?;

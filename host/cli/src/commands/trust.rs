@@ -1,17 +1,17 @@
 //! `pinion trust`, and the question when trusted content has changed.
 
 use crate::approve::confirm::confirm_all;
-use crate::config::Config;
-use crate::failure::{Failure, Result, Status};
-use crate::files::paths::{self, Paths};
 use crate::invocation::Invocation;
 use crate::output::terminal;
 use crate::output::{Text, note, print, stdout_failure, text};
 use crate::output::{count, line};
-use crate::trust::records::{Record, Records};
-use crate::trust::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, fixed};
 use clap::{Args, Subcommand};
 use pinion_agent::hook::HookPoint;
+use pinion_app::config::Config;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::files::paths::{self, Paths};
+use pinion_app::trust::records::{Record, Records};
+use pinion_app::trust::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, fixed};
 use std::path::{Path, PathBuf};
 
 /// The arguments of `pinion trust`.
@@ -96,7 +96,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
     // The directory may be gone, in which case its path has to do.
     let named = named.map_or_else(|| workspace.to_owned(), |named| workspace.join(named));
-    let directory = named.canonicalize().unwrap_or_else(|_| crate::files::repository::normal(&named));
+    let directory = named.canonicalize().unwrap_or_else(|_| pinion_app::files::repository::normal(&named));
     let is_wished = wished(paths)?.contains(&directory);
     Records::remove(paths, &directory, is_wished)?;
     let shown = line(&directory.to_string_lossy());
@@ -153,7 +153,7 @@ fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
         _ if path == CONFIG => settings(paths, content),
         _ => match PROJECT_SERVERS.iter().find(|servers| **servers == path) {
             Some(servers) => {
-                crate::mcp::files::describe([(*servers, content.text(servers).unwrap_or_default().to_owned())])
+                pinion_app::mcp::files::describe([(*servers, content.text(servers).unwrap_or_default().to_owned())])
             }
             None if path == PROJECT_SYSTEM => vec!["replaces the instructions of the agent".to_owned()],
             None if path == PROJECT_APPEND => vec!["adds to the instructions of the agent".to_owned()],

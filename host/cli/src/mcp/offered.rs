@@ -4,19 +4,19 @@
 //! listed only for clients that can ask their user.
 
 use super::served_call::{ServedCalls, services_for_command};
-use crate::approve::permissions::CallPermissions;
-use crate::args::RunArgs;
-use crate::base::Base;
-use crate::failure::Result;
-use crate::files::private::random_token;
 use crate::output::{note, text};
-use crate::plugins::builtin::BRIDGE;
-use crate::plugins::sources::Purpose;
-use crate::run::notices::describe;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::schema::Schemas;
 use pinion_agent::served::ServedTool;
+use pinion_app::approve::permissions::CallPermissions;
+use pinion_app::base::Base;
+use pinion_app::failure::Result;
+use pinion_app::files::private::random_token;
+use pinion_app::options::RunOptions;
+use pinion_app::plugins::builtin::BRIDGE;
+use pinion_app::plugins::sources::Purpose;
+use pinion_app::run::notices::describe;
 use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart, own_content};
 use pinion_plugin_runtime::{Action, NoInfo, Notice, NoticeEvent, Runtime, Source, Watch};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ struct Inner {
 
 impl OfferedTools {
     /// Loads the plugins and waits until each was loaded or refused.
-    pub(crate) async fn load(base: &Base, args: &RunArgs, mode: ApprovalMode) -> Result<Self> {
+    pub(crate) async fn load(base: &Base, options: &RunOptions, mode: ApprovalMode) -> Result<Self> {
         let loaded = Arc::new(Notify::new());
         let signal = loaded.clone();
         let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), move |notice| {
@@ -52,18 +52,18 @@ impl OfferedTools {
         })?);
         runtime.begin_offers();
         // The servers of others are not passed on: one of them may be this very program.
-        let mut sources = base.sources(args, Purpose::Run);
+        let mut sources = base.sources(options, Purpose::Run);
         sources.retain(|source| !matches!(source, Source::BuiltIn { name: BRIDGE, .. }));
         runtime.add(sources).await;
         runtime.offers_settled().await;
-        base.require_named(args, &runtime)?;
-        base.require_checks(args, Purpose::Run, &runtime).await?;
+        base.require_named(options, &runtime)?;
+        base.require_checks(options, Purpose::Run, &runtime).await?;
         base.tell_permissions();
         base.permissions.without_undo();
         let session = format!("mcp-{}", random_token().unwrap_or_default().get(..16).unwrap_or_default());
         base.output.begin(&session, false);
         let calls = ServedCalls {
-            tools: base.tools(args, runtime.clone())?,
+            tools: base.tools(options, runtime.clone())?,
             runtime: runtime.clone(),
             permissions: base.permissions.clone(),
             secrets: base.secrets.clone(),
@@ -72,7 +72,7 @@ impl OfferedTools {
             schemas: Arc::new(Schemas::default()),
             count: AtomicU32::new(0),
         };
-        let selected = base.selected_tools(args);
+        let selected = base.selected_tools(options);
         let inner = Inner {
             runtime,
             permissions: base.permissions.clone(),
@@ -87,8 +87,8 @@ impl OfferedTools {
     }
 
     /// Reloads plugins whose files change, as long as the result lives. Without it, calls still check their plugin's file.
-    pub(crate) fn watch(&self, base: &Base, args: &RunArgs) -> Option<Watch> {
-        let watch = self.0.runtime.watch(base.plugin_directories(args));
+    pub(crate) fn watch(&self, base: &Base, options: &RunOptions) -> Option<Watch> {
+        let watch = self.0.runtime.watch(base.plugin_directories(options));
         watch.inspect_err(|error| note(&text!("! {}", error.to_string()))).ok()
     }
 

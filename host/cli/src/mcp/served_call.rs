@@ -5,7 +5,6 @@
 //! user answers the question, if the client can ask. Nothing is kept in a session, and nothing can be undone.
 
 use crate::approve::described;
-use crate::approve::permissions::CallPermissions;
 use crate::run::rows::account;
 use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Question};
 use pinion_agent::bound::OutputBounds;
@@ -31,6 +30,7 @@ use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProg
 use pinion_agent::{
     Content, Context, LoopConfig, Message, Model, Outcome, SessionStore, ToolDefinition, ToolExecutor, Usage, run,
 };
+use pinion_app::approve::permissions::CallPermissions;
 use pinion_mcp::serve::{Client, OfferedCall, OfferedReply};
 use pinion_plugin_runtime::Runtime;
 use std::sync::atomic::{AtomicU32, Ordering};

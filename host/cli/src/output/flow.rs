@@ -1,8 +1,8 @@
 //! Untrusted text that arrives in pieces, such as a model's answer.
 
 use crate::output::terminal::size;
-use crate::output::text::{Text, text, width};
 use pinion_agent::text::{bounded, printable};
+use pinion_app::output::{Text, text, width};
 use unicode_width::UnicodeWidthChar as _;
 
 /// Maximum lines and characters of a page that a plugin prints.

@@ -1,8 +1,8 @@
 //! Markdown of models and commands as rows of lines.
 
 use crate::output::terminal::{Style, is_linear, size};
-use crate::output::text::Text;
 use pinion_agent::text::bounded;
+use pinion_app::output::Text;
 use pinion_tui::terminal::printed;
 use pinion_tui::{PrintedRow, Theme};
 

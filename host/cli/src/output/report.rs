@@ -1,22 +1,11 @@
 //! The form of a failure: `error: MESSAGE: CAUSE`, then a `hint:` line; and a JSON object for programs.
 
 use crate::args::OutputFormat;
-use crate::failure::Failure;
 use crate::output::streams::{note, result_if_none};
 use crate::output::terminal::Style;
-use crate::output::text::{Part, Text, text};
+use pinion_app::failure::Failure;
+use pinion_app::output::text;
 use serde_json::json;
-
-/// The message, its causes and the hint. Only the hint of this program begins a line; further lines of the message are
-/// indented.
-impl Part for Failure {
-    fn append(&self, text: &mut Text) {
-        text.push(Text::block(self.message()));
-        if let Some(hint) = self.remedy() {
-            text.push(text!("\nhint: {}", Text::block(hint)));
-        }
-    }
-}
 
 /// Writes a failure to stderr and, if stdout is for programs and has no result yet, a result that names it.
 pub(crate) fn report(failure: &Failure, format: OutputFormat) {

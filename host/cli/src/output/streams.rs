@@ -1,12 +1,12 @@
 //! The streams stdout and stderr, and the only code that writes to them.
 
-use crate::failure::{Failure, MORE_THREADS, Result};
 use crate::output::clean::CleanWriter;
 use crate::output::terminal::{Style, is_linear};
-use crate::output::text::{Text, text};
 use crate::process::signals;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::printable;
+use pinion_app::failure::{Failure, MORE_THREADS, Result};
+use pinion_app::output::{Text, text};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};

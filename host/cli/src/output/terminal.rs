@@ -1,6 +1,6 @@
 //! Properties of the terminal: interactivity, colours and size.
 
-use crate::output::text::{Part, PartExt as _, Text};
+use pinion_app::output::{Part, PartExt as _, Text};
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

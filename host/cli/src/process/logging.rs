@@ -11,7 +11,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// The warnings that people need by default: those of plugins, and that something is not cached or not saved. Those of `rmcp`
 /// are about its own parts; failures of MCP servers are reported where they matter.
-const DEFAULT: &str = "error,rmcp=off,plugin=warn,pinion_cli=warn,pinion_plugin_runtime=warn,pinion_session_store=warn";
+const DEFAULT: &str =
+    "error,rmcp=off,plugin=warn,pinion_app=warn,pinion_cli=warn,pinion_plugin_runtime=warn,pinion_session_store=warn";
 
 /// Starts the log, in which secrets are redacted.
 ///
@@ -23,7 +24,9 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
         (true, _) => "error,rmcp=off",
         (_, 0) => DEFAULT,
         (_, 1) => "warn,rmcp=off,plugin=info",
-        _ => "warn,plugin=trace,pinion_agent=debug,pinion_cli=debug,pinion_plugin_runtime=debug,pinion_providers=debug",
+        _ => {
+            "warn,plugin=trace,pinion_agent=debug,pinion_app=debug,pinion_cli=debug,pinion_plugin_runtime=debug,pinion_providers=debug"
+        }
     };
     let filter = std::env::var("PINION_LOG").ok().and_then(|said| said.parse::<EnvFilter>().ok());
     let is_for_people = filter.is_none() && verbose < 2;

@@ -1,18 +1,18 @@
 //! The actions that slash commands take on a conversation.
 
 use crate::commands::session::short_id;
-use crate::failure::{Failure, Result};
-use crate::files::paths::shown_directory;
 use crate::output::{Text, count, page, text};
 use crate::process::signals::{interruptible, interruptible_by};
-use crate::prompt::context::Context as ContextFiles;
 use crate::run::chat::Chat;
 use crate::run::images::Prompt;
 use crate::run::line_editor::{KEYS, keys};
-use crate::run::session::{OpenSession, fork, here};
 use crate::run::voice::Voice;
 use crate::run::{aside, export, own_commands};
 use pinion_agent::Context;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::paths::shown_directory;
+use pinion_app::prompt::context::Context as ContextFiles;
+use pinion_app::run::session::{OpenSession, fork, here};
 use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
@@ -181,8 +181,8 @@ impl Chat<'_> {
 
     /// Continues in another session.
     async fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
-        let files = self.base.context(self.args);
-        let conversation = self.base.conversation(self.args, &session, &files);
+        let files = self.base.context(&self.args.options());
+        let conversation = self.base.conversation(&self.args.options(), &session, &files);
         self.begin_conversation(conversation, files).await;
         self.ready.agent.set_totals(session.totals);
         self.ready.agent.configure(|config| {
@@ -218,7 +218,7 @@ impl Chat<'_> {
         let runtime = self.ready.runtime.clone();
         let loading = [
             runtime.begin_refresh(),
-            runtime.begin(self.base.sources(self.args, crate::plugins::sources::Purpose::Conversation)),
+            runtime.begin(self.base.sources(&self.args.options(), pinion_app::plugins::sources::Purpose::Conversation)),
         ];
         let stop = CancellationToken::new();
         let stopped = stop.clone();

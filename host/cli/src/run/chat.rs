@@ -5,30 +5,29 @@
 
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
-use crate::base::Base;
 use crate::commands::session::short_id;
-use crate::failure::{Failure, Result, Status};
-use crate::names::nearest;
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{self, Stdout, Text, count, indented, showing, text, written};
-use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
 use crate::run::elsewhere::elsewhere;
 use crate::run::images::{Prompt, with_images};
 use crate::run::line_editor::{Input, KEYS, LineEditor, PROMPT};
 use crate::run::mcp_command;
-use crate::run::notices::Notices;
 use crate::run::own_commands::{self, COMMANDS};
 use crate::run::pending::Pending;
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
-use crate::run::runs::Runs;
-use crate::run::setup::Ready;
 use crate::run::shell::ShellCommand;
 use crate::run::voice::Voice;
 use pinion_agent::Message;
 use pinion_agent::channel::EventReceiver;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::names::nearest;
+use pinion_app::plugins::sources::Purpose;
+use pinion_app::run::notices::Notices;
+use pinion_app::run::setup::Ready;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -51,8 +50,10 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let notices = Arc::new(Notices::default());
     let received = notices.clone();
     let approver = Arc::new(TerminalApprover::new(base.permissions.clone()));
-    let ready = base.ready(args, Purpose::Conversation, approver.clone(), move |notice| received.put(&notice)).await?;
-    let watch = ready.runtime.watch(base.plugin_directories(args));
+    let ready = base
+        .ready(&args.options(), Purpose::Conversation, approver.clone(), move |notice| received.put(&notice))
+        .await?;
+    let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
     ready.info.offer(COMMANDS.iter().copied().chain([KEYS]).collect());
@@ -66,7 +67,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     chat.greet();
     chat.show_session();
     if let Err(error) = &watch {
-        chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
+        chat.say(&text!("! {}", Text::block(pinion_app::failure::with_causes(error))));
     }
     let prompt = args.prompt.join(" ");
     let conversed = chat.converse(prompt, &notices, &approver).await;
@@ -258,8 +259,8 @@ impl Chat<'_> {
 
     /// Returns the messages to send for a prompt of the user; none without one.
     pub(crate) async fn prompts(&mut self, prompt: Option<Prompt>) -> Vec<Message> {
-        let changed = self.base.refresh_offers(self.args, &self.ready.runtime).await;
-        let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, self.args));
+        let changed = self.base.refresh_offers(&self.args.options(), &self.ready.runtime).await;
+        let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, &self.args.options()));
         changed.for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
         let Some(prompt) = prompt else { return Vec::new() };
         self.begin_session_after_pause().await;

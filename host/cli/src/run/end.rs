@@ -1,10 +1,10 @@
 //! The end of a run: in words, as a stop reason in JSON, and as an exit status.
 
-use crate::failure::{Failure, Result, Status};
 use crate::output::count;
 use pinion_agent::message::StopReason;
 use pinion_agent::outcome::Limit;
 use pinion_agent::{RunEnd, RunErrorKind};
+use pinion_app::failure::{Failure, Result, Status};
 
 /// Returns the stop reason in JSON output, which is part of the interface.
 pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {

@@ -1,9 +1,9 @@
 //! `/export`: the conversation as a document.
 
-use crate::base::Base;
 use crate::commands::session::{export_file, short_id};
-use crate::failure::{Failure, Result};
-use crate::run::session::OpenSession;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::run::session::OpenSession;
 use std::path::PathBuf;
 
 /// The name of the command.

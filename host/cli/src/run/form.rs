@@ -1,10 +1,10 @@
 //! The form of conversations: the full screen, inline, line by line, or linear.
 
-use crate::args::{RunArgs, UiForm};
-use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::args::{RunArgs, UI_FORMS, by_name};
 use crate::output::terminal;
-use clap::ValueEnum as _;
+use pinion_app::config::Config;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::options::UiForm;
 
 /// Environment variable with the name of a form.
 const VARIABLE: &str = "PINION_UI";
@@ -25,10 +25,9 @@ pub(crate) fn of_conversation(args: &RunArgs, config: &Config) -> Result<UiForm>
 
 fn of_environment() -> Result<Option<UiForm>> {
     let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else { return Ok(None) };
-    let form = name.to_str().and_then(|name| UiForm::from_str(name, false).ok());
+    let form = name.to_str().and_then(|name| by_name(name.to_owned()).ok());
     form.map(Some).ok_or_else(|| {
-        let names = UiForm::value_variants().iter().filter_map(UiForm::to_possible_value);
-        let names: Vec<String> = names.map(|value| format!("`{}`", value.get_name())).collect();
+        let names: Vec<String> = UI_FORMS.iter().map(|(name, _)| format!("`{name}`")).collect();
         Failure::usage(format!("invalid value of {VARIABLE}: `{}`", name.display()))
             .hint(format!("the forms of conversations are {}", names.join(", ")))
     })

@@ -1,10 +1,10 @@
 //! Pictures that messages of the user name: `@shot.png`, or `@"my shot.png"`.
 
-use crate::base::Base;
-use crate::files::private::open_file;
 use crate::output::count;
 use pinion_agent::content::Image;
 use pinion_agent::{Content, Message};
+use pinion_app::base::Base;
+use pinion_app::files::private::open_file;
 use pinion_exclusions::FileId;
 use serde::Deserialize;
 use std::fs::File;
@@ -124,7 +124,7 @@ fn image(file: File, name: &str) -> Result<Image, String> {
 }
 
 fn path(workspace: &Path, name: &str) -> PathBuf {
-    match (name.strip_prefix("~/"), crate::files::paths::home()) {
+    match (name.strip_prefix("~/"), pinion_app::files::paths::home()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => workspace.join(name),
     }

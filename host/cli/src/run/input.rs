@@ -1,8 +1,8 @@
 //! The prompt of a non-interactive run: the arguments, followed by stdin if that is piped.
 
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::{Failure, MORE_THREADS, Result};
 use crate::output::{note, text};
+use pinion_app::failure::{Failure, MORE_THREADS, Result};
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -1,9 +1,9 @@
 //! `/keep`: writes a choice of this conversation to the user's config, so that all others begin with it.
 
-use crate::args::THINKING_LEVELS;
-use crate::base::Base;
-use crate::config::edit;
 use pinion_agent::Agent;
+use pinion_app::base::Base;
+use pinion_app::config::edit;
+use pinion_app::options::THINKING_LEVELS;
 
 /// Name of the command.
 pub(super) const NAME: &str = "keep";

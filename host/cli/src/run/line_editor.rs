@@ -1,15 +1,15 @@
 //! The editor of lines in a conversation by lines.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
-use crate::files::private::create_directory;
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{Text, print, say, text};
 use crate::run::line_reports::LineReports;
-use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::{find_unsafe, one_line};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::create_directory;
+use pinion_app::run::notices::Notices;
 use pinion_plugin_runtime::{HostCommand, Runtime};
 use pinion_tui::terminal::without_reports;
 use rustyline::completion::{Completer, Pair};

@@ -1,14 +1,14 @@
 //! `/mcp`: the MCP servers of a conversation.
 
 use crate::args::RunArgs;
-use crate::base::Base;
 use crate::commands::mcp::switch_in;
-use crate::mcp::files::file_with;
-use crate::names::nearest;
 use crate::output::{count, line, short};
 use crate::run::context_report::{Described, Servers, described_servers};
-use crate::run::setup::Ready;
 use pinion_agent::Agent;
+use pinion_app::base::Base;
+use pinion_app::mcp::files::file_with;
+use pinion_app::names::nearest;
+use pinion_app::run::setup::Ready;
 use pinion_mcp::config::Scope;
 use pinion_mcp::{CallContext, LoginMethod, McpError, ServerInfo, ServerState};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) async fn run(
     arguments: &str,
     token: CancellationToken,
 ) -> String {
-    let changed = base.refresh_offers(args, &ready.runtime).await;
+    let changed = base.refresh_offers(&args.options(), &ready.runtime).await;
     let (verb, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let done = match (verb, rest.trim()) {
         ("reload", _) => Ok(changed.unwrap_or_else(|| "`mcp.json` has not changed".to_owned())),

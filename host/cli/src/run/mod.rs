@@ -1,11 +1,8 @@
 //! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
 mod actions;
-mod agents;
 mod aside;
-mod built_in;
 mod chat;
-mod checks;
 mod context_report;
 mod elsewhere;
 pub(crate) mod end;
@@ -19,8 +16,6 @@ mod line_editor;
 mod line_reports;
 mod mcp_command;
 mod net_command;
-mod net_question;
-pub(crate) mod notices;
 mod own_commands;
 mod pending;
 mod plan;
@@ -32,9 +27,6 @@ mod render_hostile_tests;
 #[cfg(test)]
 mod render_tests;
 pub(crate) mod rows;
-pub(crate) mod runs;
-pub(crate) mod session;
-pub(crate) mod setup;
 mod shell;
 mod streamed;
 pub(crate) mod transcript;
@@ -44,12 +36,12 @@ mod waiting;
 
 pub(crate) use self::full::editor_command;
 
-use crate::args::UiForm;
 use crate::commands::trust::ask_at_start;
-use crate::failure::Result;
-use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::output::terminal;
+use pinion_app::failure::Result;
+use pinion_app::files::paths::Paths;
+use pinion_app::options::UiForm;
 use std::panic::resume_unwind;
 
 /// Runs the agent in the way that the options select.

@@ -1,7 +1,7 @@
 //! `/net`: the network of programs, in a conversation.
 
-use crate::base::Base;
-use crate::process::network::Reach;
+use pinion_app::base::Base;
+use pinion_app::process::network::Reach;
 use pinion_egress::HostRule;
 
 /// Shows the network, or changes it for the rest of the session. Returns the Markdown to print.

@@ -1,13 +1,13 @@
 //! Slash commands of pinion itself, which act on the conversation. All others come from plugins.
 
-use crate::args::THINKING_LEVELS;
-use crate::base::Base;
 use crate::commands::permissions;
 use crate::run::context_report::context_report;
 use crate::run::{aside, export, keep, mcp_command, net_command};
 use pinion_agent::Agent;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::provider::ThinkingLevel;
+use pinion_app::base::Base;
+use pinion_app::options::THINKING_LEVELS;
 use pinion_plugin_runtime::HostCommand;
 
 /// The commands of every conversation.

@@ -1,20 +1,13 @@
 //! A single run without a conversation: the answer on stdout, everything else on stderr.
 
-use crate::approve::Person;
-use crate::approve::permissions::CallPermissions;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
-use crate::base::Base;
-use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, text};
-use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible};
 use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::{no_prompt, read_prompt};
-use crate::run::notices::{describe, describe_problem};
+use crate::run::runs::Loops;
 use crate::run::render::{Detail, Renderer};
-use crate::run::runs::Runs;
-use crate::run::setup::Ready;
 use crate::run::streamed::Streamed;
 use crate::run::waiting::WaitingForModel;
 use futures_util::future::BoxFuture;
@@ -25,6 +18,13 @@ use pinion_agent::dialog::UserInterface;
 use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
+use pinion_app::approve::Person;
+use pinion_app::approve::permissions::CallPermissions;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::plugins::sources::Purpose;
+use pinion_app::run::notices::{describe, describe_problem};
+use pinion_app::run::setup::Ready;
 use pinion_plugin_runtime::{Notice, NoticeEvent, Watch};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
@@ -159,7 +159,7 @@ impl<'a> Headless<'a> {
                 report_notice(&notice, amount);
             }
         };
-        let ready = base.ready(args, Purpose::Run, approver, report).await?;
+        let ready = base.ready(&args.options(), Purpose::Run, approver, report).await?;
         if !global.quiet {
             let notices = ready.notices(base).into_iter();
             notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
@@ -172,7 +172,7 @@ impl<'a> Headless<'a> {
             false => ready.agent.subscribe(CHANNEL).without_previews(),
         };
         let writing = output::showing(write(events, format, streamed, global.clone(), is_over.clone()));
-        let watch = ready.runtime.watch(base.plugin_directories(args));
+        let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
         let watch =
             watch.inspect_err(|error| tracing::debug!(%error, "calls check their plugins' files themselves")).ok();
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over, _watch: watch })

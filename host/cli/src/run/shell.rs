@@ -3,7 +3,6 @@
 //! A command takes the way of the tool `bash`, with its grants, limits and deny patterns, but nobody is asked, because the
 //! user has typed it. The model learns of `!COMMAND` with the next message, and never of `!!COMMAND`.
 
-use crate::failure::{Failure, Result};
 use crate::output::{indented, say};
 use crate::process::signals::interruptible_by;
 use crate::run::voice::Voice;
@@ -11,6 +10,7 @@ use pinion_agent::content::ToolCall;
 use pinion_agent::secrets::{RedactedTools, Secrets};
 use pinion_agent::tool::{Display, Ledger, ToolInvocation, ToolProgress, ToolReply};
 use pinion_agent::{Authority, Content, EventKind, Message, ToolExecutor};
+use pinion_app::failure::{Failure, Result};
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::{Input, without_colours};
 use serde_json::json;

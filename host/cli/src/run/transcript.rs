@@ -1,10 +1,10 @@
 //! A conversation that nobody answers, as the UI shows it, written row by row.
 
-use crate::base::Base;
-use crate::failure::Result;
 use crate::output::terminal::{Style, size};
 use crate::output::{Sink as _, Stdout, rows};
 use crate::run::full::themes::configured;
+use pinion_app::base::Base;
+use pinion_app::failure::Result;
 use pinion_tui::{App, Highlighter, Input, Settings};
 use std::io;
 use std::time::Instant;

@@ -1,12 +1,12 @@
 //! `/undo`, `/redo`, `/rewind` and `/diff`.
 
-use crate::failure::{Failure, Result};
 use crate::output::{Text, text};
 use crate::run::actions::Next;
 use crate::run::chat::Chat;
 use crate::run::voice::Voice;
-use crate::undo::rewind::{Conversation, Target, Wish, read, rewind};
-use crate::undo::show;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::undo::rewind::{Conversation, Target, Wish, read, rewind};
+use pinion_app::undo::show;
 use pinion_session_store::{History, Session};
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ impl Chat<'_> {
         session.messages = pinion_agent::compaction::view(conversation.messages);
         session.runs = conversation.runs;
         session.last_run = conversation.last_run.into();
-        let files = self.base.context(self.args);
-        let context = self.base.conversation(self.args, &self.ready.session, &files);
+        let files = self.base.context(&self.args.options());
+        let context = self.base.conversation(&self.args.options(), &self.ready.session, &files);
         self.begin_conversation(context, files).await;
         if matches!(self.voice, Voice::Screen(_)) {
             let session = &mut self.ready.session;

@@ -1,12 +1,12 @@
 //! `pinion mcp add`, `add-json`, `remove`, `enable` and `disable`.
 
 use super::{ScopeArgument, unknown};
-use crate::base::Base;
-use crate::failure::{Failure, Result};
-use crate::mcp::edit::edit;
-use crate::mcp::files::{file_of, file_with};
 use crate::output::{note, print, text};
 use clap::Args;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::mcp::edit::edit;
+use pinion_app::mcp::files::{file_of, file_with};
 use pinion_mcp::config::{ConfigSource, Lookup, Scope, ServerFile, check_name};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -192,7 +192,7 @@ pub(super) fn remove(base: &Base, name: &str, scope: Option<Scope>) -> Result<()
 fn files(base: &Base, scope: Scope) -> Vec<std::path::PathBuf> {
     match scope {
         Scope::User => vec![base.paths.mcp_file()],
-        Scope::Project => crate::trust::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect(),
+        Scope::Project => pinion_app::trust::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect(),
     }
 }
 

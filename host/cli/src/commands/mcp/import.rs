@@ -2,12 +2,12 @@
 
 use super::add::check;
 use crate::approve::confirm::confirm;
-use crate::base::Base;
-use crate::failure::{Failure, Result, Status};
-use crate::files::paths;
-use crate::files::private::read_settings;
-use crate::mcp::edit::edit;
 use crate::output::{Text, count, print, stdout_failure, terminal, text};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::files::paths;
+use pinion_app::files::private::read_settings;
+use pinion_app::mcp::edit::edit;
 use pinion_mcp::config::{Format, Found, Scope, import};
 use std::path::{Path, PathBuf};
 

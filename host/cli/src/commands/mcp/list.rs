@@ -1,12 +1,12 @@
 //! `pinion mcp list` and `get`.
 
 use super::unknown;
-use crate::base::Base;
-use crate::failure::Result;
-use crate::mcp::files::what;
-use crate::mcp::lazy::{FileProblem, McpConfig};
-use crate::mcp::servers::tokens_of;
 use crate::output::{Text, age, count, left, note, print, result, short, text, written};
+use pinion_app::base::Base;
+use pinion_app::failure::Result;
+use pinion_app::mcp::files::what;
+use pinion_app::mcp::lazy::{FileProblem, McpConfig};
+use pinion_app::mcp::servers::tokens_of;
 use pinion_mcp::config::{Scope, ServerConfig, Transport};
 use pinion_mcp::{Contact, Outcome, ServerInfo};
 use serde_json::{Value, json};

@@ -9,9 +9,9 @@ mod talk;
 
 pub(crate) use add::switch_in;
 
-use crate::failure::{Failure, Result};
 use crate::invocation::Invocation;
 use clap::{Args, Subcommand};
+use pinion_app::failure::{Failure, Result};
 use pinion_mcp::LoginMethod;
 use pinion_mcp::config::Scope;
 use std::path::PathBuf;
@@ -202,14 +202,14 @@ impl Mcp {
 }
 
 /// The failure of a command that names an unknown server.
-fn unknown(base: &crate::base::Base, name: &str) -> Failure {
+fn unknown(base: &pinion_app::base::Base, name: &str) -> Failure {
     let config = base.read_mcp_config();
     let failure = Failure::usage(format!("no MCP server `{name}`"));
     if let Some(problem) = config.problems.iter().find(|problem| problem.problem.server.as_deref() == Some(name)) {
         return Failure::usage(problem.text());
     }
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-    match crate::names::nearest(name, names.iter().copied()) {
+    match pinion_app::names::nearest(name, names.iter().copied()) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None if names.is_empty() => failure.hint("`pinion mcp add` adds one"),
         None => failure.hint(format!("the servers are: {}", names.join(", "))),

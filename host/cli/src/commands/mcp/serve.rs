@@ -1,17 +1,18 @@
 //! `pinion mcp serve`: plugins offered to other agents.
 
-use crate::args::{Approve, RunArgs};
-use crate::base::Base;
-use crate::failure::{Failure, Result};
-use crate::files::private::random_token;
-use crate::files::private::{check, open_file};
+use crate::args::{APPROVE, one_of};
 use crate::invocation::Invocation;
 use crate::mcp::offered::OfferedTools;
 use crate::output::{Text, note, text};
-use crate::process::hardening;
 use crate::process::signals::interruptible_by;
 use clap::Args;
 use pinion_agent::approval::ApprovalMode;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::random_token;
+use pinion_app::files::private::{check, open_file};
+use pinion_app::options::{Approve, RunOptions};
+use pinion_app::process::hardening;
 use pinion_mcp::serve::{HttpServer, HttpSettings, Server};
 use secrecy::SecretString;
 use std::io::Read as _;
@@ -41,7 +42,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
     /// Tool calls that need approval by the client's user, and are denied if it cannot ask [default: smart]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = one_of::<Approve>(APPROVE))]
     approve: Option<Approve>,
     /// Serve over HTTP on this address, such as 127.0.0.1:8931, instead of stdin and stdout
     #[arg(long, value_name = "ADDRESS")]
@@ -59,17 +60,17 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self, base: &Base, invocation: &Invocation) -> Result<()> {
-        let args = RunArgs {
+        let options = RunOptions {
             plugins: self.plugins.clone(),
             no_plugins: self.no_plugins,
             no_builtin_plugins: self.no_builtin_plugins,
             tools: self.tools.clone(),
-            ..invocation.run.clone()
+            ..invocation.run.options()
         };
         // The user's config may be less strict for conversations, where the user sees what happens.
         let mode = self.approve.map(ApprovalMode::from).unwrap_or_default();
-        let offered = OfferedTools::load(base, &args, mode).await?;
-        let (_watch, quiet) = (offered.watch(base, &args), invocation.global.quiet);
+        let offered = OfferedTools::load(base, &options, mode).await?;
+        let (_watch, quiet) = (offered.watch(base, &options), invocation.global.quiet);
         if !quiet {
             base.project_notices().iter().for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }

@@ -2,12 +2,12 @@
 
 use super::hints::hint;
 use super::unknown;
-use crate::base::Base;
-use crate::failure::{Failure, Result};
-use crate::mcp::servers::{first_start, tokens_of};
 use crate::output::{Text, count, json, left, note, print, short, text, written};
 use crate::process::signals::interruptible_by;
 use futures_util::future::join_all;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::mcp::servers::{first_start, tokens_of};
 use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{CallContext, LoginMethod, McpError, Progress, Request, ServerInfo, Servers};
 use serde_json::{Value, json};

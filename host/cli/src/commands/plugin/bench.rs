@@ -1,12 +1,12 @@
 //! `pinion plugin bench`: the time and resources of many calls of one tool.
 
-use crate::base::Base;
 use crate::commands::plugin::call;
-use crate::failure::{Failure, Result};
 use crate::output::{bytes, json, print, short, text, written};
 use pinion_agent::Content;
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::tool::{ToolInvocation, ToolProgress};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use pinion_plugin_runtime::Runtime;
 use serde::Serialize;
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! Component binaries: adding a manifest and removing sections that only tools read.
 
-use crate::base::Base;
 use crate::commands::plugin::project::Project;
 use crate::commands::plugin::{build, consent, link, sections, show};
-use crate::failure::{Failure, Result};
-use crate::files::repository::{Located, Make, Refusal};
 use crate::output::{json, print, text, written};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::repository::{Located, Make, Refusal};
 use pinion_plugin_runtime::{
     API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError, PartialLimits, read_component,
 };
@@ -180,14 +180,14 @@ pub(crate) fn packed(component: &[u8], about: &About) -> std::result::Result<Vec
 /// Returns the component with this manifest in place of the one that it may have.
 fn with_manifest(component: &[u8], manifest: &serde_json::Value) -> std::result::Result<Vec<u8>, String> {
     let packed = sections::replaced(component, MANIFEST_SECTION, manifest.to_string().as_bytes())?;
-    Inspection::of(&packed).map_err(|error| crate::failure::with_causes(&error))?;
+    Inspection::of(&packed).map_err(|error| pinion_app::failure::with_causes(&error))?;
     Ok(packed)
 }
 
 /// Replaces a file that the user named in one step, through no link that leads out of the repository.
 pub(crate) fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result::Result<(), Refusal> {
-    let located =
-        Located::find(workspace, crate::files::paths::home().as_deref(), file, Make::Nothing).map_err(Refusal::Io)?;
+    let located = Located::find(workspace, pinion_app::files::paths::home().as_deref(), file, Make::Nothing)
+        .map_err(Refusal::Io)?;
     located.repository.replace(&located.path, bytes)
 }
 

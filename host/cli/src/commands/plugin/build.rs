@@ -1,12 +1,12 @@
 //! `pinion plugin build`: builds a project in any language, then packs, checks and installs the component.
 
-use crate::base::Base;
 use crate::commands::plugin::project::{self, Project};
 use crate::commands::plugin::steps::Steps;
 use crate::commands::plugin::{binary, cargo, consent, link, show, steps};
-use crate::failure::{Failure, Result};
-use crate::files::private::create_directory;
 use crate::output::{bytes, json, note, print, text, written};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::create_directory;
 use pinion_plugin_runtime::{Inspection, read_component};
 use serde_json::json;
 use std::io;

@@ -1,21 +1,22 @@
 //! `pinion plugin call`: one call of a tool, with its ledger.
 
-use crate::args::RunArgs;
-use crate::base::Base;
 use crate::commands::plugin::grant::{self, capabilities};
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
-use crate::failure::{Failure, Result};
+use crate::output::TerminalScreen;
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, result, text, written};
-use crate::plugins::policy::{Binding, CallGrants, Policy};
-use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
-use crate::run::notices::announce_compiling;
 use crate::run::rows::account;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use pinion_agent::{Content, ToolExecutor as _};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::options::RunOptions;
+use pinion_app::plugins::policy::{Binding, CallGrants, Policy};
+use pinion_app::plugins::sources::Purpose;
+use pinion_app::run::notices::announce_compiling;
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
 use pinion_plugin_test::helpful_grants;
 use serde_json::{Value, json};
@@ -148,10 +149,10 @@ pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(R
         NoticeEvent::HeldBack(why) => {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
         }
-        _ => announce_compiling(&notice),
+        _ => announce_compiling(&TerminalScreen, &notice),
     })?;
     let sources =
-        source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
+        source.map_or_else(|| base.sources(&RunOptions::default(), Purpose::Conversation), |source| vec![source]);
     runtime.begin_offers();
     runtime.add(sources).await;
     runtime.offers_settled().await;

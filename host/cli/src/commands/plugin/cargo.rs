@@ -1,6 +1,6 @@
 //! Builds plugins in Rust with cargo.
 
-use crate::failure::{Failure, Result};
+use pinion_app::failure::{Failure, Result};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

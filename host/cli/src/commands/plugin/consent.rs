@@ -1,12 +1,12 @@
 //! `pinion plugin grant` and `pinion plugin revoke`: grants bound to a component.
 
-use crate::base::Base;
 use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{find, is_name};
-use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, left, print, text};
-use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::policy::shown;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::plugins::grants::{GrantsFile, Pin};
+use pinion_app::plugins::policy::shown;
 use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike, without_links};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Capabilities on the command line, such as `files=read` and `process`.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use pinion_plugin_runtime::{Asks, GrantTable, UnknownCapability, capability_forms};
 
 /// Parses capabilities. Relative directories begin at the workspace.

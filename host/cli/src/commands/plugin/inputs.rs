@@ -5,7 +5,7 @@
 
 use crate::commands::plugin::project::Build;
 use crate::commands::plugin::sources::sources;
-use crate::files::private::{open_file, read_settings};
+use pinion_app::files::private::{open_file, read_settings};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _, Write as _};

@@ -1,7 +1,7 @@
 //! Core modules become components: the world of the project and the adapter for WASI preview 1 are added.
 
 use crate::commands::plugin::sections;
-use crate::failure::{Failure, Result};
+use pinion_app::failure::{Failure, Result};
 use std::path::Path;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn module_without_an_export_of_its_world_is_explained() {
         let directory = tempfile::tempdir().unwrap();
-        crate::commands::plugin::wit::write(directory.path(), crate::plugins::contract::WORLD).unwrap();
+        crate::commands::plugin::wit::write(directory.path(), crate::commands::plugin::contract::WORLD).unwrap();
         let failure = component(EMPTY.to_vec(), directory.path(), None).unwrap_err();
         assert!(failure.remedy().is_some_and(|hint| hint.contains("world.wit: export pinion:plugin/")), "{failure}");
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn exports_of_the_contract_are_those_of_the_world() {
         let directory = tempfile::tempdir().unwrap();
-        crate::commands::plugin::wit::write(directory.path(), crate::plugins::contract::WORLD).unwrap();
+        crate::commands::plugin::wit::write(directory.path(), crate::commands::plugin::contract::WORLD).unwrap();
         assert_eq!(contract_exports(directory.path(), None).unwrap(), ["tools", "commands"]);
         let failure = contract_exports(&directory.path().join("nowhere"), None).unwrap_err();
         assert!(failure.remedy().unwrap().ends_with("pinion plugin wit ."), "{failure}");

@@ -6,6 +6,7 @@ mod build;
 mod call;
 mod cargo;
 mod consent;
+mod contract;
 mod grant;
 mod inputs;
 mod link;
@@ -23,11 +24,11 @@ mod watch;
 mod wit;
 
 use self::grant::capabilities;
-use crate::base::Base;
-use crate::failure::Result;
 use crate::invocation::Invocation;
 use crate::output::result_if_none;
 use clap::{Args, Subcommand};
+use pinion_app::base::Base;
+use pinion_app::failure::Result;
 use std::path::PathBuf;
 
 /// The arguments of `pinion plugin`.

@@ -1,11 +1,11 @@
 //! `pinion plugin new`: a starter plugin.
 
-use crate::base::Base;
+use crate::commands::plugin::contract::WORLD;
 use crate::commands::plugin::{project, template, wit};
-use crate::failure::{Failure, Result};
-use crate::files::private::read_settings;
 use crate::output::{json, print, text, written};
-use crate::plugins::contract::WORLD;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::read_settings;
 use serde_json::json;
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! `pinion-plugin.toml`: the project of a plugin in any language.
 
-use crate::failure::{Failure, Result};
-use crate::files::private::read_settings;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::read_settings;
 use pinion_plugin_runtime::{Asks, Lifetime, PartialLimits};
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,14 +1,14 @@
 //! `pinion plugin list`, `info` and `check`.
 
-use crate::args::RunArgs;
-use crate::base::Base;
-use crate::failure::{Failure, Result};
 use crate::output::bytes;
 use crate::output::{Text, json, left, print, size, text, wrapped, written};
-use crate::plugins::policy::{Target, shown};
-use crate::plugins::sources::Purpose;
 use pinion_agent::ToolDefinition;
 use pinion_agent::schema::Schemas;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::options::RunOptions;
+use pinion_app::plugins::policy::{Target, shown};
+use pinion_app::plugins::sources::Purpose;
 use pinion_plugin_runtime::{
     FileOrigin, Inspection, Lifetime, PluginInfo, Runtime, Source, read_component, without_links,
 };
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base, as_json: bool) -> Result<()> {
     let runtime = base.showing()?;
-    runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
+    runtime.add(base.sources(&RunOptions::default(), Purpose::Conversation)).await;
     if as_json {
         return written(json(&all(&runtime, &base.project_notices())));
     }
@@ -118,7 +118,7 @@ pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginIn
     let (source, target) = locate(base, plugin);
     let runtime = base.showing()?;
     let sources =
-        source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
+        source.map_or_else(|| base.sources(&RunOptions::default(), Purpose::Conversation), |source| vec![source]);
     runtime.add(sources).await;
     let found = runtime.plugins().into_iter().find(|info| is_target(info, &target));
     match found {

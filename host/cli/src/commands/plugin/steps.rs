@@ -3,8 +3,8 @@
 use crate::commands::plugin::inputs::Inputs;
 use crate::commands::plugin::project::Build;
 use crate::commands::plugin::{link, toolchain};
-use crate::failure::{Failure, Result};
 use crate::output::{note, text};
+use pinion_app::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;

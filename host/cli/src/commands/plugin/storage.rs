@@ -1,10 +1,10 @@
 //! `pinion plugin storage`: the values that plugins store.
 
 use crate::approve::confirm::confirm;
-use crate::base::Base;
-use crate::failure::{Failure, Result};
 use crate::output::terminal::is_interactive;
 use crate::output::{Text, bytes, left, note, print, stdout_failure, text};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use pinion_plugin_runtime::{StoredPlugin, without_links};
 use std::io;
 

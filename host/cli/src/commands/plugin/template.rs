@@ -3,9 +3,9 @@
 //! `host/cli/templates` has what the author edits; the helper between that and the contract comes from `plugin-sdk`. Both
 //! are copied into the project, so that it builds wherever it goes, and needs nothing of ours from a package registry.
 
+use crate::commands::plugin::contract::TEMPLATES;
 use crate::commands::plugin::new::Language;
 use crate::commands::plugin::project;
-use crate::plugins::contract::TEMPLATES;
 use clap::ValueEnum as _;
 use std::fs;
 use std::io;

@@ -3,7 +3,7 @@
 //! Nothing is installed here. A tool is searched in the project (`node_modules`, `.venv`) and its parent directories, then
 //! in PATH, so that a project with pinned versions uses its own.
 
-use crate::failure::{Failure, Result};
+use pinion_app::failure::{Failure, Result};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

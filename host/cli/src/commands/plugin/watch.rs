@@ -5,13 +5,13 @@
 //! and editors, network file systems and containers then need no special case.
 
 use crate::args::OutputFormat;
-use crate::base::Base;
 use crate::commands::plugin::build::{self, Destination};
 use crate::commands::plugin::sources::sources;
 use crate::commands::plugin::steps::Steps;
-use crate::failure::{Failure, Result};
 use crate::output::{bytes, json, note, print, report, text, written};
 use crate::process::signals::interruptible_by;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

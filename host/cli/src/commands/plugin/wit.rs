@@ -1,11 +1,11 @@
 //! `pinion plugin wit`: the contract with plugins, which this program embeds.
 
-use crate::base::Base;
+use crate::commands::plugin::contract::{CONTRACT, REFERENCE, TEMPLATES, WORLD};
 use crate::commands::plugin::{binary, project};
-use crate::failure::{Failure, Result};
-use crate::files::private::{read_file, read_settings};
 use crate::output::{Text, answer, bytes, json, print, text, written};
-use crate::plugins::contract::{CONTRACT, REFERENCE, TEMPLATES, WORLD};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::{read_file, read_settings};
 use serde_json::json;
 use std::fs;
 use std::io;

@@ -1,12 +1,12 @@
 //! Approval of tool calls in the UI.
 
 use crate::approve::change::change;
-use crate::approve::permissions::CallPermissions;
 use crate::run::full::said::Said;
 use pinion_agent::Approver;
 use pinion_agent::approval::{CallRules as _, Decision, Question};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use pinion_agent::futures_util::future::BoxFuture;
+use pinion_app::approve::permissions::CallPermissions;
 use pinion_tui::{Answer, Input, Reply, Tone};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,13 @@
 //! Completions of the arguments of pinion's own commands. Those of plugins complete theirs themselves.
 
-use crate::args::THINKING_LEVELS;
-use crate::base::Base;
 use crate::commands::permissions;
 use crate::output::age;
 use crate::run::full::{lists, themes};
 use crate::run::plan::DIRECTORY as PLANS;
 use crate::run::{keep, mcp_command, own_commands};
 use pinion_agent::approval::ApprovalMode;
+use pinion_app::base::Base;
+use pinion_app::options::THINKING_LEVELS;
 use pinion_tui::{Choice, Pick};
 use std::time::SystemTime;
 

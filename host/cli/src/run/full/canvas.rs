@@ -1,10 +1,10 @@
 //! The terminal while a UI has it.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
 use crate::output::Attention;
 use crate::process::signals::{self, Ending, Shown};
 use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use pinion_tui::terminal::{
     self, ENTER, ENTER_INLINE, ENTER_VIEW, Inputs, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, NO_MOUSE, RawMode,
 };

@@ -1,10 +1,10 @@
 //! The clipboard of the desktop, which only its programs can read, and which some terminals cannot write.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
-use crate::files::private::{create_directory, replace};
 use crate::run::full::said::Said;
 use pinion_agent::content::Image;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::{create_directory, replace};
 use pinion_tui::Input;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -4,9 +4,9 @@
 //! lock is free was left behind: the next conversation of its session takes it over, or else the next new one in the
 //! directory. All of this is only a convenience, so errors are ignored.
 
-use crate::base::Base;
-use crate::files::private::{create_directory, open_file, random_name, replace, try_lock};
 use pinion_agent::secrets::Secrets;
+use pinion_app::base::Base;
+use pinion_app::files::private::{create_directory, open_file, random_name, replace, try_lock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Read as _;

@@ -1,8 +1,8 @@
 //! The external editor, which has the terminal while it runs.
 
-use crate::files::private::open_file;
 use crate::run::full::keyboard::{BUSY, Batch};
 use pinion_agent::futures_util::future::BoxFuture;
+use pinion_app::files::private::open_file;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;

@@ -1,17 +1,17 @@
 //! The lists from which the user picks: models, sessions, files and commands.
 
-use crate::base::Base;
 use crate::commands::model::tokens;
 use crate::commands::session::short_id;
-use crate::files::paths::shown_directory;
-use crate::files::repository::{Links, Repository};
-use crate::model::info::SessionInfo;
 use crate::output::age;
 use crate::run::full::arguments;
 use crate::run::full::said::Said;
 use crate::run::own_commands;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
+use pinion_app::base::Base;
+use pinion_app::files::paths::shown_directory;
+use pinion_app::files::repository::{Links, Repository};
+use pinion_app::model::info::SessionInfo;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
@@ -206,7 +206,7 @@ fn files(workspace: &Path, exclusions: &Finder) -> io::Result<FileList> {
 
 /// Returns the branch of the repository that the workspace is in.
 pub(super) fn branch(base: &Base) -> Option<String> {
-    branch_of(&Repository::around(&base.workspace, crate::files::paths::home().as_deref()).ok()?)
+    branch_of(&Repository::around(&base.workspace, pinion_app::files::paths::home().as_deref()).ok()?)
 }
 
 fn branch_of(repository: &Repository) -> Option<String> {

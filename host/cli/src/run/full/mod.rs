@@ -26,10 +26,7 @@ mod ui;
 pub(crate) use self::editor::editor_command;
 
 use crate::args::{GlobalArgs, RunArgs};
-use crate::base::Base;
-use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, text};
-use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible};
 use crate::run::actions::Next;
 use crate::run::chat::Chat;
@@ -40,10 +37,13 @@ use crate::run::full::said::Said;
 use crate::run::full::settings::{of_screen, settings};
 use crate::run::full::ui::{Connections, Ui, Work};
 use crate::run::images::Prompt;
-use crate::run::notices::Notices;
 use crate::run::own_commands::COMMANDS;
 use crate::run::pending::Pending;
 use crate::run::voice::Voice;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::plugins::sources::Purpose;
+use pinion_app::run::notices::Notices;
 use pinion_plugin_runtime::Action as Effect;
 use pinion_tui::{Action, Input, Pick, Request, Settings, Tone};
 use std::sync::Arc;
@@ -66,8 +66,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let (questions, asked) = mpsc::channel(1);
     let said = Arc::new(Said::default());
     let approver = Arc::new(UiApprover::new(questions, said.clone(), base.permissions.clone()));
-    let ready = base.ready(args, Purpose::Conversation, approver, move |notice| received.put(&notice)).await?;
-    let watch = ready.runtime.watch(base.plugin_directories(args));
+    let ready =
+        base.ready(&args.options(), Purpose::Conversation, approver, move |notice| received.put(&notice)).await?;
+    let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
     notices.startup_is_over();
     ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
     let pending = Pending::default();
@@ -80,7 +81,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     }
     chat.ready.notices(base).into_iter().for_each(|notice| said.put(Input::Note(Tone::Warning, notice)));
     if let Err(error) = &watch {
-        chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
+        chat.say(&text!("! {}", Text::block(pinion_app::failure::with_causes(error))));
     }
     let events = chat.ready.agent.subscribe(CHANNEL);
     let (agent, runtime, info) = (chat.ready.agent.clone(), chat.ready.runtime.clone(), chat.ready.info.clone());

@@ -4,14 +4,14 @@
 //! typed meanwhile waits in the terminal.
 
 use crate::args::RunArgs;
-use crate::base::Base;
-use crate::failure::Result;
-use crate::files::paths::shown_directory;
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::keyboard::{self, Batch};
 use crate::run::full::lists;
-use crate::run::session::continued;
 use pinion_agent::Event;
+use pinion_app::base::Base;
+use pinion_app::failure::Result;
+use pinion_app::files::paths::shown_directory;
+use pinion_app::run::session::continued;
 use pinion_session_store::last_history;
 use pinion_tui::{App, Facts, Input, Settings, Tone};
 use tokio::sync::mpsc;
@@ -69,7 +69,7 @@ impl Opening {
 
 /// Returns the last events of the session to continue, if that is a long one. The start of the conversation reports errors.
 fn end_of_session(base: &Base, args: &RunArgs) -> Option<Vec<Event>> {
-    let path = continued(base, args).ok()??;
+    let path = continued(base, &args.options()).ok()??;
     let is_long = path.metadata().is_ok_and(|found| found.len() > 4 * END);
     let history = if is_long { last_history(&path, END).ok()? } else { None };
     // Reading the sessions of sub-agents takes longer than the first look should.

@@ -1,6 +1,5 @@
 //! Plan mode: the agent writes a plan, and executes it in a new session.
 
-use crate::failure::{Failure, Result, with_causes};
 use crate::output::{count, text};
 use crate::process::signals::{interruptible, interruptible_runs};
 use crate::run::chat::Chat;
@@ -8,6 +7,7 @@ use crate::run::full::ui::Ui;
 use crate::run::plan::{Execution, PlanFile, plan_of_text};
 use crate::run::voice::Voice;
 use pinion_agent::RunEnd;
+use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_orchestration::{AnswerError, Plan, make_plan};
 use pinion_plugin_runtime::Action;
 use pinion_session_store::SessionDirectory;

@@ -1,7 +1,5 @@
 //! The requests of the UI, which this program carries out.
 
-use crate::base::Base;
-use crate::failure::Result;
 use crate::process::signals;
 use crate::run::full::approver::Open;
 use crate::run::full::editor::Editing;
@@ -10,6 +8,8 @@ use crate::run::full::ui::{Ui, Work};
 use crate::run::full::{clipboard, history, lists, sessions, themes};
 use crate::run::images::with_images;
 use crate::run::{aside, keep, own_commands};
+use pinion_app::base::Base;
+use pinion_app::failure::Result;
 use pinion_tui::terminal;
 use pinion_tui::{Input, Pick, Request, Tone};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Inputs of the UI besides the events of runs, from any task.
 
-use crate::failure::Failure;
 use crate::output::Text;
 use pinion_agent::Event;
+use pinion_app::failure::Failure;
 use pinion_tui::{Input, Tone};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,14 +1,14 @@
 //! Actions on a session in the list: preview, name, delete.
 
-use crate::base::Base;
 use crate::commands::session::delete_whole;
-use crate::failure::{Failure, Result};
 use crate::output::{count, shell_word};
 use crate::run::full::lists;
 use crate::run::full::said::Said;
 use pinion_agent::content::text_of;
 use pinion_agent::text::bounded;
 use pinion_agent::{Message, compaction};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use pinion_session_store::{Payload, SessionDirectory, Transcript};
 use pinion_tui::{Input, Pick};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! The settings of the UI, from the config and the environment.
 
 use crate::args::GlobalArgs;
-use crate::base::Base;
-use crate::config::tui::Notify;
-use crate::failure::{Failure, Result};
-use crate::names::nearest;
 use crate::run::full::themes;
+use pinion_app::base::Base;
+use pinion_app::config::tui::Notify;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::names::nearest;
 use pinion_plugin_runtime::HostCommand;
 use pinion_tui::terminal::{Multiplexer, Notification};
 use pinion_tui::{KeyMap, Segment, Settings, Surroundings};

@@ -1,16 +1,16 @@
 //! The setup of a first conversation: stores the key of a provider, and the user's choice of a model.
 
 use crate::args::RunArgs;
-use crate::base::Base;
-use crate::config::Config;
-use crate::failure::{Failure, Result};
-use crate::files::private::{create_directory, read_settings, replace};
-use crate::model::browser_login::WaitingLogin;
-use crate::model::{Lacking, Place, key_in};
 use crate::output::{note, text};
 use crate::process::browser::open_browser;
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::{keyboard, lists, themes};
+use pinion_app::base::Base;
+use pinion_app::config::Config;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::{create_directory, read_settings, replace};
+use pinion_app::model::browser_login::WaitingLogin;
+use pinion_app::model::{Lacking, Place, key_in};
 use pinion_tui::{Choice, Setup, SetupRequest};
 use secrecy::SecretString;
 use std::io;
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// # Errors
 /// The terminal cannot be used.
 pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>> {
-    let Some(lacking) = base.lacking_key(args).await else { return Ok(None) };
+    let Some(lacking) = base.lacking_key(&args.options()).await else { return Ok(None) };
     let setup = Setup::new(themes::configured(base)?, providers(base), place(base)).with_login(with_login(base));
     let setup = match lacking {
         Lacking::Any => setup,

@@ -3,11 +3,11 @@
 //! A file sets the styles of roles, `heading = "bold #88aaff"`, and those that it leaves out come from the theme that
 //! `base` names.
 
-use crate::base::Base;
-use crate::failure::{Failure, Result};
-use crate::files::private::read_settings;
-use crate::names::nearest;
 use crate::output::terminal::Style;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::read_settings;
+use pinion_app::names::nearest;
 use pinion_tui::{ASK_FOR_BACKGROUND, Background, Choice, Depth, Theme};
 use std::path::PathBuf;
 use std::time::Duration;

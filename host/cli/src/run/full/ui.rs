@@ -1,10 +1,6 @@
 //! The loop of the full-screen UI: terminal, events and questions in, frames and requests out.
 
-use crate::base::Base;
 use crate::commands::session::short_id;
-use crate::failure::{Failure, Result};
-use crate::files::paths::shown_directory;
-use crate::model::info::SessionInfo;
 use crate::output::has_left;
 use crate::output::terminal::Style;
 use crate::process::signals::{self, Ending};
@@ -20,11 +16,15 @@ use crate::run::full::said::Said;
 use crate::run::full::settings::has_marks;
 use crate::run::full::themes::Look;
 use crate::run::full::{editor, history, lists};
-use crate::run::notices::Notices;
 use crate::run::own_commands;
 use crate::run::pending::Pending;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::paths::shown_directory;
+use pinion_app::model::info::SessionInfo;
+use pinion_app::run::notices::Notices;
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal;
 use pinion_tui::{App, Facts, Input, Tone};

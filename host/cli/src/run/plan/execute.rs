@@ -7,10 +7,8 @@
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total};
-use crate::approve::{Person, TerminalApprover};
+use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
-use crate::base::Base;
-use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
 use crate::output::{self, count, note, text, written};
 use crate::process::signals::interruptible_runs;
@@ -19,6 +17,9 @@ use pinion_agent::approval::{ApprovalMode, DeniedCall};
 use pinion_agent::message::StopReason;
 use pinion_agent::step::StepStatus;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
+use pinion_app::approve::Person;
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
 use pinion_orchestration::{AnswerError, Plan, execute_step};
 use serde::Serialize;
 use serde_json::json;

@@ -4,10 +4,10 @@
 //! A file in the repository is untrusted input: for reading and for writing, it is reached beneath the root and through
 //! no link that leads out.
 
-use crate::failure::{Failure, Result, with_causes};
-use crate::files::paths::home;
-use crate::files::repository::{Links, Located, Make, Refusal, Repository};
 use pinion_agent::step::StepStatus;
+use pinion_app::failure::{Failure, Result, with_causes};
+use pinion_app::files::paths::home;
+use pinion_app::files::repository::{Links, Located, Make, Refusal, Repository};
 use pinion_orchestration::Plan;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,14 +3,14 @@
 use super::file::PlanFile;
 use super::{command, end_of, gap, total, with_steps};
 use crate::args::{GlobalArgs, RunArgs};
-use crate::base::Base;
-use crate::failure::{Failure, Result};
 use crate::output::{note, shell_word, text};
 use crate::process::signals::interruptible;
 use crate::run::input::prompt;
 use crate::run::print::{Headless, deny_unattended, fields};
 use pinion_agent::message::StopReason;
 use pinion_agent::{Message, RunEnd};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result};
 use pinion_orchestration::{AnswerError, Plan, make_plan};
 use serde_json::json;
 use std::ops::Not as _;

@@ -13,10 +13,10 @@ pub(in crate::run) use file::{DIRECTORY, PlanFile};
 pub(crate) use make::make;
 
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::with_causes;
 use crate::output::shell_word;
 use pinion_agent::text::one_line;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
+use pinion_app::failure::with_causes;
 use pinion_orchestration::{AnswerError, Plan, Step};
 use std::io::{self, IsTerminal as _};
 

@@ -2,9 +2,9 @@
 
 use super::script::{Answer, ModelAnswer, OneOrMore, Said, Secret, ServerAnswer, ToolAnswer};
 use super::verdict::Verdict;
-use crate::failure::{Failure, Result};
-use crate::files::private::open_file;
-use crate::names::nearest;
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::open_file;
+use pinion_app::names::nearest;
 use pinion_plugin_test::PartialLimits;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

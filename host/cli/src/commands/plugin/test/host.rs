@@ -1,13 +1,15 @@
 //! The part of the application in which cases run: its compiler, its cache of compiled code and its sandbox, without the
 //! user's grants, secrets, servers and settings.
 
-use crate::args::SandboxMode;
-use crate::base::Base;
-use crate::process::credentials::ProgramCredentials;
-use crate::process::network::ProgramNetwork;
-use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
-use crate::run::notices::announce_compiling;
+use crate::output::TerminalScreen;
 use pinion_agent::secrets::Secrets;
+use pinion_app::base::Base;
+use pinion_app::mcp::lazy::LazyServers;
+use pinion_app::options::SandboxMode;
+use pinion_app::process::credentials::ProgramCredentials;
+use pinion_app::process::network::ProgramNetwork;
+use pinion_app::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
+use pinion_app::run::notices::announce_compiling;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{Compiler, guard_programs};
 use pinion_plugin_test::Host;
@@ -25,7 +27,7 @@ pub(super) fn host(base: &Base) -> Host {
         cache: base.compiled_code(),
         compiler: own_command(COMPILE_COMPONENT).map(|(program, arguments)| Compiler { program, arguments }),
         engine_limits: base.config.engine_limits.clone(),
-        on_notice: Some(Arc::new(|notice| announce_compiling(&notice))),
+        on_notice: Some(Arc::new(|notice| announce_compiling(&TerminalScreen, &notice))),
         confinement: Some(Arc::new(move |workspace| alone(&base, workspace).confinement())),
     }
 }
@@ -33,7 +35,8 @@ pub(super) fn host(base: &Base) -> Host {
 /// Returns the same base without what the user allows to programs: they get no network and no credentials, and write only
 /// to the workspace.
 fn alone(base: &Base, workspace: &Path) -> Base {
-    let mut alone = Base { workspace: workspace.to_owned(), mcp: Arc::default(), ..base.clone() };
+    let mut alone =
+        Base { workspace: workspace.to_owned(), mcp: Arc::new(LazyServers::new(base.screen.clone())), ..base.clone() };
     let config = &mut alone.config;
     // Who turned the sandbox off trusts the programs of a conversation, not those of a project's tests.
     if config.sandbox.mode == SandboxMode::Off {

@@ -12,11 +12,11 @@ mod step;
 mod verdict;
 
 use self::case::Case;
-use crate::base::Base;
 use crate::commands::plugin::build::{self, Destination};
 use crate::commands::plugin::steps::Steps;
-use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, print, result, text, written};
+use pinion_app::base::Base;
+use pinion_app::failure::{Failure, Result, Status};
 use pinion_plugin_test::{Host, TestError};
 use serde_json::json;
 use std::path::Path;

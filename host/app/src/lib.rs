@@ -1,0 +1,26 @@
+//! Pinion as a library: everything between the command line and the agent.
+//!
+//! [`config`] decides what is in effect and [`trust`] what a project may set; [`plugins`] loads plugins with their grants,
+//! [`process`] confines the programs that they start, [`mcp`] connects servers, and [`model`] chooses models and finds their
+//! keys. [`base::Base`] is what they share, and [`run`] puts an agent together from it.
+//!
+//! This crate prints nothing and parses no command line: options are [`options::RunOptions`], and what the user has to see
+//! goes to a [`screen::Screen`].
+
+pub mod approve;
+pub mod base;
+pub mod config;
+pub mod failure;
+pub mod files;
+pub mod mcp;
+pub mod model;
+pub mod names;
+pub mod options;
+pub mod output;
+pub mod plugins;
+pub mod process;
+pub mod prompt;
+pub mod run;
+pub mod screen;
+pub mod trust;
+pub mod undo;

@@ -1,0 +1,73 @@
+//! Changes to files of MCP servers, made in one step and under a lock.
+
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::files::private::{self, create_directory, lock, read_settings};
+use crate::output::line;
+use crate::trust::Content;
+use pinion_mcp::config::{Editor, Scope};
+use std::io::Write as _;
+use std::path::Path;
+
+/// Changes a file. `change` returns its result and whether the file has to be written.
+///
+/// # Errors
+/// The file cannot be read, is no JSON object, or cannot be written.
+pub fn edit<T>(
+    base: &Base,
+    scope: Scope,
+    path: &Path,
+    change: impl FnOnce(&mut Editor) -> Result<(T, bool)>,
+) -> Result<T> {
+    let failed = |what: &str| Failure::failed(format!("could not {what} `{}`", line(&path.to_string_lossy())));
+    create_directory(&base.paths.data).map_err(|error| failed("change").because(error))?;
+    let _lock = lock(&base.paths.mcp_lock()).map_err(|error| failed("lock").because(error))?;
+    let text = read_settings(path).map_err(|error| failed("read").because(error))?;
+    let mut editor = Editor::new(text.as_deref().unwrap_or_default())
+        .map_err(|error| failed("change").because(error).hint("fix the file, or edit it by hand"))?;
+    let (result, is_changed) = change(&mut editor)?;
+    if !is_changed {
+        return Ok(result);
+    }
+    let before = (scope == Scope::Project && base.config.project.is_trusted()).then(|| Content::read(&base.workspace));
+    let written = match scope {
+        Scope::User => create_directory(path.parent().unwrap_or(Path::new(".")))
+            .and_then(|()| private::replace(path, editor.text().as_bytes())),
+        Scope::Project => replace_shared(path, editor.text().as_bytes()),
+    };
+    written.map_err(|error| failed("write").because(error))?;
+    if let Some(before) = before {
+        keep_trust(base, path, &before)?;
+    }
+    Ok(result)
+}
+
+/// Trusts the changed file, because the user has just changed it with a command. Anything else that changed meanwhile
+/// still needs consent.
+fn keep_trust(base: &Base, path: &Path, before: &Content) -> Result<()> {
+    let after = Content::read(&base.workspace);
+    let changed = path.strip_prefix(&base.workspace).ok().and_then(Path::to_str).unwrap_or_default();
+    let others = |content: &Content| -> Vec<(String, String)> {
+        let digests = content.digests().filter(|(path, _)| *path != changed);
+        digests.map(|(path, digest)| (path.clone(), digest.clone())).collect()
+    };
+    let is_same = others(before) == others(&after) && before == base.config.project.content();
+    if is_same { after.trust(&base.workspace, &base.paths, base.config.project.is_wished()) } else { Ok(()) }
+}
+
+/// Replaces a file of a project in one step, with the permissions of files that are shared.
+fn replace_shared(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o777);
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! The MCP servers of a command: their files are read at once, the servers started when something asks for them.
+
+use crate::mcp::person::ServersUser;
+use crate::mcp::programs::programs;
+use crate::screen::Screen;
+use pinion_mcp::Servers;
+use pinion_mcp::config::{ConfigSource, Lookup, Problem, ServerConfig, ServerFile};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+/// The servers of the files, and who answers their questions.
+pub struct LazyServers {
+    config: Mutex<Option<Known>>,
+    pub(super) servers: OnceLock<Arc<Servers>>,
+    pub(super) user: Arc<ServersUser>,
+    /// Set if first starts may take long.
+    pub(super) is_patient: OnceLock<()>,
+}
+
+/// The content of the files, and the state of the user's file when it was read.
+struct Known {
+    config: Arc<McpConfig>,
+    state: Option<FileState>,
+}
+
+/// Time of the last change, length and identity of a file.
+type FileState = (Option<SystemTime>, u64, u64);
+
+fn state(path: &Path) -> Option<FileState> {
+    let metadata = std::fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Some((metadata.modified().ok(), metadata.len(), inode))
+}
+
+impl LazyServers {
+    /// Servers whose files were not read yet.
+    pub fn new(screen: Arc<dyn Screen>) -> Self {
+        Self {
+            config: Mutex::default(),
+            servers: OnceLock::new(),
+            user: Arc::new(ServersUser::new(screen)),
+            is_patient: OnceLock::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the content of the files, which the first call reads.
+    pub(super) fn config(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Arc<McpConfig> {
+        let mut known = self.lock();
+        let known = known.get_or_insert_with(|| {
+            // A change between the two is read twice rather than never.
+            let state = state(path);
+            Known { config: Arc::new(read()), state }
+        });
+        known.config.clone()
+    }
+
+    /// Returns the content of the files, if something has read them.
+    pub fn known(&self) -> Option<Arc<McpConfig>> {
+        self.lock().as_ref().map(|known| known.config.clone())
+    }
+
+    /// Reads the files again if the user's one changed since. Returns none otherwise.
+    pub(super) fn reload(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Option<Arc<McpConfig>> {
+        let now = state(path);
+        let mut known = self.lock();
+        if known.as_ref().is_none_or(|known| known.state == now) {
+            return None;
+        }
+        let config = Arc::new(read());
+        *known = Some(Known { config: config.clone(), state: now });
+        Some(config)
+    }
+
+    /// Gives servers the time of a first start, which may download a program. Must be called before the servers are made.
+    pub fn be_patient(&self) {
+        let _ = self.is_patient.set(());
+    }
+
+    /// Notes that there is a conversation, whose user servers may ask.
+    pub fn set_present(&self) {
+        self.user.set_present();
+    }
+
+    /// Returns the servers, if something has asked for them.
+    pub fn made(&self) -> Option<&Arc<Servers>> {
+        self.servers.get()
+    }
+}
+
+/// The servers of all files.
+#[derive(Debug, Default)]
+pub struct McpConfig {
+    /// The servers that can be used, by files in order.
+    pub servers: Vec<ServerConfig>,
+    /// The files as they were read.
+    texts: Vec<(String, ConfigSource)>,
+    /// The servers with their variables not expanded, for display: the values of variables are often secrets.
+    written: OnceLock<Vec<ServerConfig>>,
+    /// Mistakes in the files.
+    pub problems: Vec<FileProblem>,
+    /// Notices for the user.
+    pub notices: Vec<String>,
+}
+
+/// A mistake in one of the files.
+#[derive(Debug, Clone)]
+pub struct FileProblem {
+    /// The file.
+    pub source: ConfigSource,
+    /// The mistake and its line.
+    pub problem: Problem,
+}
+
+impl FileProblem {
+    /// Describes the mistake with its place and its remedy.
+    pub fn text(&self) -> String {
+        let (path, at) = (self.source.path.display(), self.problem.line);
+        let what = match &self.problem.server {
+            Some(server) => format!("MCP server `{server}` (`{path}` line {at}): {}", self.problem.message),
+            None => format!("`{path}` line {at}: {}", self.problem.message),
+        };
+        match &self.problem.hint {
+            Some(hint) => format!("{what}\nhint: {hint}"),
+            None => what,
+        }
+    }
+}
+
+impl McpConfig {
+    /// Adds the servers of a file with this text, except those whose name an earlier file has.
+    pub(super) fn add(&mut self, file: ServerFile, text: String, source: &ConfigSource) {
+        for server in file.servers {
+            match self.servers.iter().find(|other| other.name == server.name) {
+                Some(other) => self.notices.push(format!(
+                    "MCP server `{}` of `{}` is not used: `{}` has one of this name",
+                    server.name,
+                    source.path.display(),
+                    other.source.path.display()
+                )),
+                None => self.servers.push(server),
+            }
+        }
+        let problems = file.problems.into_iter().map(|problem| FileProblem { source: source.clone(), problem });
+        self.problems.extend(problems);
+        self.notices.extend(file.notices.into_iter().map(|notice| format!("`{}` {notice}", source.path.display())));
+        self.texts.push((text, source.clone()));
+    }
+
+    /// Returns the files of the workspace that the programs of servers are, or get as arguments.
+    pub fn programs(&self, workspace: &Path) -> Vec<PathBuf> {
+        let files = self.servers.iter().flat_map(|server| programs(&server.transport, workspace));
+        files.filter(|path| path.starts_with(workspace) && path != workspace).collect()
+    }
+
+    /// Returns a server by its name.
+    pub fn find(&self, name: &str) -> Option<&ServerConfig> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+
+    /// Returns a server as it is written, with its variables not expanded. None if the entry makes sense only with their
+    /// values, such as an address that is one variable.
+    pub fn as_written(&self, name: &str) -> Option<&ServerConfig> {
+        let is_used =
+            |written: &ServerConfig| self.find(&written.name).is_some_and(|server| server.source == written.source);
+        let written = self.written.get_or_init(|| {
+            let servers = self.texts.iter().flat_map(|(text, source)| unexpanded(text, source).servers);
+            servers.filter(is_used).collect()
+        });
+        written.iter().find(|server| server.name == name)
+    }
+
+    /// Returns everything that the user should know before a run.
+    pub fn all_notices(&self) -> Vec<String> {
+        self.problems.iter().map(FileProblem::text).chain(self.notices.iter().cloned()).collect()
+    }
+}
+
+/// Parses a file without expanding anything: every variable stands for itself, so that the user sees what is written.
+pub(super) fn unexpanded(text: &str, source: &ConfigSource) -> ServerFile {
+    ServerFile::parse(text, source, &|name| Lookup::Value(format!("${{{name}}}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::NoScreen;
+    use std::fs;
+
+    #[test]
+    fn only_a_changed_file_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcp.json");
+        let lazy = LazyServers::new(Arc::new(NoScreen));
+        let read = |notice: &str| McpConfig { notices: vec![notice.to_owned()], ..McpConfig::default() };
+        assert!(lazy.reload(&path, || read("never read before")).is_none());
+        assert_eq!(lazy.config(&path, || read("one")).notices, ["one"]);
+        assert!(lazy.reload(&path, || read("same")).is_none());
+        fs::write(&path, "{}").unwrap();
+        assert_eq!(lazy.reload(&path, || read("two")).unwrap().notices, ["two"]);
+        assert!(lazy.reload(&path, || read("same")).is_none());
+        // An editor replaces the file.
+        fs::write(directory.path().join("new"), "[]").unwrap();
+        fs::rename(directory.path().join("new"), &path).unwrap();
+        assert_eq!(lazy.reload(&path, || read("three")).unwrap().notices, ["three"]);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(lazy.reload(&path, || read("four")).unwrap().notices, ["four"]);
+        assert_eq!(lazy.config(&path, || read("no")).notices, ["four"]);
+    }
+}

@@ -1,0 +1,111 @@
+//! The MCP servers of a command: made when something asks for them first, which starts and reads nothing but their files.
+
+use crate::base::Base;
+use crate::config::file::FileMcp;
+use crate::mcp::adapter::Adapter;
+use crate::mcp::launch::ServerLauncher;
+use crate::mcp::lazy::McpConfig;
+use crate::mcp::tokens::TokenFile;
+use crate::model::proxies_or;
+use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::{ChosenProxy, HttpSettings, Ports, ServerInfo, Servers};
+use pinion_plugin_runtime::McpServers;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+
+/// Bytes of a definition for one token.
+const BYTES_OF_TOKEN: u64 = 4;
+
+/// Time for a server whose start may download it, unless its entry has a limit.
+const FIRST_START: Duration = Duration::from_secs(120);
+
+/// Returns the limit on a start that may be the first one: programs with a network may be downloaded by it.
+pub fn first_start(config: &ServerConfig) -> Duration {
+    let may_download = config.network && matches!(config.transport, Transport::Stdio { .. });
+    match may_download && !config.has_startup_limit {
+        true => config.startup_timeout.max(FIRST_START),
+        false => config.startup_timeout,
+    }
+}
+
+/// Estimates the tokens that the definitions of a server's tools take in each request.
+pub fn tokens_of(info: &ServerInfo) -> u64 {
+    let bytes: usize = info.tools.iter().filter(|tool| tool.enabled).map(|tool| tool.definition.len()).sum();
+    (bytes as u64).div_ceil(BYTES_OF_TOKEN)
+}
+
+impl Base {
+    /// Returns the content of the files, as they were when this or [`Base::reload_mcp`] was last called.
+    pub fn mcp_config(&self) -> Arc<McpConfig> {
+        self.mcp.config(&self.paths.mcp_file(), || self.read_mcp_config())
+    }
+
+    /// Reads the user's file again if it changed, and adds, changes and removes servers accordingly. Those whose entries are
+    /// the same keep their connections. A project's files stay as they were when the user trusted them.
+    ///
+    /// Returns a text for the user if something changed.
+    pub fn reload_mcp(&self) -> Option<String> {
+        let config = self.mcp.reload(&self.paths.mcp_file(), || self.read_mcp_config())?;
+        let problems = config.all_notices().join("\n");
+        let names = self.mcp_servers().replace(config.servers.clone());
+        let done = match names.is_empty() {
+            true => "`mcp.json` changed, and no server with it".to_owned(),
+            false => format!("`mcp.json` changed these MCP servers: {}", names.join(", ")),
+        };
+        Some(format!("{done}\n{problems}").trim_end().to_owned())
+    }
+
+    /// Returns the servers. Each starts with its first request.
+    pub fn mcp_servers(&self) -> &Arc<Servers> {
+        self.mcp.servers.get_or_init(|| {
+            let ports = Ports {
+                launcher: Arc::new(ServerLauncher::new(self)),
+                http: self.mcp_http(),
+                cache: self.paths.mcp_catalogues(),
+                tasks: self.paths.mcp_tasks(),
+                tokens: Arc::new(TokenFile::new(
+                    self.paths.mcp_tokens_file(),
+                    self.secrets.clone(),
+                    self.screen.clone(),
+                )),
+                person: self.mcp.user.clone(),
+                client_metadata: None,
+                workspace_roots: vec![self.workspace.clone()],
+            };
+            let mut configs = self.mcp_config().servers.clone();
+            if self.mcp.is_patient.get().is_some() {
+                configs.iter_mut().for_each(|config| config.startup_timeout = first_start(config));
+            }
+            Servers::new(configs, ports)
+        })
+    }
+
+    /// Returns the proxies and certificate authorities for servers over HTTP: those of providers, unless `[mcp]` has others.
+    fn mcp_http(&self) -> HttpSettings {
+        let FileMcp { certificates, proxy, .. } = &self.config.mcp;
+        let proxies = proxies_or(proxy.as_deref(), "[mcp] proxy");
+        let choose = move |url: &Url| match proxies.choose(url) {
+            Ok(chosen) => Ok(chosen.map(|proxy| ChosenProxy { shown: proxy.to_string(), url: proxy.url })),
+            Err(error) => Err(error.to_string()),
+        };
+        HttpSettings { proxy: Some(Arc::new(choose)), certificates: certificates.clone() }
+    }
+
+    /// Returns whether any server is configured, switched on or not.
+    pub fn has_mcp_servers(&self) -> bool {
+        !self.mcp_config().servers.is_empty()
+    }
+
+    /// Returns the servers for the plugin runtime. There may be none so far.
+    pub fn mcp_adapter(&self) -> Arc<dyn McpServers> {
+        Arc::new(Adapter { servers: self.mcp_servers().clone(), calls: self.mcp.user.calls.clone() })
+    }
+
+    /// Closes all connections and ends the servers' processes.
+    pub async fn end_mcp_servers(&self) {
+        if let Some(servers) = self.mcp.made() {
+            servers.shutdown().await;
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Models and providers: which one a run uses, with which key, at which address, at which prices.
+
+pub mod browser_login;
+mod environment;
+pub mod exchanges;
+pub mod info;
+mod lacking;
+mod prices;
+mod select;
+mod served_window;
+mod stored_keys;
+mod unlisted;
+
+pub use self::environment::proxies_or;
+pub use self::lacking::Lacking;
+pub use self::select::Chosen;
+pub use self::stored_keys::{MAX_KEY, key_in};
+pub use crate::files::secret_place::Place;

@@ -1,0 +1,62 @@
+//! The plugin runtime of a command.
+
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::plugins::policy::{Binding, Policy};
+use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
+use crate::run::notices::announce_compiling;
+use pinion_plugin_runtime::{
+    Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, StartingEngine, guard_programs,
+};
+use std::sync::Arc;
+
+impl Base {
+    /// Begins to start the engine of a plugin runtime.
+    pub fn begin_engine(&self) -> StartingEngine {
+        StartingEngine::begin(self.config.engine_limits.clone())
+    }
+
+    /// Creates a plugin runtime with nothing loaded.
+    pub fn runtime(
+        &self,
+        engine: StartingEngine,
+        info: Arc<dyn HostInfo>,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Runtime> {
+        self.runtime_with(engine, Policy::new(self, Binding::Bind, None), info, on_notice)
+    }
+
+    /// Creates a runtime for inspection, which binds no grants to what it loads.
+    pub fn showing(&self) -> Result<Runtime> {
+        let (policy, screen) = (Policy::new(self, Binding::LookOnly, None), self.screen.clone());
+        self.runtime_with(self.begin_engine(), policy, Arc::new(NoInfo), move |notice| {
+            announce_compiling(&*screen, &notice)
+        })
+    }
+
+    /// Creates a runtime with a policy and nothing loaded.
+    pub fn runtime_with(
+        &self,
+        engine: StartingEngine,
+        policy: Policy,
+        info: Arc<dyn HostInfo>,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Runtime> {
+        if let Some((program, arguments)) = guard_command(&self.paths.removed()) {
+            guard_programs(program, arguments);
+        }
+        let config = RuntimeConfig {
+            workspace: self.workspace.clone(),
+            cache: self.compiled_code(),
+            policy: Arc::new(policy),
+            engine_limits: self.config.engine_limits.clone(),
+            compiler: own_command(COMPILE_COMPONENT).map(|(program, arguments)| Compiler { program, arguments }),
+            host: self.host_directories(),
+            exclusions: self.config.exclusions.clone(),
+            confinement: self.confinement(),
+            mcp: Some(self.mcp_adapter()),
+            info,
+        };
+        Runtime::with_engine(config, engine, on_notice).map_err(Failure::from)
+    }
+}

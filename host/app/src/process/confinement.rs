@@ -1,0 +1,464 @@
+//! The sandbox of the programs that plugins start.
+//!
+//! A policy is made for every program, because protected paths come and go. What the machine offers is checked once, before
+//! the first program; a machine without a sandbox runs no program unless the user says so.
+
+use crate::approve::audit::Audit;
+use crate::base::Base;
+use crate::config::denied::Denied;
+use crate::config::sandbox::SandboxSettings;
+use crate::files::paths;
+use crate::files::private::create_directory;
+use crate::files::spill::TEMPORARY;
+use crate::mcp::lazy::LazyServers;
+use crate::options::SandboxMode;
+use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
+use crate::process::repositories::{Looks, OtherRepositories, nested_settings, repositories};
+use crate::process::running::Running;
+use crate::process::sandbox_parts::{helper, limits, without_links};
+use pinion_exclusions::{Finder, Found, Place};
+use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
+use pinion_sandbox::{
+    Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Protected, Repository, SandboxError,
+    Support, Surroundings, hint, no_network, quiet_host, secret_paths, tracing_hint, unreachable_host,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Excluded files that are kept from programs, each of which is a mount, and bytes of their paths with those around them.
+const MAX_EXCLUDED: usize = 1000;
+const MAX_EXCLUDED_BYTES: usize = 200_000;
+/// Excluded files of a directory that may have more of them where there are too many.
+const FEW_EXCLUDED: usize = 50;
+/// Texts of programs that were refused a file, in lower case.
+const REFUSALS: &[&str] = &[
+    "permission denied",
+    "eacces",
+    "operation not permitted",
+    "eperm",
+    "device or resource busy",
+    "ebusy",
+    "cross-device",
+    "exdev",
+    "can only add regular files",
+];
+
+/// Programs in sandboxes, with the settings of the config.
+pub struct SandboxedPrograms {
+    launcher: Launcher,
+    settings: SandboxSettings,
+    enforcement: Enforcement,
+    /// The limits on each program, which do not change.
+    limits: OnceLock<Limits>,
+    workspace: PathBuf,
+    /// The host's directories.
+    own: Vec<PathBuf>,
+    /// Files that programs neither read nor change, and repositories of the workspace.
+    exclusions: Arc<Finder>,
+    /// Repositories of other writable directories.
+    others: Arc<OtherRepositories>,
+    /// Files that rules deny.
+    denied: Denied,
+    /// MCP servers, whose programs no other program changes.
+    servers: Arc<LazyServers>,
+    /// Directory for what programs create at protected paths. It is never emptied, because it may have been the user.
+    removed: PathBuf,
+    network: Arc<ProgramNetwork>,
+    audit: Arc<Audit>,
+    checked: OnceLock<Result<Support, String>>,
+}
+
+/// The policy of a program, and what it was made of.
+pub struct Planned {
+    /// The policy of the sandbox.
+    pub policy: Policy,
+    /// Protected paths, which are among the read-only ones.
+    pub protected: Protected,
+    /// Files that are excluded from it.
+    pub found: Arc<Found>,
+}
+
+impl Base {
+    /// Returns the confinement of programs; none if the user turned it off.
+    pub fn confinement(&self) -> Option<Arc<dyn Confinement>> {
+        let programs = self.sandbox()?;
+        // The first look takes longest. Each program looks again, and waits for this one if it has to.
+        let exclusions = programs.exclusions.clone();
+        let _ = std::thread::Builder::new().spawn(move || drop(exclusions.look()));
+        Some(Arc::new(programs))
+    }
+
+    /// Returns why allowed hosts cannot be reached on this machine; none if they can, or if there is no sandbox.
+    pub fn hosts_are_out_of_reach(&self) -> Option<String> {
+        let programs = self.sandbox()?;
+        programs.hosts_are_out_of_reach(&programs.policy_of_paths(self.output.directory()))
+    }
+
+    /// Tells the rules about calls whether programs start in a complete sandbox. It is checked when the first program comes up.
+    pub fn tell_permissions(&self) {
+        if let Some(programs) = self.sandbox() {
+            let (output, confines) = (self.output.clone(), OnceLock::new());
+            self.permissions.use_sandbox(move || {
+                if !programs.network.is_limited() {
+                    return Err("programs have the whole network".to_owned());
+                }
+                confines.get_or_init(|| programs.confines(output.directory())).clone()
+            });
+        }
+    }
+
+    /// Returns the sandbox of the config; none if it is off.
+    pub fn sandbox(&self) -> Option<SandboxedPrograms> {
+        let settings = self.config.sandbox.clone();
+        let enforcement = match settings.mode {
+            SandboxMode::Require => Enforcement::Require,
+            SandboxMode::BestEffort => Enforcement::BestEffort,
+            SandboxMode::Off => return None,
+        };
+        // Without the path of this program, every program is refused.
+        let (helper, arguments) = helper().unwrap_or_default();
+        // Later readers see changes; the first one reads.
+        self.mcp_config();
+        Some(SandboxedPrograms {
+            launcher: Launcher::new(helper, arguments),
+            settings,
+            enforcement,
+            limits: OnceLock::new(),
+            workspace: self.workspace.clone(),
+            own: self.host_directories().private,
+            exclusions: self.config.exclusions.clone(),
+            others: Arc::default(),
+            denied: self.config.denied.clone(),
+            servers: self.mcp.clone(),
+            removed: self.paths.removed(),
+            network: self.network.clone(),
+            audit: self.permissions.audit.clone(),
+            checked: OnceLock::new(),
+        })
+    }
+}
+
+impl SandboxedPrograms {
+    /// Returns the policy for a program that starts now. `scratch` is the private directory of the session.
+    ///
+    /// # Errors
+    /// The workspace cannot be searched for excluded files, or has too many of them.
+    pub fn policy(&self, scratch: &Path) -> Result<Planned, String> {
+        if let Some(problem) = &self.denied.problem {
+            return Err(format!("no program can start: {problem}"));
+        }
+        let mut policy = self.policy_of_paths(scratch);
+        if without_links(self.own.iter().cloned()).iter().any(|own| is_host_part(own, &self.workspace)) {
+            return Err(format!(
+                "no program can start: the workspace `{}` holds Pinion's own files, which programs cannot see\nhint: start \
+                 Pinion in another directory",
+                self.workspace.display()
+            ));
+        }
+        let found = self.exclusions.look().map_err(|error| {
+            format!("no sandbox: {error}\nhint: turn exclusions off with `exclude-defaults = false` in the config")
+        })?;
+        let unwritten = self.denied.unwritten.look().map_err(|error| format!("no sandbox: {error}"))?;
+        let protected = self.protected(&policy, &found, &unwritten);
+        self.deny(&mut policy);
+        policy.read_only = protected.closed().cloned().collect();
+        exclude(&mut policy, &found, &self.workspace)?;
+        Ok(Planned { policy, protected, found })
+    }
+
+    /// Returns the protected paths in what a policy lets a program write.
+    fn protected(&self, policy: &Policy, found: &Found, unwritten: &Found) -> Protected {
+        let others: Vec<PathBuf> = policy.writable.iter().filter(|root| **root != self.workspace).cloned().collect();
+        let mut repositories = repositories(found, &self.workspace);
+        repositories.extend(self.others.of(&others));
+        let user = paths::git_user();
+        let settings = nested_settings(found);
+        let (roots, repositories, settings) = (&policy.writable, &repositories, &settings);
+        let mut protected = Protected::find(Surroundings { roots, repositories, settings, user: &user });
+        let servers = self.servers.known();
+        protected.also(servers.iter().flat_map(|config| config.programs(&self.workspace)));
+        protected.also(self.denied.read_only.iter().cloned());
+        protected.also(unwritten.places.iter().map(|place| place.path.clone()));
+        protected
+    }
+
+    /// Returns the policy without what depends on the content of writable directories.
+    fn policy_of_paths(&self, scratch: &Path) -> Policy {
+        let own = without_links(self.own.iter().cloned());
+        let mut writable = without_links(self.settings.writable.iter().cloned());
+        // Credentials can be handed out, the host's own files cannot.
+        writable.retain(|path| !own.iter().any(|own| is_host_part(own, path)));
+        writable.push(self.workspace.clone());
+        if let Repository::Elsewhere(repository) = Repository::of(&self.workspace) {
+            writable.push(repository);
+        }
+        // Credentials may come and go while the session lasts.
+        let mut visible = without_links(self.settings.readable.iter().cloned());
+        let open: Vec<PathBuf> = writable.iter().chain(&visible).cloned().collect();
+        let secret = secret_paths(paths::home().as_deref(), &open).into_iter();
+        let hidden = without_links(secret.chain(self.settings.hidden.iter().cloned()).chain(linked(&own)));
+        let temporary = scratch.join(TEMPORARY);
+        let temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
+        visible.extend(scratch.canonicalize());
+        Policy {
+            writable,
+            hidden: hidden.into_iter().chain(own).collect(),
+            visible,
+            temporary,
+            devices: self.settings.devices(),
+            network: self.network.for_program(),
+            limits: self.limits.get_or_init(|| limits(&self.settings)).clone(),
+            enforcement: self.enforcement,
+            ..Policy::default()
+        }
+    }
+
+    /// Takes what rules deny out of a policy.
+    fn deny(&self, policy: &mut Policy) {
+        policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
+        let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
+        policy.visible.retain(|path| !is_denied(path));
+        policy.writable.retain(|path| !is_denied(path));
+        let is_unwritten = |path: &PathBuf| self.denied.read_only.iter().any(|denied| path.starts_with(denied));
+        // They are read all the same, wherever they lie.
+        let unwritten: Vec<PathBuf> = policy.writable.extract_if(.., |path| is_unwritten(path)).collect();
+        policy.visible.extend(unwritten);
+    }
+
+    /// Checks the layers of this machine, once.
+    ///
+    /// # Errors
+    /// A layer that the mode requires is missing.
+    pub fn support(&self, policy: &Policy) -> Result<&Support, String> {
+        let checked = self.checked.get_or_init(|| self.launcher.support(policy).map_err(|error| error.to_string()));
+        checked.as_ref().map_err(Clone::clone)
+    }
+
+    /// Checks that a program would be confined to the workspace and to what the network allows.
+    ///
+    /// # Errors
+    /// A layer is missing.
+    pub fn confines(&self, scratch: &Path) -> Result<(), String> {
+        let policy = self.policy_of_paths(scratch);
+        let support = self.support(&policy)?;
+        // Landlock alone knows no read-only paths in writable directories, and leaves these open unless they are required.
+        let has_landlock = support.landlock.is_some() && policy.enforcement == Enforcement::Require;
+        match &support.namespaces {
+            _ if cfg!(target_os = "macos") => Ok(()),
+            _ if !support.seccomp => Err("the sandbox is incomplete: this machine has no seccomp".to_owned()),
+            Err(reason) if !has_landlock => {
+                Err(format!("the sandbox is incomplete: this machine has no namespaces ({reason})"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns why allowed hosts cannot be reached on this machine; none if they can.
+    ///
+    /// Landlock alone could open the port of a proxy, but at every address.
+    fn hosts_are_out_of_reach(&self, policy: &Policy) -> Option<String> {
+        let reason = self.support(policy).ok()?.namespaces.as_ref().err()?;
+        Some(format!(
+            "allowed hosts need a network namespace, which this machine does not offer ({reason}), so programs have no \
+             network\nhint: allow user namespaces, or give programs the whole network with `/net on`"
+        ))
+    }
+
+    /// Prepares a program under the policy of all programs.
+    ///
+    /// # Errors
+    /// There is no sandbox.
+    pub fn prepare(&self, program: Program<'_>, scratch: &Path) -> Result<Prepared, String> {
+        let Planned { mut policy, protected, found } = self.policy(scratch)?;
+        let by = format!("`{}`", program.program);
+        let mut out_of_reach = None;
+        if policy.network == Network::Proxied {
+            out_of_reach = self.hosts_are_out_of_reach(&policy);
+            if out_of_reach.is_none() {
+                let environment = with_proxy(program.environment, self.launcher.ssh());
+                let environment = self.network.credentials().inserted(environment, scratch)?;
+                let program = Program { environment: &environment, ..program };
+                let (command, socket) = self
+                    .launcher(&policy)?
+                    .proxied(program, &policy)
+                    .map_err(|error: SandboxError| error.to_string())?;
+                let proxy = Some(self.network.serve(socket)?);
+                let running = self.running(&protected, &found, &by);
+                return Ok(Prepared { command, policy, running, found, proxy, out_of_reach });
+            }
+            policy.network = Network::Off;
+        }
+        let environment = self.network.credentials().removed(program.environment);
+        let program = Program { environment: &environment, ..program };
+        let command = self.command(program, &policy)?;
+        let running = self.running(&protected, &found, &by);
+        Ok(Prepared { command, policy, running, found, proxy: None, out_of_reach })
+    }
+
+    fn launcher(&self, policy: &Policy) -> Result<Launcher, String> {
+        let support = self.support(policy)?;
+        let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
+        Ok(self.launcher.clone().with_layers(layers))
+    }
+
+    /// Returns the command of a program in the sandbox.
+    ///
+    /// # Errors
+    /// There is no sandbox.
+    pub fn command(&self, program: Program<'_>, policy: &Policy) -> Result<std::process::Command, String> {
+        self.launcher(policy)?.command(program, policy).map_err(|error: SandboxError| error.to_string())
+    }
+}
+
+/// Returns the directories that are closed as a whole because too many files are excluded: those with more than a few, so
+/// that a program cannot keep all later ones from starting.
+fn flooded(found: &Found, workspace: &Path) -> Vec<PathBuf> {
+    let bytes: usize = found.places.iter().map(|place| 2 * place.path.as_os_str().len()).sum();
+    if found.places.len() <= MAX_EXCLUDED && bytes <= MAX_EXCLUDED_BYTES {
+        return Vec::new();
+    }
+    let mut counts: BTreeMap<&Path, usize> = BTreeMap::new();
+    for place in &found.places {
+        // The directories at the top of the workspace: a flood may have a directory for each file.
+        let top = place.path.ancestors().find(|path| path.parent() == Some(workspace));
+        if let Some(top) = top.filter(|top| *top != place.path) {
+            *counts.entry(top).or_default() += 1;
+        }
+    }
+    counts.into_iter().filter(|(_, count)| *count > FEW_EXCLUDED).map(|(path, _)| path.to_owned()).collect()
+}
+
+/// Keeps excluded files from a program.
+///
+/// # Errors
+/// There are too many.
+fn exclude(policy: &mut Policy, found: &Found, workspace: &Path) -> Result<(), String> {
+    let mut bytes = 0;
+    let whole = flooded(found, workspace);
+    let is_apart = |place: &&Place| !whole.iter().any(|directory| place.path.starts_with(directory));
+    for (number, place) in found.places.iter().filter(is_apart).enumerate() {
+        bytes += 2 * place.path.as_os_str().len();
+        if number + whole.len() >= MAX_EXCLUDED || bytes > MAX_EXCLUDED_BYTES {
+            return Err(format!(
+                "no sandbox: more than {number} files are excluded, among them `{}`: {}\nhint: exclude a directory \
+                 around them instead, except some with `!`, or remove those that a command created",
+                place.path.display(),
+                place.pattern
+            ));
+        }
+        policy.excluded.push(place.path.clone());
+        if !place.is_by_name {
+            let around = place.path.ancestors().skip(1).take_while(|path| *path != workspace);
+            policy.pinned.extend(around.filter(|path| path.starts_with(workspace)).map(Path::to_owned));
+        }
+    }
+    policy.excluded.extend(whole);
+    policy.pinned.sort();
+    policy.pinned.dedup();
+    Ok(())
+}
+
+/// Returns the host's own files that are links: they may lie in a workspace, as with people who keep them in a repository.
+fn linked(own: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = own.iter().flat_map(|own| {
+        let entries = std::fs::read_dir(own).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| is_host_part(own, path))
+    });
+    entries.filter(|path| path.is_symlink() && path.is_file()).collect()
+}
+
+/// A program that is ready to start.
+pub struct Prepared {
+    /// The command that runs the program confined.
+    pub command: std::process::Command,
+    /// The policy of the sandbox.
+    pub policy: Policy,
+    /// The protection of what it could create.
+    pub running: Running,
+    /// Files that are excluded from it.
+    pub found: Arc<Found>,
+    /// Its proxy, which ends when this is dropped.
+    pub proxy: Option<ProgramProxy>,
+    /// The reason why it has no network although hosts are allowed.
+    pub out_of_reach: Option<String>,
+}
+
+impl Confinement for SandboxedPrograms {
+    fn confine(&self, program: &PlainProgram<'_>) -> Result<ConfinedProgram, String> {
+        let PlainProgram { program, arguments, directory, environment, scratch } = *program;
+        let program = Program { program, arguments, directory, environment };
+        let Prepared { command, policy, running, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
+        let gap = self.gap(&policy);
+        let network = self.network.clone();
+        let quiet = arguments.iter().find_map(|argument| quiet_host(argument).map(str::to_owned));
+        let quiet = quiet.filter(|_| policy.network == Network::Off);
+        let ended = move |succeeded: bool, stderr: &str| {
+            let mut lines: Vec<String> = running.revert();
+            lines.extend(gap);
+            lines.extend(proxy.iter().flat_map(ProgramProxy::lines));
+            if let Some(line) = exclusion(stderr, &found) {
+                lines.push(line);
+            } else if let Some(hint) = tracing_hint(stderr) {
+                lines.push(format!("hint: {hint}"));
+            } else if !succeeded {
+                let said = hint(stderr, &policy);
+                let quiet = quiet.filter(|_| said.is_none());
+                if let (Some(host), None) = (&quiet, &out_of_reach) {
+                    network.was_missed(host);
+                }
+                let hint = said.or_else(|| quiet.map(|host| (Denial::Network, no_network(&host))));
+                if let (Some((Denial::Network, _)), Network::Off, None) = (&hint, policy.network, &out_of_reach) {
+                    unreachable_host(stderr).into_iter().for_each(|host| network.was_missed(host));
+                }
+                lines.extend(match (hint, out_of_reach) {
+                    (Some((Denial::Network, _)), Some(reason)) => Some(format!("sandbox: {reason}")),
+                    (hint, _) => hint.map(|(_, text)| format!("hint: {text}")),
+                });
+            }
+            lines
+        };
+        Ok(ConfinedProgram { command, ended: Box::new(ended) })
+    }
+}
+
+impl SandboxedPrograms {
+    /// Protects what a program could create while it runs. `by` names it in the log.
+    pub fn running(&self, protected: &Protected, found: &Arc<Found>, by: &str) -> Running {
+        let looks = Looks { workspace: self.exclusions.clone(), others: self.others.clone(), before: found.clone() };
+        Running::begin(protected, &self.removed, Some(looks), by, &self.audit)
+    }
+
+    /// Returns the line that tells that programs can use excluded files, if they can.
+    pub fn gap(&self, policy: &Policy) -> Option<String> {
+        let has_namespaces = self.support(policy).is_ok_and(|support| support.namespaces.is_ok());
+        let is_held = has_namespaces || policy.enforcement == Enforcement::Require || cfg!(target_os = "macos");
+        (!is_held && !policy.excluded.is_empty()).then(|| {
+            "sandbox: excluded files are not kept from programs: this machine has no namespaces, and `mode` of `[sandbox]` is \
+             `best-effort`"
+                .to_owned()
+        })
+    }
+}
+
+/// Returns the reason why a program could not use an excluded file, according to its messages.
+fn exclusion(stderr: &str, found: &Found) -> Option<String> {
+    let is_refusal = |line: &str| {
+        let line = line.to_lowercase();
+        REFUSALS.iter().any(|refusal| line.contains(refusal))
+    };
+    let names = |line: &str, place: &Place| {
+        let mut words = line.split(|c: char| c.is_whitespace() || "'\"`‘’:,()=".contains(c)).map(Path::new);
+        let name = place.path.file_name();
+        let is_in_directory = |word: &Path| place.path.is_dir() && word.iter().any(|part| Some(part) == name);
+        words.any(|word| word.file_name() == name || word.starts_with(&place.path) || is_in_directory(word))
+    };
+    // An excluded directory is empty.
+    let is_missing = |line: &str, place: &Place| line.contains("No such file") && place.path.is_dir();
+    let place = stderr.lines().rev().take(200).find_map(|line| {
+        let is_refusal = is_refusal(line);
+        found.places.iter().find(|place| (is_refusal || is_missing(line, place)) && names(line, place))
+    })?;
+    let path = place.path.display();
+    Some(format!("sandbox: programs cannot use `{path}`: {}\nhint: {}", place.pattern, place.pattern.remedy()))
+}

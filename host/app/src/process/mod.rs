@@ -1,0 +1,12 @@
+//! The process itself, and the sandbox of the programs that it starts.
+
+pub mod background;
+pub mod confinement;
+pub mod credentials;
+pub mod hardening;
+pub mod key_commands;
+pub mod network;
+pub mod own_command;
+pub mod repositories;
+pub mod running;
+pub mod sandbox_parts;
