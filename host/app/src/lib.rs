@@ -22,5 +22,6 @@ pub mod process;
 pub mod prompt;
 pub mod run;
 pub mod screen;
+pub mod sessions;
 pub mod trust;
 pub mod undo;

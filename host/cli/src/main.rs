@@ -12,6 +12,7 @@ mod mcp;
 mod output;
 mod process;
 mod run;
+mod session_list;
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;

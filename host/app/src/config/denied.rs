@@ -8,7 +8,7 @@
 use crate::approve::stored::StoredRules;
 use crate::config::permissions::PermissionSettings;
 use crate::files::paths::{self, Paths};
-use crate::trust::CONFIG;
+use crate::files::project::CONFIG;
 use pinion_egress::{HostRule, InvalidRule};
 use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Origin, Pattern};
 use pinion_permissions::{Rule, Verdict, normal};

@@ -3,9 +3,9 @@
 //! A project can make harmless choices and narrow the user's permissions, never widen them. [`RULES`] lists every key
 //! that it may set. All other keys are ignored with a notice that names the key and its line.
 
+use crate::files::project::CONFIG;
 use crate::output::line;
 use crate::plugins::builtin::BUILT_IN;
-use crate::trust::CONFIG;
 use pinion_plugin_runtime::is_alike;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};

@@ -2,6 +2,7 @@
 
 pub mod paths;
 pub mod private;
+pub mod project;
 pub mod records;
 pub mod repository;
 pub mod secret_place;

@@ -4,20 +4,15 @@
 //! environment. A project's files get only variables that the user names under `[mcp]`, and a few that contain no secret.
 
 use crate::base::Base;
-use crate::mcp::lazy::{McpConfig, unexpanded};
-use crate::mcp::programs::programs;
-use crate::output::line;
+use crate::files::project::PROJECT_SERVERS;
+use crate::mcp::lazy::McpConfig;
+use crate::mcp::written::WORKSPACE;
 use crate::process::hardening;
-use crate::trust::PROJECT_SERVERS;
-use pinion_agent::text::exposed;
-use pinion_mcp::config::{ConfigSource, Lookup, Scope, ServerConfig, ServerFile, Transport};
+use pinion_mcp::config::{ConfigSource, Lookup, Scope, ServerFile, Transport};
 use std::path::{Path, PathBuf};
 
 /// Variables that a project may use without being allowed to.
 const HARMLESS: &[&str] = &["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
-/// Names of the workspace in files that editors and other agents share.
-const WORKSPACE: &[&str] = &["workspaceFolder", "PWD", "CLAUDE_PROJECT_DIR"];
-
 impl Base {
     /// Reads the servers of the user and of a trusted project. Starts nothing.
     pub fn read_mcp_config(&self) -> McpConfig {
@@ -71,77 +66,6 @@ impl Base {
     fn workspace_variable(&self, name: &str) -> Option<Lookup> {
         let workspace = || Lookup::Value(self.workspace.to_string_lossy().into_owned());
         WORKSPACE.contains(&name).then(workspace)
-    }
-}
-
-/// Describes the servers in a project's files for the question whether to trust them, without expanding anything: a program
-/// with its arguments and variables, or an address with what it gets.
-pub fn describe(texts: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (path, text) in texts {
-        let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
-        let file = unexpanded(&text, &source);
-        for server in &file.servers {
-            let state = if server.enabled { "" } else { " (disabled)" };
-            lines.push(format!("MCP server `{}`{state}: {}", server.name, whole(&what(server))));
-            lines.extend(extras(&server.transport).map(|extra| format!("  {}", whole(&extra))));
-            let grants = [(server.write, "writes the workspace"), (server.network, "uses the network")];
-            let is_program = matches!(server.transport, Transport::Stdio { .. });
-            lines.extend(grants.iter().filter(|(has, _)| *has && is_program).map(|(_, what)| format!("  {what}")));
-        }
-        for problem in &file.problems {
-            lines.push(format!("{path} line {}: {}", problem.line, line(&problem.message)));
-        }
-    }
-    lines
-}
-
-/// Returns the files of a workspace that servers in a file of it run, relative to the workspace. Its names in the text are
-/// replaced; behind other variables, the rest of a path counts.
-pub fn programs_in(text: &str, path: &str, workspace: &Path) -> Vec<PathBuf> {
-    let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
-    let filled = |name: &str| match (name, hardening::variable("HOME")) {
-        _ if WORKSPACE.contains(&name) => Lookup::Value(workspace.to_string_lossy().into_owned()),
-        ("HOME", Some(home)) => Lookup::Value(home),
-        _ => Lookup::Value(format!("${{{name}}}")),
-    };
-    let file = ServerFile::parse(text, &source, &filled);
-    let files = file.servers.iter().flat_map(|server| programs(&server.transport, workspace));
-    let mut found: Vec<PathBuf> =
-        files.filter_map(|file| Some(file.strip_prefix(workspace).ok()?.to_owned())).collect();
-    found.sort();
-    found.dedup();
-    found
-}
-
-/// Returns a text as one line with nothing hidden and nothing cut, so that no command has an end that nobody sees.
-fn whole(text: &str) -> String {
-    exposed(text).replace('\n', "⏎")
-}
-
-/// Returns the variables and the directory of a program, or the headers that an address gets.
-fn extras(transport: &Transport) -> impl Iterator<Item = String> {
-    let (sets, directory) = match transport {
-        Transport::Stdio { env, cwd, .. } => {
-            (env.iter().map(|(name, value)| format!("sets {name}={value}")).collect(), cwd.clone())
-        }
-        Transport::Http { headers, .. } => {
-            (headers.keys().map(|name| format!("sends the header {name}")).collect(), None)
-        }
-    };
-    let sets: Vec<String> = sets;
-    sets.into_iter().chain(directory.map(|directory| format!("in {}", directory.display())))
-}
-
-/// Returns the command line or the address of a server.
-pub fn what(server: &ServerConfig) -> String {
-    match &server.transport {
-        Transport::Stdio { command, args, .. } => {
-            let words = std::iter::once(command).chain(args);
-            words.map(|word| pinion_plugin_runtime::shell_word(Path::new(word))).collect::<Vec<_>>().join(" ")
-        }
-        // Braces of variables that stand for themselves are percent-encoded in paths.
-        Transport::Http { url, .. } => url.as_str().replace("$%7B", "${").replace("%7D", "}"),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::mcp::person::ServersUser;
 use crate::mcp::programs::programs;
+use crate::mcp::written::unexpanded;
 use crate::screen::Screen;
 use pinion_mcp::Servers;
-use pinion_mcp::config::{ConfigSource, Lookup, Problem, ServerConfig, ServerFile};
+use pinion_mcp::config::{ConfigSource, Problem, ServerConfig, ServerFile};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -181,11 +182,6 @@ impl McpConfig {
     pub fn all_notices(&self) -> Vec<String> {
         self.problems.iter().map(FileProblem::text).chain(self.notices.iter().cloned()).collect()
     }
-}
-
-/// Parses a file without expanding anything: every variable stands for itself, so that the user sees what is written.
-pub(super) fn unexpanded(text: &str, source: &ConfigSource) -> ServerFile {
-    ServerFile::parse(text, source, &|name| Lookup::Value(format!("${{{name}}}")))
 }
 
 #[cfg(test)]

@@ -11,3 +11,4 @@ mod programs;
 mod sampling;
 pub mod servers;
 mod tokens;
+pub mod written;

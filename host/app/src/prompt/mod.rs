@@ -3,10 +3,11 @@
 pub mod context;
 
 use crate::files::paths::Paths;
+use crate::files::project::{PROJECT_APPEND, PROJECT_SYSTEM};
 use crate::options::RunOptions;
 use crate::output::line;
 use crate::prompt::context::Context;
-use crate::trust::{PROJECT_APPEND, PROJECT_SYSTEM, Project};
+use crate::trust::Project;
 use std::path::Path;
 
 const BASE: &str = "\

@@ -6,8 +6,9 @@
 use super::records::{Record, Records, State, as_text, logged};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
+use crate::files::project::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
 use crate::files::repository::{Links, Refusal, Repository, open_in};
-use crate::mcp::files::programs_in;
+use crate::mcp::written::programs_in;
 use crate::output::line;
 use cap_std::fs::Dir;
 use pinion_plugin_runtime::Inspection;
@@ -19,14 +20,6 @@ use std::path::{Path, PathBuf};
 
 /// Directory of a project's content.
 pub(super) const DIRECTORY: &str = ".pinion";
-/// Config of a project.
-pub const CONFIG: &str = ".pinion/config.toml";
-/// Replaces the system prompt.
-pub const PROJECT_SYSTEM: &str = ".pinion/SYSTEM.md";
-/// Appended to the system prompt.
-pub const PROJECT_APPEND: &str = ".pinion/APPEND_SYSTEM.md";
-/// MCP servers of a project, in the order in which they win.
-pub const PROJECT_SERVERS: [&str; 2] = [".pinion/mcp.json", ".mcp.json"];
 /// The files whose text takes effect.
 pub(super) const TEXTS: [&str; 5] = [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND, PROJECT_SERVERS[0], PROJECT_SERVERS[1]];
 /// Directory of a project's plugin files.

@@ -14,12 +14,13 @@
 mod content;
 pub mod records;
 
-pub use content::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
+pub use content::Content;
 
 use self::content::{DIRECTORY, PLUGINS, TEXTS};
 use self::records::{Record, Records};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
+use crate::files::project::CONFIG;
 use crate::files::repository::Repository;
 use crate::output::line;
 use std::fmt::Write as _;

@@ -3,26 +3,19 @@
 use crate::approve::confirm::confirm;
 use crate::commands::rewind::Rewind;
 use crate::invocation::Invocation;
-use crate::output::CleanWriter;
 use crate::output::terminal::is_interactive;
-use crate::output::{PartExt, Text, age, count, document, fit, left, note, print, stdout_failure, text};
+use crate::output::{PartExt, Text, count, document, note, print, stdout_failure, text};
+use crate::run::export::{ENDINGS, export_to, format_of, outcome};
+use crate::session_list::{columns, line};
 use clap::{Args, Subcommand, ValueEnum};
-use jiff::Timestamp;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
-use pinion_app::files::repository::{Located, Make, Refusal};
+use pinion_app::sessions::delete_whole;
 use pinion_session_store::{
-    EntryId, ExportFormat, RenderError, Runs, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
+    EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-
-/// Columns of a title.
-const TITLE: usize = 27;
-/// The remedy for a file without a known extension.
-const ENDINGS: &str = "use `.html` or `.md`";
-/// Columns of the name of a model.
-const MODEL: usize = 20;
 
 /// The arguments of `pinion session`.
 #[derive(Debug, Args)]
@@ -141,52 +134,6 @@ fn row(summary: &Summary, all: bool) -> Text {
     text!("{}{}", line(summary), directory)
 }
 
-/// Describes a session in one line: a prefix of its ID, its age, what it did and spent, and its title.
-pub(crate) fn line(summary: &Summary) -> Text {
-    let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
-    let title = summary.title.as_deref().unwrap_or("(no prompt)");
-    let work = Work::of(summary);
-    let cost = work.cost.map_or_else(|| "–".to_owned(), |cost| format!("${cost:.2}"));
-    let id = short_id(&summary.id);
-    columns([id.text(), age.text(), work.turns.text(), cost.text(), fit(&work.model, MODEL), fit(title, TITLE)])
-}
-
-fn columns([id, age, turns, cost, model, title]: [Text; 6]) -> Text {
-    text!("{} {} {} {} {} {}", left(id, 8), left(age, 9), left(turns, 5), left(cost, 6), left(model, MODEL), title)
-}
-
-/// Returns the beginning of an ID, which is enough to name a session.
-pub(crate) fn short_id(id: &str) -> &str {
-    id.get(..8).unwrap_or(id)
-}
-
-/// The sum of the runs of a session.
-#[derive(Default)]
-struct Work {
-    turns: u32,
-    /// The cost in US dollars; none until a run with known prices has ended.
-    cost: Option<f64>,
-    /// The model of the last run.
-    model: String,
-}
-
-impl Work {
-    /// Reads the records of a session. One that cannot be read is listed without them.
-    fn of(summary: &Summary) -> Self {
-        let runs = Transcript::open(&summary.path).and_then(|mut transcript| transcript.runs());
-        let mut work = Self::default();
-        for run in runs.iter().flat_map(Runs::iter) {
-            let model = run.start.as_ref().and_then(|start| start.start.model.clone());
-            work.model = model.unwrap_or(work.model);
-            if let Some((_, end)) = &run.end {
-                work.turns = work.turns.saturating_add(end.turns);
-                work.cost = end.cost.map(|cost| work.cost.unwrap_or_default() + cost.total()).or(work.cost);
-            }
-        }
-        work
-    }
-}
-
 fn show(directory: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<()> {
     let mut transcript = open(directory, id)?;
     let mut out = document();
@@ -199,16 +146,6 @@ fn show(directory: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Resu
 
 fn open(directory: &SessionDirectory, id: &str) -> Result<Transcript> {
     directory.find(id).and_then(|path| Transcript::open(&path)).map_err(Failure::from)
-}
-
-fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
-    match shown {
-        Ok(()) => Ok(()),
-        // A reader that closed the pipe, such as `head`, has seen enough.
-        Err(RenderError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(RenderError::Output(error)) => Err(stdout_failure(error)),
-        Err(RenderError::Session(error)) => Err(error.into()),
-    }
 }
 
 fn export(
@@ -234,37 +171,6 @@ fn export(
     export_to(base, &mut transcript, format, file)
 }
 
-/// Writes a session to a file, in the format that the extension stands for.
-///
-/// # Errors
-/// The extension stands for none, or the file cannot be written.
-pub(crate) fn export_file(base: &Base, session: &Path, file: &Path) -> Result<()> {
-    let format = format_of(file).map_err(|failure| failure.hint(ENDINGS))?;
-    export_to(base, &mut Transcript::open(session).map_err(Failure::from)?, format, file)
-}
-
-fn export_to(base: &Base, transcript: &mut Transcript, format: ExportFormat, file: &Path) -> Result<()> {
-    let mut bytes = Vec::new();
-    let mut document = CleanWriter::new(&mut bytes, base.secrets.clone());
-    let written = pinion_session_store::export(transcript, format, &mut document);
-    outcome(written.and_then(|()| document.flush().map_err(RenderError::Output)))?;
-    drop(document);
-    // A path in the repository may be a link that the user does not know of.
-    let located = Located::find(&base.workspace, pinion_app::files::paths::home().as_deref(), file, Make::Nothing);
-    let located = located.map_err(Refusal::Io);
-    let replaced = located.and_then(|found| found.repository.replace(&found.path, &bytes));
-    replaced.map_err(|error| Failure::failed(format!("could not write `{}`", file.display())).because(error))
-}
-
-/// Returns the format that the extension of a file stands for.
-fn format_of(file: &Path) -> Result<ExportFormat> {
-    match file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).as_deref() {
-        Some("md" | "markdown") => Ok(ExportFormat::Markdown),
-        Some("html" | "htm") => Ok(ExportFormat::Html),
-        _ => Err(Failure::usage(format!("no format is known for the extension of `{}`", file.display()))),
-    }
-}
-
 fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
     let forked = pinion_app::run::session::fork(base, &directory.find(id).map_err(Failure::from)?, at)?;
     let transcript = Transcript::open(&forked).map_err(Failure::from)?;
@@ -288,36 +194,6 @@ fn delete(base: &Base, directory: &SessionDirectory, ids: &[String], yes: bool) 
     Ok(())
 }
 
-/// Deletes a session and those of its sub-agents, with the long output of its programs and the values of plugins. Returns its
-/// name for people.
-///
-/// # Errors
-/// A process has the session, or the system refuses.
-pub(crate) fn delete_whole(base: &Base, path: &Path) -> Result<String> {
-    let directory = SessionDirectory::new(base.paths.sessions());
-    let transcript = Transcript::open(path).ok();
-    let children = descendants(&directory, path);
-    directory.delete(path).map_err(Failure::from)?;
-    let Some(header) = transcript.as_ref().and_then(Transcript::header) else { return Ok(path.display().to_string()) };
-    let failed = |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
-    pinion_app::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
-    let failed = |error: io::Error| Failure::failed("could not delete the values of plugins").because(error);
-    for id in children.iter().chain([&header.id]) {
-        base.plugin_storage().remove_session(id).map_err(failed)?;
-    }
-    Ok(short_id(&header.id).to_owned())
-}
-
-/// Returns the ids of the sessions of sub-agents, at any depth. Those that cannot be read are left out.
-fn descendants(directory: &SessionDirectory, path: &Path) -> Vec<String> {
-    let children = directory.children(path).map(|listing| listing.sessions).unwrap_or_default();
-    let ids = |child: &Summary| {
-        let own = child.header.iter().map(|header| header.id.clone());
-        own.chain(descendants(directory, &child.path)).collect::<Vec<_>>()
-    };
-    children.iter().flat_map(ids).collect()
-}
-
 /// Lists sessions and asks whether to delete them.
 fn confirm_deletion(directory: &SessionDirectory, paths: &[PathBuf]) -> Result<bool> {
     let listing = directory.list(Scope::All).map_err(Failure::from)?;
@@ -325,18 +201,4 @@ fn confirm_deletion(directory: &SessionDirectory, paths: &[PathBuf]) -> Result<b
     named.for_each(|summary| note(&line(summary)));
     let question = format!("Permanently delete {}?", count(paths.len() as u64, "session"));
     confirm(&text!("{}", question)).map_err(stdout_failure)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_extension_is_not_a_format() {
-        assert!(matches!(format_of(Path::new("a.HTML")), Ok(ExportFormat::Html)));
-        assert!(matches!(format_of(Path::new("a.md")), Ok(ExportFormat::Markdown)));
-        for file in ["a.pdf", "a", "md"] {
-            assert!(format_of(Path::new(file)).is_err(), "{file}");
-        }
-    }
 }

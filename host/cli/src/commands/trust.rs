@@ -10,8 +10,9 @@ use pinion_agent::hook::HookPoint;
 use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::{self, Paths};
+use pinion_app::files::project::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
 use pinion_app::trust::records::{Record, Records};
-use pinion_app::trust::{CONFIG, Content, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, fixed};
+use pinion_app::trust::{Content, fixed};
 use std::path::{Path, PathBuf};
 
 /// The arguments of `pinion trust`.
@@ -153,7 +154,7 @@ fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
         _ if path == CONFIG => settings(paths, content),
         _ => match PROJECT_SERVERS.iter().find(|servers| **servers == path) {
             Some(servers) => {
-                pinion_app::mcp::files::describe([(*servers, content.text(servers).unwrap_or_default().to_owned())])
+                pinion_app::mcp::written::describe([(*servers, content.text(servers).unwrap_or_default().to_owned())])
             }
             None if path == PROJECT_SYSTEM => vec!["replaces the instructions of the agent".to_owned()],
             None if path == PROJECT_APPEND => vec!["adds to the instructions of the agent".to_owned()],

@@ -1,6 +1,5 @@
 //! The actions that slash commands take on a conversation.
 
-use crate::commands::session::short_id;
 use crate::output::{Text, count, page, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
@@ -13,6 +12,7 @@ use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::shown_directory;
 use pinion_app::prompt::context::Context as ContextFiles;
 use pinion_app::run::session::{OpenSession, fork, here};
+use pinion_app::sessions::short_id;
 use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
@@ -142,7 +142,7 @@ impl Chat<'_> {
         let directory = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
             let listing = directory.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
-            let lines = listing.sessions.iter().take(10).map(crate::commands::session::line).collect::<Vec<_>>();
+            let lines = listing.sessions.iter().take(10).map(crate::session_list::line).collect::<Vec<_>>();
             let lines = Text::join(lines, "\n");
             self.say(&text!("sessions of this directory (resume one by a prefix of its ID):\n{}", lines));
             return Ok(());

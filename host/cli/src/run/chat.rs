@@ -5,7 +5,6 @@
 
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
-use crate::commands::session::short_id;
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{self, Stdout, Text, count, indented, showing, text, written};
 use crate::process::signals::{self, interruptible, interruptible_by};
@@ -28,6 +27,7 @@ use pinion_app::names::nearest;
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::notices::Notices;
 use pinion_app::run::setup::Ready;
+use pinion_app::sessions::short_id;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ mod chat;
 mod context_report;
 mod elsewhere;
 pub(crate) mod end;
-mod export;
+pub(crate) mod export;
 mod form;
 mod full;
 mod images;

@@ -192,7 +192,9 @@ pub(super) fn remove(base: &Base, name: &str, scope: Option<Scope>) -> Result<()
 fn files(base: &Base, scope: Scope) -> Vec<std::path::PathBuf> {
     match scope {
         Scope::User => vec![base.paths.mcp_file()],
-        Scope::Project => pinion_app::trust::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect(),
+        Scope::Project => {
+            pinion_app::files::project::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect()
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The lists from which the user picks: models, sessions, files and commands.
 
 use crate::commands::model::tokens;
-use crate::commands::session::short_id;
 use crate::output::age;
 use crate::run::full::arguments;
 use crate::run::full::said::Said;
@@ -12,6 +11,7 @@ use pinion_app::base::Base;
 use pinion_app::files::paths::shown_directory;
 use pinion_app::files::repository::{Links, Repository};
 use pinion_app::model::info::SessionInfo;
+use pinion_app::sessions::short_id;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;

@@ -1,6 +1,5 @@
 //! Actions on a session in the list: preview, name, delete.
 
-use crate::commands::session::delete_whole;
 use crate::output::{count, shell_word};
 use crate::run::full::lists;
 use crate::run::full::said::Said;
@@ -9,6 +8,7 @@ use pinion_agent::text::bounded;
 use pinion_agent::{Message, compaction};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
+use pinion_app::sessions::delete_whole;
 use pinion_session_store::{Payload, SessionDirectory, Transcript};
 use pinion_tui::{Input, Pick};
 use std::sync::Arc;

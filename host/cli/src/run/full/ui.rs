@@ -1,6 +1,5 @@
 //! The loop of the full-screen UI: terminal, events and questions in, frames and requests out.
 
-use crate::commands::session::short_id;
 use crate::output::has_left;
 use crate::output::terminal::Style;
 use crate::process::signals::{self, Ending};
@@ -25,6 +24,7 @@ use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::shown_directory;
 use pinion_app::model::info::SessionInfo;
 use pinion_app::run::notices::Notices;
+use pinion_app::sessions::short_id;
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal;
 use pinion_tui::{App, Facts, Input, Tone};
