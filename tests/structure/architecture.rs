@@ -378,6 +378,29 @@ fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
     }
 }
 
+/// Text that is declared neutral reaches the terminal as it is.
+#[test]
+fn only_modules_of_output_declare_text_neutral() {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
+    let mut directories = vec![host.join("app/src"), host.join("cli/src")];
+    let mut files = 0;
+    while let Some(directory) = directories.pop() {
+        for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true if !path.ends_with("src/output") => directories.push(path),
+                true => {}
+                false => {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let declares = ["Text::neutral(", ".painted("].iter().any(|call| text.contains(call));
+                    assert!(!declares, "{} declares text neutral", path.display());
+                    files += 1;
+                }
+            }
+        }
+    }
+    assert!(files > 150, "the sources are somewhere else");
+}
+
 /// The blocks of unsafe code, by file. `docs/internals/unsafe.md` gives the reasons.
 const UNSAFE: &[(&str, usize)] = &[
     ("app/src/process/hardening.rs", 4),
