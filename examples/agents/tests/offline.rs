@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 const REPL: &str = env!("CARGO_BIN_EXE_repl");
 const CODING_ASSISTANT: &str = env!("CARGO_BIN_EXE_coding-assistant");
+const EMBEDDED: &str = env!("CARGO_BIN_EXE_embedded");
 const PIPELINE: &str = env!("CARGO_BIN_EXE_pipeline");
 
 /// Runs a program with this standard input and without keys, and waits for its end.
@@ -153,4 +154,33 @@ fn unknown_model_is_reported() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.starts_with("error: no provider is known for the model `nothing/at-all`"), "{error}");
     }
+}
+
+/// The program has the user's home, a project that is not trusted, and the built-in plugins.
+#[test]
+fn embedded_agent_uses_plugins_and_saves_its_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let (home, work) = (directory.path().join("home"), directory.path().join("work"));
+    std::fs::create_dir_all(work.join(".pinion")).unwrap();
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(work.join(".pinion/SYSTEM.md"), "You are a fox.").unwrap();
+    std::fs::write(work.join("note.txt"), "remember the milk").unwrap();
+    let script = directory.path().join("script.jsonl");
+    let call = r#"{"calls": [{"tool": "read", "arguments": {"path": "note.txt"}}]}"#;
+    std::fs::write(&script, format!("{call}\n{{\"text\": \"It is about milk.\"}}\n")).unwrap();
+    let mut command = Command::new(EMBEDDED);
+    command.args(["What", "is", "it", "about?"]).current_dir(&work).stdin(Stdio::null());
+    let output = command.env("PINION_HOME", &home).env("PINION_SCRIPT", &script).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "It is about milk.\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("trust"), "{output:?}");
+    let mut saved = String::new();
+    let mut directories = vec![home.join("sessions")];
+    while let Some(path) = directories.pop() {
+        match path.is_dir() {
+            true => directories.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path())),
+            false => saved.push_str(&std::fs::read_to_string(path).unwrap_or_default()),
+        }
+    }
+    assert!(saved.contains("remember the milk") && saved.contains("It is about milk."), "{saved}");
 }

@@ -6,12 +6,14 @@
 use crate::approve::audit::Audit;
 use crate::approve::permissions::CallPermissions;
 use crate::config::Config;
+use crate::config::secrets::add_files;
+use crate::failure::Result;
 use crate::files::paths::Paths;
 use crate::files::private::read_or_create;
 use crate::files::spill::Output;
 use crate::mcp::lazy::LazyServers;
 use crate::model::exchanges::Exchanges;
-use crate::options::SandboxMode;
+use crate::options::{RunOptions, SandboxMode};
 use crate::output::text;
 use crate::plugins::grants::GrantsFile;
 use crate::plugins::secrets::PluginSecrets;
@@ -87,6 +89,27 @@ impl Base {
             mcp,
             screen,
         }
+    }
+
+    /// Completes a loaded config for a run with these options. Secrets of the user's files are added to `secrets`. Without a
+    /// directory for long output of programs, there is a new one.
+    ///
+    /// # Errors
+    /// A recording or a script that the options name cannot be used.
+    pub fn open(
+        paths: Paths,
+        workspace: PathBuf,
+        config: Config,
+        options: &RunOptions,
+        secrets: Secrets,
+        output: Option<Arc<Output>>,
+        screen: Arc<dyn Screen>,
+    ) -> Result<Self> {
+        let exchanges = Exchanges::of(options)?;
+        add_files(&secrets, &paths, &config);
+        let output = output.unwrap_or_else(|| Arc::new(Output::new(paths.output())));
+        let base = Self::new(paths, workspace, config, secrets, output, screen);
+        Ok(Self { exchanges, base_url: options.base_url.clone(), ..base })
     }
 
     /// Returns whether the user grants hooks to any plugin.

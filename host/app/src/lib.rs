@@ -4,9 +4,12 @@
 //! [`process`] confines the programs that they start, [`mcp`] connects servers, and [`model`] chooses models and finds their
 //! keys. [`base::Base`] is what they share, and [`run`] puts an agent together from it.
 //!
+//! [`application::App`] starts a complete agent in a few lines.
+//!
 //! This crate prints nothing and parses no command line: options are [`options::RunOptions`], and what the user has to see
 //! goes to a [`screen::Screen`].
 
+pub mod application;
 pub mod approve;
 pub mod base;
 pub mod config;
@@ -25,3 +28,5 @@ pub mod screen;
 pub mod sessions;
 pub mod trust;
 pub mod undo;
+
+pub use self::application::App;

@@ -7,11 +7,10 @@ use crate::args::{GlobalArgs, RunArgs};
 use crate::output::TerminalScreen;
 use pinion_agent::secrets::Secrets;
 use pinion_app::base::Base;
-use pinion_app::config::{Config, secrets};
+use pinion_app::config::Config;
 use pinion_app::failure::Result;
 use pinion_app::files::paths::{self, Paths};
 use pinion_app::files::spill::Output;
-use pinion_app::model::exchanges::Exchanges;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -48,11 +47,9 @@ impl Invocation {
 
     /// Completes a config that is loaded already.
     pub(crate) fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
-        let exchanges = Exchanges::of(&self.run.options())?;
-        secrets::add_files(&self.secrets, &paths, &config);
         let output = self.output.get_or_init(|| Arc::new(Output::new(paths.output()))).clone();
-        let base = Base::new(paths, workspace, config, self.secrets.clone(), output, Arc::new(TerminalScreen));
-        Ok(Base { exchanges, base_url: self.run.base_url.clone(), ..base })
+        let (options, secrets) = (self.run.options(), self.secrets.clone());
+        Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))
     }
 
     /// Removes what the command leaves behind only for itself.

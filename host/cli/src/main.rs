@@ -23,11 +23,9 @@ use crate::process::{logging, signals};
 use pinion_app::config::{Config, secrets};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::Paths;
-use pinion_app::process::own_command::{COMPILE_COMPONENT, COMPILE_PLUGINS, GUARD_PROGRAMS, RUN_IN_SANDBOX};
-use pinion_app::process::running::revert_for_host;
-use pinion_app::process::{background, hardening};
+use pinion_app::process::own_command::COMPILE_PLUGINS;
+use pinion_app::process::{background, begin, hardening};
 use std::io::ErrorKind;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -45,24 +43,8 @@ const MIN_ADDRESS_SPACE: u64 = 512 << 20;
 fn main() -> ExitCode {
     output::report_panics();
     // Not among the commands that clap knows, because only this program uses them.
-    let mut arguments = std::env::args_os().skip(1);
-    match arguments.next() {
-        Some(first) if first == GUARD_PROGRAMS => {
-            hardening::rename(GUARD_PROGRAMS);
-            pinion_plugin_runtime::guard_for_parent();
-            if let (Some(host), Some(removed)) = (arguments.next(), arguments.next()) {
-                revert_for_host(&host.to_string_lossy(), Path::new(&removed));
-            }
-            return ExitCode::SUCCESS;
-        }
-        Some(first) if first == RUN_IN_SANDBOX => {
-            return pinion_sandbox::run_for_parent(arguments, |message| note(&Text::block(message.to_owned())));
-        }
-        _ => {}
-    }
-    hardening::start();
-    if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
-        return compile_component();
+    if let Some(code) = begin(|problem| note(&Text::block(problem))) {
+        return code;
     }
     if let Err(error) = signals::install() {
         // Signals still end the program, but without restoring its terminal.
@@ -109,18 +91,6 @@ fn check_environment(now: SystemTime, address_space: Option<u64>) -> Result<()> 
     }
     let in_range = jiff::Timestamp::try_from(now).map(drop);
     in_range.map_err(|error| Failure::failed("could not use the system's clock").because(error).hint("set the clock"))
-}
-
-/// Compiles the component on stdin for the parent process. Signals have their default effect.
-fn compile_component() -> ExitCode {
-    match pinion_plugin_runtime::compile_for_parent() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // The parent reads it.
-            note(&Text::block(format!("{error:#}")));
-            Status::Failed.into()
-        }
-    }
 }
 
 /// The exit status of a failure. An interruption reports its signal in the way that shells expect, as does what fails because

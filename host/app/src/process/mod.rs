@@ -1,6 +1,7 @@
 //! The process itself, and the sandbox of the programs that it starts.
 
 pub mod background;
+mod begin;
 pub mod confinement;
 pub mod credentials;
 pub mod hardening;
@@ -10,3 +11,5 @@ pub mod own_command;
 pub mod repositories;
 pub mod running;
 pub mod sandbox_parts;
+
+pub use self::begin::begin;
