@@ -67,11 +67,23 @@ const OURS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "pinion-devkit",
+        &[
+            "pinion-agent",
+            "pinion-app",
+            "pinion-exclusions",
+            "pinion-plugin-runtime",
+            "pinion-plugin-test",
+            "pinion-sandbox",
+        ],
+    ),
+    (
         "pinion-cli",
         &[
             "pinion-agent",
             "pinion-app",
             "pinion-checkpoints",
+            "pinion-devkit",
             "pinion-egress",
             "pinion-exclusions",
             "pinion-mcp",
@@ -105,6 +117,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
     ),
     ("pinion-app", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "pinion-tui", "rustyline"]),
+    (
+        "pinion-devkit",
+        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "pinion-tui", "rustyline"],
+    ),
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
@@ -296,7 +312,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // The line editor shows what the user types; text that plugins add is checked.
     ("cli/src/run/line_editor.rs", "editor.readline_with_initial("),
     // The output of cargo for the user's own project.
-    ("cli/src/commands/plugin/cargo.rs", ".stderr(Stdio::inherit());"),
+    ("devkit/src/cargo.rs", ".stderr(Stdio::inherit());"),
     // Compared with what the terminal sends.
     ("tui/src/terminal/decoder.rs", "const PASTE_END: &[u8] = b\"\\x1b[201~\";"),
     // Opened for reading only.

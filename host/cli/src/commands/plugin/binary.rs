@@ -1,11 +1,12 @@
 //! Component binaries: adding a manifest and removing sections that only tools read.
 
-use crate::commands::plugin::project::Project;
-use crate::commands::plugin::{build, consent, link, sections, show};
+use crate::commands::plugin::{build, consent, show};
 use crate::output::{json, print, text, written};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::repository::{Located, Make, Refusal};
+use pinion_devkit::project::Project;
+use pinion_devkit::{link, sections};
 use pinion_plugin_runtime::{
     API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError, PartialLimits, read_component,
 };

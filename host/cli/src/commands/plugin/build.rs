@@ -1,12 +1,14 @@
 //! `pinion plugin build`: builds a project in any language, then packs, checks and installs the component.
 
-use crate::commands::plugin::project::{self, Project};
-use crate::commands::plugin::steps::Steps;
-use crate::commands::plugin::{binary, cargo, consent, link, show, steps};
+use crate::commands::plugin::{binary, consent, show};
 use crate::output::{bytes, json, note, print, text, written};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::create_directory;
+use pinion_app::screen::Screen;
+use pinion_devkit::project::{self, Project};
+use pinion_devkit::steps::Steps;
+use pinion_devkit::{cargo, link, steps};
 use pinion_plugin_runtime::{Inspection, read_component};
 use serde_json::json;
 use std::io;
@@ -82,7 +84,7 @@ impl Built {
 pub(crate) async fn build(base: &Base, directory: &Path, destination: Destination, steps: Steps) -> Result<Built> {
     let started = Instant::now();
     let directory = project_directory(base, directory);
-    let (component, own) = component(&directory, steps).await?;
+    let (component, own) = component(&directory, steps, &*base.screen).await?;
     let inspection = Inspection::of(&component).map_err(|error| in_directory(&directory).because(error))?;
     let manifest = inspection.manifest;
     let (name, size) = (manifest.name, component.len() as u64);
@@ -134,12 +136,12 @@ fn in_directory(directory: &Path) -> Failure {
 }
 
 /// Builds the component of a project. Returns it with its manifest, and the project's directory for it.
-async fn component(directory: &Path, when: Steps) -> Result<(Vec<u8>, &'static str)> {
+async fn component(directory: &Path, when: Steps, screen: &dyn Screen) -> Result<(Vec<u8>, &'static str)> {
     let read = |file: &Path| {
         read_component(file).map_err(|error| Failure::failed(format!("`{}`", file.display())).because(error))
     };
     if let Some(project) = Project::read(directory)? {
-        steps::run(directory, &project.build, when).await?;
+        steps::run(directory, &project.build, when, screen).await?;
         let (output, wit) = (directory.join(&project.build.output), directory.join(&project.build.wit));
         let component = link::component(read(&output)?, &wit, project.build.world.as_deref())?;
         let packed = binary::packed(&component, &project.into()).map_err(Failure::failed)?;

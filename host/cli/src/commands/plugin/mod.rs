@@ -4,22 +4,14 @@ mod bench;
 mod binary;
 mod build;
 mod call;
-mod cargo;
 mod consent;
 mod contract;
 mod grant;
-mod inputs;
-mod link;
 mod new;
-mod project;
-mod sections;
 pub(super) mod show;
-mod sources;
-mod steps;
 mod storage;
 mod template;
 mod test;
-mod toolchain;
 mod watch;
 mod wit;
 
@@ -309,7 +301,8 @@ impl PluginCommand {
             Self::Wit { package: Some(file), json, .. } => wit::write_package(base, &file, json),
             Self::Wit { directory, json, .. } => wit::run(base, directory.as_deref(), json),
             Self::Build { directory, out, install, force, json } => {
-                let steps = if force { steps::Steps::Always } else { steps::Steps::IfChanged };
+                let steps =
+                    if force { pinion_devkit::steps::Steps::Always } else { pinion_devkit::steps::Steps::IfChanged };
                 let destination = match out {
                     _ if install => build::Destination::Installed,
                     Some(out) => build::Destination::File(out),

@@ -1,11 +1,12 @@
 //! `pinion plugin new`: a starter plugin.
 
 use crate::commands::plugin::contract::WORLD;
-use crate::commands::plugin::{project, template, wit};
+use crate::commands::plugin::{template, wit};
 use crate::output::{json, print, text, written};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::read_settings;
+use pinion_devkit::project;
 use serde_json::json;
 use std::fs;
 use std::io;

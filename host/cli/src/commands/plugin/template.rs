@@ -5,8 +5,8 @@
 
 use crate::commands::plugin::contract::TEMPLATES;
 use crate::commands::plugin::new::Language;
-use crate::commands::plugin::project;
 use clap::ValueEnum as _;
+use pinion_devkit::project;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -114,7 +114,7 @@ fn put(file: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::plugin::project::Project;
+    use pinion_devkit::project::Project;
     use pinion_plugin_runtime::Lifetime;
     use std::path::PathBuf;
 

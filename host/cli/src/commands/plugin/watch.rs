@@ -6,12 +6,12 @@
 
 use crate::args::OutputFormat;
 use crate::commands::plugin::build::{self, Destination};
-use crate::commands::plugin::sources::sources;
-use crate::commands::plugin::steps::Steps;
 use crate::output::{bytes, json, note, print, report, text, written};
 use crate::process::signals::interruptible_by;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
+use pinion_devkit::sources::sources;
+use pinion_devkit::steps::Steps;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

@@ -1,11 +1,12 @@
 //! `pinion plugin wit`: the contract with plugins, which this program embeds.
 
+use crate::commands::plugin::binary;
 use crate::commands::plugin::contract::{CONTRACT, REFERENCE, TEMPLATES, WORLD};
-use crate::commands::plugin::{binary, project};
 use crate::output::{Text, answer, bytes, json, print, text, written};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{read_file, read_settings};
+use pinion_devkit::project;
 use serde_json::json;
 use std::fs;
 use std::io;

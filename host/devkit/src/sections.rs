@@ -5,14 +5,14 @@ use wasm_encoder::{ComponentSection as _, CustomSection, Encode as _};
 use wasmparser::{Parser, Payload};
 
 /// Returns the component with one section of this name, at its end.
-pub(crate) fn replaced(bytes: &[u8], name: &str, data: &[u8]) -> Result<Vec<u8>, String> {
+pub fn replaced(bytes: &[u8], name: &str, data: &[u8]) -> Result<Vec<u8>, String> {
     let mut replaced = without(bytes, |section| section == name)?;
     append(&mut replaced, name, data);
     Ok(replaced)
 }
 
 /// Adds a section at the end.
-pub(crate) fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
+pub fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
     let section = CustomSection { name: Cow::Borrowed(name), data: Cow::Borrowed(data) };
     bytes.push(section.id());
     section.encode(bytes);
@@ -20,7 +20,7 @@ pub(crate) fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
 
 /// Returns a component or core module without those of its own custom sections that match a predicate. Sections inside the
 /// modules of a component stay.
-pub(crate) fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> Result<Vec<u8>, String> {
+pub fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> Result<Vec<u8>, String> {
     let mut kept = Vec::with_capacity(bytes.len());
     let mut parser = Parser::new(0);
     let mut rest = bytes;
@@ -49,7 +49,7 @@ pub(crate) fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> Result<Vec<u
 
 /// Returns the data of a custom section: the last outermost one, or else the first one inside a module of the component, as
 /// the runtime reads it.
-pub(crate) fn find<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
+pub fn find<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
     let (mut found, mut depth) = (None, 0_usize);
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|error| error.to_string())? {

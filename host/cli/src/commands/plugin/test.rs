@@ -4,20 +4,12 @@
 //! conversation of its own, and with the grants, secrets and servers that it names instead of the user's. A project of
 //! others cannot use what its user has: its cases reach neither a server nor a secret nor a file outside their workspace.
 
-mod case;
-mod expect;
-mod host;
-mod script;
-mod step;
-mod verdict;
-
-use self::case::Case;
 use crate::commands::plugin::build::{self, Destination};
-use crate::commands::plugin::steps::Steps;
 use crate::output::{Text, print, result, text, written};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, Status};
-use pinion_plugin_test::{Host, TestError};
+use pinion_devkit::cases;
+use pinion_devkit::steps::Steps;
 use serde_json::json;
 use std::path::Path;
 
@@ -32,15 +24,15 @@ pub(crate) struct Options<'a> {
 
 pub(crate) async fn run(base: &Base, directory: &Path, options: Options<'_>) -> Result<()> {
     let Options { only, is_built, as_json } = options;
-    let cases = case::read(&base.workspace.join(directory).join("tests"))?;
+    let cases = cases::read(&base.workspace.join(directory).join("tests"))?;
     let component = match is_built {
         true => build::existing(base, directory)?,
         false => build::build(base, directory, Destination::Project, Steps::IfChanged).await?.file,
     };
-    let host = host::host(base);
+    let host = cases::host(base);
     let (mut passed, mut failed, mut results) = (0_usize, 0_usize, Vec::new());
     for case in cases.iter().filter(|case| only.is_none_or(|part| case.name.contains(part))) {
-        let (problem, time_us) = one(&component, case, &host).await;
+        let (problem, time_us) = cases::run(&component, case, &host, &*base.screen).await;
         match &problem {
             None => passed += 1,
             Some(_) => failed += 1,
@@ -61,30 +53,4 @@ pub(crate) async fn run(base: &Base, directory: &Path, options: Options<'_>) -> 
         (_, 0) => Ok(()),
         _ => Err(Failure::new(Status::Failed, format!("{failed} of {} cases failed", passed + failed))),
     }
-}
-
-/// Runs a case. Returns how it differs from what it expects, and the time of its calls.
-async fn one(component: &Path, case: &Case, host: &Host) -> (Option<String>, u64) {
-    let running = match step::start(component, case, host).await {
-        Ok(running) => running,
-        Err(error) => return (Some(error.to_string()), 0),
-    };
-    let mut time_us = 0;
-    for (at, step) in case.steps.iter().enumerate() {
-        let ran = step::run(&running, step, at == 0).await;
-        let problem = ran.map_or_else(
-            |error: TestError| Some(error.to_string()),
-            |outcome| {
-                time_us += outcome.time_us;
-                expect::difference(&step.expected, &outcome, &|path: &str| {
-                    running.read(path).map_err(|error| error.to_string())
-                })
-            },
-        );
-        if let Some(problem) = problem {
-            let place = if at == 0 { String::new() } else { format!("step {at} of `then`: ") };
-            return (Some(format!("{place}{problem}")), time_us);
-        }
-    }
-    (None, time_us)
 }

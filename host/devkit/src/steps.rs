@@ -1,10 +1,11 @@
 //! Runs the build steps of a project and shows their output.
 
-use crate::commands::plugin::inputs::Inputs;
-use crate::commands::plugin::project::Build;
-use crate::commands::plugin::{link, toolchain};
-use crate::output::{note, text};
+use crate::inputs::Inputs;
+use crate::project::Build;
+use crate::{link, toolchain};
 use pinion_app::failure::{Failure, Result};
+use pinion_app::output::text;
+use pinion_app::screen::Screen;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
@@ -16,7 +17,7 @@ const EXPORT: &str = "{export}";
 
 /// When steps run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Steps {
+pub enum Steps {
     /// If something changed that they depend on.
     IfChanged,
     /// In any case.
@@ -27,7 +28,7 @@ pub(crate) enum Steps {
 ///
 /// # Errors
 /// A tool is missing, or a step fails.
-pub(crate) async fn run(directory: &Path, build: &Build, when: Steps) -> Result<()> {
+pub async fn run(directory: &Path, build: &Build, when: Steps, screen: &dyn Screen) -> Result<()> {
     let exports = || link::contract_exports(&directory.join(&build.wit), build.world.as_deref());
     let steps: Vec<Vec<String>> = build.steps.iter().map(|step| with_exports(step, exports)).collect::<Result<_>>()?;
     let find = |step: &Vec<String>| -> Result<Vec<OsString>> {
@@ -42,7 +43,8 @@ pub(crate) async fn run(directory: &Path, build: &Build, when: Steps) -> Result<
     let output = directory.join(&build.output);
     let inputs = Inputs::of(directory, build, &commands);
     if when == Steps::IfChanged && inputs.as_ref().is_some_and(|inputs| inputs.is_unchanged(&output)) {
-        note(&text!("nothing changed since the last build (`pinion plugin build --force` runs the steps again)"));
+        screen
+            .note(&text!("nothing changed since the last build (`pinion plugin build --force` runs the steps again)"));
         return Ok(());
     }
     if let Some(parent) = output.parent() {
@@ -50,8 +52,8 @@ pub(crate) async fn run(directory: &Path, build: &Build, when: Steps) -> Result<
             .map_err(|error| Failure::failed(format!("could not create `{}`", parent.display())).because(error))?;
     }
     for (words, step) in commands.iter().zip(&steps) {
-        note(&text!("$ {}", step.join(" ")));
-        one(directory, build, words, step.first().map_or("", String::as_str)).await?;
+        screen.note(&text!("$ {}", step.join(" ")));
+        one(directory, build, words, step.first().map_or("", String::as_str), screen).await?;
     }
     match output.is_file() {
         true => {
@@ -79,7 +81,7 @@ fn with_exports(step: &[String], exports: impl Fn() -> Result<Vec<String>>) -> R
 }
 
 /// Runs one step. Dropping the future kills it.
-async fn one(directory: &Path, build: &Build, words: &[OsString], tool: &str) -> Result<()> {
+async fn one(directory: &Path, build: &Build, words: &[OsString], tool: &str, screen: &dyn Screen) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(arguments).envs(toolchain::environment(directory)).envs(&build.env).current_dir(directory);
@@ -87,7 +89,7 @@ async fn one(directory: &Path, build: &Build, words: &[OsString], tool: &str) ->
     let failed = |error: std::io::Error| Failure::failed(format!("could not run `{tool}`")).because(error);
     let mut child = command.spawn().map_err(failed)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (_, _, status) = tokio::join!(show(stdout), show(stderr), child.wait());
+    let (_, _, status) = tokio::join!(show(stdout, screen), show(stderr, screen), child.wait());
     match status.map_err(failed)? {
         status if status.success() => Ok(()),
         status => Err(Failure::failed(format!("`{tool}` failed: {status}"))),
@@ -95,11 +97,11 @@ async fn one(directory: &Path, build: &Build, words: &[OsString], tool: &str) ->
 }
 
 /// Shows the lines of a stream. stdout stays free for the result.
-async fn show(stream: Option<impl AsyncRead + Unpin>) {
+async fn show(stream: Option<impl AsyncRead + Unpin>, screen: &dyn Screen) {
     let Some(stream) = stream else { return };
     let mut lines = BufReader::new(stream).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
-        note(&text!("{}", String::from_utf8_lossy(&line).trim_end()));
+        screen.note(&text!("{}", String::from_utf8_lossy(&line).trim_end()));
     }
 }
 

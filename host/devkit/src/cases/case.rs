@@ -47,8 +47,9 @@ const STEP_KEYS: &[&str] = &[
 
 /// A test: what the plugin has, and one step or several.
 #[derive(Debug)]
-pub(super) struct Case {
-    pub(super) name: String,
+pub struct Case {
+    /// The name of the case.
+    pub name: String,
     pub(super) grant: Vec<String>,
     pub(super) limits: PartialLimits,
     /// The secrets of the user, by name.
@@ -146,7 +147,7 @@ impl Mistake {
 }
 
 /// Reads the cases in the TOML and JSON files of a directory, by name of file.
-pub(super) fn read(directory: &Path) -> Result<Vec<Case>> {
+pub fn read(directory: &Path) -> Result<Vec<Case>> {
     let entries = fs::read_dir(directory).map_err(|error| {
         Failure::usage(format!("could not read `{}`", directory.display()))
             .because(error)
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn guide_describes_every_key_and_its_cases_are_read() {
-        let tests = include_str!("../../../../../../docs/plugins/testing.md");
+        let tests = include_str!("../../../../docs/plugins/testing.md");
         for key in CASE_KEYS.iter().chain(STEP_KEYS).filter(|key| **key != "name") {
             assert!(tests.contains(&format!("`{key}`")), "{key}");
         }

@@ -8,48 +8,53 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Name of the project's file.
-pub(crate) const FILE: &str = "pinion-plugin.toml";
+pub const FILE: &str = "pinion-plugin.toml";
 
 /// The package that plugins in Rust depend on.
-pub(crate) const SDK: &str = "pinion-plugin-sdk";
+pub const SDK: &str = "pinion-plugin-sdk";
 
 /// The content of `pinion-plugin.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Project {
-    pub(crate) name: String,
-    pub(crate) version: String,
+pub struct Project {
+    /// Name of the plugin.
+    pub name: String,
+    /// Version of the plugin.
+    pub version: String,
+    /// One line about the plugin.
     #[serde(default)]
-    pub(crate) description: String,
+    pub description: String,
     /// The capabilities that the plugin asks for.
     #[serde(default)]
-    pub(crate) asks: Asks,
+    pub asks: Asks,
     /// The limits that the plugin asks to raise.
     #[serde(default)]
-    pub(crate) limits: PartialLimits,
+    pub limits: PartialLimits,
+    /// The time that an instance lives.
     #[serde(default)]
-    pub(crate) lifetime: Lifetime,
-    pub(crate) build: Build,
+    pub lifetime: Lifetime,
+    /// The way to build it.
+    pub build: Build,
 }
 
 /// The section `build`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Build {
+pub struct Build {
     /// Commands that run in the project's directory without a shell, one after another. The first word names a tool that
     /// `toolchain` finds; `{dir}` is the project's absolute path, and a word with `{export}` is repeated for each interface of
     /// the contract that the project's world exports.
-    pub(crate) steps: Vec<Vec<String>>,
+    pub steps: Vec<Vec<String>>,
     /// The component or core module that the steps produce, relative to the project.
-    pub(crate) output: PathBuf,
+    pub output: PathBuf,
     /// Environment variables for the steps.
     #[serde(default)]
-    pub(crate) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
     /// Directory with the WIT of a core module, relative to the project.
     #[serde(default = "default_wit")]
-    pub(crate) wit: PathBuf,
+    pub wit: PathBuf,
     /// Name of the world of a core module; none if its WIT has only one.
-    pub(crate) world: Option<String>,
+    pub world: Option<String>,
 }
 
 fn default_wit() -> PathBuf {
@@ -58,7 +63,7 @@ fn default_wit() -> PathBuf {
 
 impl Project {
     /// Reads the project in a directory; none if the directory has no `pinion-plugin.toml`.
-    pub(crate) fn read(directory: &Path) -> Result<Option<Self>> {
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
         let file = directory.join(FILE);
         let text = match read_settings(&file) {
             Ok(Some(text)) => text,

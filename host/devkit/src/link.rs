@@ -1,6 +1,6 @@
 //! Core modules become components: the world of the project and the adapter for WASI preview 1 are added.
 
-use crate::commands::plugin::sections;
+use crate::sections;
 use pinion_app::failure::{Failure, Result};
 use std::path::Path;
 use wasi_preview1_component_adapter_provider::{
@@ -15,7 +15,7 @@ use wit_parser::{Resolve, WorldId};
 ///
 /// # Errors
 /// The directory has no such world, or the module does not have the imports and exports of that world.
-pub(crate) fn component(bytes: Vec<u8>, wit: &Path, world: Option<&str>) -> Result<Vec<u8>> {
+pub fn component(bytes: Vec<u8>, wit: &Path, world: Option<&str>) -> Result<Vec<u8>> {
     if !Parser::is_core_wasm(&bytes) {
         return Ok(bytes);
     }
@@ -64,7 +64,7 @@ fn embed(module: &mut Vec<u8>, wit: &Path, world: Option<&str>) -> Result<()> {
 ///
 /// # Errors
 /// The directory has no such world.
-pub(crate) fn contract_exports(wit: &Path, world: Option<&str>) -> Result<Vec<String>> {
+pub fn contract_exports(wit: &Path, world: Option<&str>) -> Result<Vec<String>> {
     let failed = |error: String| Failure::usage("could not read what the plugin exports").because(error);
     let (resolve, world) =
         read_world(wit, world, failed, "to write the contract into the project: pinion plugin wit .")?;
@@ -167,11 +167,22 @@ mod tests {
         assert_eq!(hint("no memory"), None);
     }
 
+    /// Writes the world of a new project and the contract, as `pinion plugin new` does.
+    fn write_contract(directory: &Path) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        std::fs::copy(root.join("host/cli/templates/world.wit"), directory.join("world.wit")).unwrap();
+        let package = directory.join("deps/pinion-plugin");
+        std::fs::create_dir_all(&package).unwrap();
+        for entry in std::fs::read_dir(root.join("wit")).unwrap().map(std::result::Result::unwrap) {
+            std::fs::copy(entry.path(), package.join(entry.file_name())).unwrap();
+        }
+    }
+
     /// The messages come from a crate, whose words may change.
     #[test]
     fn module_without_an_export_of_its_world_is_explained() {
         let directory = tempfile::tempdir().unwrap();
-        crate::commands::plugin::wit::write(directory.path(), crate::commands::plugin::contract::WORLD).unwrap();
+        write_contract(directory.path());
         let failure = component(EMPTY.to_vec(), directory.path(), None).unwrap_err();
         assert!(failure.remedy().is_some_and(|hint| hint.contains("world.wit: export pinion:plugin/")), "{failure}");
     }
@@ -203,7 +214,7 @@ mod tests {
     #[test]
     fn exports_of_the_contract_are_those_of_the_world() {
         let directory = tempfile::tempdir().unwrap();
-        crate::commands::plugin::wit::write(directory.path(), crate::commands::plugin::contract::WORLD).unwrap();
+        write_contract(directory.path());
         assert_eq!(contract_exports(directory.path(), None).unwrap(), ["tools", "commands"]);
         let failure = contract_exports(&directory.path().join("nowhere"), None).unwrap_err();
         assert!(failure.remedy().unwrap().ends_with("pinion plugin wit ."), "{failure}");

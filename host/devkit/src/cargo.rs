@@ -12,7 +12,7 @@ const TARGET: &str = "wasm32-wasip2";
 ///
 /// # Errors
 /// Cargo is missing or fails, or the package does not build a component.
-pub(crate) fn build(directory: &Path) -> Result<PathBuf> {
+pub fn build(directory: &Path) -> Result<PathBuf> {
     let target = env::var("GUEST_TARGET").unwrap_or_else(|_| TARGET.to_owned());
     let program = env::var_os("GUEST_CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(&program);

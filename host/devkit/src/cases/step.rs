@@ -3,8 +3,9 @@
 use super::case::{Action, Case, Step};
 use super::script::{Effect, Results, Said, Server, authority};
 use super::verdict;
-use crate::output::{note, text};
 use pinion_agent::content::text_of;
+use pinion_app::output::text;
+use pinion_app::screen::Screen;
 use pinion_plugin_runtime::Action as CommandAction;
 use pinion_plugin_test::{CompletionTask, Hooked, Host, Plugin, Running, SecretPlacement, Seen, TestError, ToolOutput};
 use serde::Deserialize;
@@ -86,7 +87,12 @@ fn with_scheme(origin: &str) -> String {
 ///
 /// # Errors
 /// The step itself is wrong: it names a tool, command or hook that the plugin does not have, or its input does not fit.
-pub(super) async fn run(running: &Running, step: &Step, is_first: bool) -> Result<Outcome, TestError> {
+pub(super) async fn run(
+    running: &Running,
+    step: &Step,
+    is_first: bool,
+    screen: &dyn Screen,
+) -> Result<Outcome, TestError> {
     if !is_first {
         for (path, text) in &step.files {
             running.write(path, text)?;
@@ -106,7 +112,7 @@ pub(super) async fn run(running: &Running, step: &Step, is_first: bool) -> Resul
     }
     let (before, received) = (running.seen(), running.received().len());
     let mut outcome = match &step.action {
-        Action::Tool(tool) => call(running, tool, &step.input, is_first).await?,
+        Action::Tool(tool) => call(running, tool, &step.input, is_first, screen).await?,
         Action::Command(command) => command_outcome(running, command, &step.input).await,
         Action::Complete(command) => {
             let completions = running.complete(command, step.input.as_str().unwrap_or_default()).await;
@@ -140,7 +146,13 @@ fn prompt(task: &CompletionTask) -> String {
     task.turns.iter().map(|turn| text_of(turn)).collect::<Vec<_>>().join("\n")
 }
 
-async fn call(running: &Running, tool: &str, input: &Value, is_first: bool) -> Result<Outcome, TestError> {
+async fn call(
+    running: &Running,
+    tool: &str,
+    input: &Value,
+    is_first: bool,
+    screen: &dyn Screen,
+) -> Result<Outcome, TestError> {
     let input = if input.is_null() { json!({}) } else { input.clone() };
     if !is_first && !running.tools().iter().any(|offered| offered == tool) {
         // Without it, the call is refused with the tools that there are.
@@ -148,7 +160,7 @@ async fn call(running: &Running, tool: &str, input: &Value, is_first: bool) -> R
     }
     running.accepts(tool, input.clone()).await?;
     let reply = running.call(tool, input).await;
-    reply.progress.iter().for_each(|line| note(&text!("… {}", line)));
+    reply.progress.iter().for_each(|line| screen.note(&text!("… {}", line)));
     let time_us = reply.ledger.time_us;
     Ok(match reply.result {
         Ok(output) => {

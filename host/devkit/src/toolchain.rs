@@ -69,7 +69,7 @@ const OWN: &[&str] = &["node_modules/.bin", ".venv/bin", ".venv/Scripts"];
 
 /// Returns the variables that make a project's virtual environment the one in use, as its script `activate` does: tools of
 /// Python take the modules from there, and from the system otherwise. None without a `.venv` in the project or its parents.
-pub(crate) fn environment(project: &Path) -> Vec<(&'static str, OsString)> {
+pub fn environment(project: &Path) -> Vec<(&'static str, OsString)> {
     environment_in(project, &env::var_os("PATH").unwrap_or_default())
 }
 
@@ -87,7 +87,7 @@ fn environment_in(project: &Path, path: &OsStr) -> Vec<(&'static str, OsString)>
 ///
 /// # Errors
 /// The tool is not installed; the hint is the command that installs it.
-pub(crate) fn find(tool: &str, project: &Path) -> Result<Vec<OsString>> {
+pub fn find(tool: &str, project: &Path) -> Result<Vec<OsString>> {
     let path = env::var_os("PATH").unwrap_or_default();
     let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin"));
     find_in(tool, project, &sdk.into_iter().chain(env::split_paths(&path)).collect::<Vec<_>>())

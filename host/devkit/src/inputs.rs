@@ -3,8 +3,8 @@
 //! The digest covers the files of the project that may be sources, the commands and their variables, and the programs that
 //! they start. A step that names a file outside the project is always run.
 
-use crate::commands::plugin::project::Build;
-use crate::commands::plugin::sources::sources;
+use crate::project::Build;
+use crate::sources::sources;
 use pinion_app::files::private::{open_file, read_settings};
 use std::ffi::OsString;
 use std::fs;
@@ -20,14 +20,14 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const INSTALLED: &[&str] = &["node_modules/.package-lock.json", ".venv/pyvenv.cfg"];
 
 /// The digest of everything that the steps depend on, as far as that is known.
-pub(super) struct Inputs {
+pub(crate) struct Inputs {
     digest: String,
     record: PathBuf,
 }
 
 impl Inputs {
     /// Reads the inputs of a build. None if it may depend on more than the project.
-    pub(super) fn of(directory: &Path, build: &Build, commands: &[Vec<OsString>]) -> Option<Self> {
+    pub(crate) fn of(directory: &Path, build: &Build, commands: &[Vec<OsString>]) -> Option<Self> {
         let mut hasher = blake3::Hasher::new();
         let mut add = |text: &[u8]| {
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -66,13 +66,13 @@ impl Inputs {
     }
 
     /// Returns whether the last build wrote the output from the same inputs.
-    pub(super) fn is_unchanged(&self, output: &Path) -> bool {
+    pub(crate) fn is_unchanged(&self, output: &Path) -> bool {
         let Some(made) = digest(output) else { return false };
         read_settings(&self.record).is_ok_and(|known| known == Some(self.record_of(&made)))
     }
 
     /// Records the inputs of an output that was built. Without the record, the next build runs its steps.
-    pub(super) fn record(&self, output: &Path) {
+    pub(crate) fn record(&self, output: &Path) {
         if let Some(made) = digest(output) {
             let _ = self.write(&self.record_of(&made));
         }
@@ -128,7 +128,7 @@ fn digest(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::plugin::project::Project;
+    use crate::project::Project;
 
     #[test]
     fn build_is_skipped_until_a_source_a_command_or_the_output_changes() {

@@ -1,7 +1,6 @@
 //! The part of the application in which cases run: its compiler, its cache of compiled code and its sandbox, without the
 //! user's grants, secrets, servers and settings.
 
-use crate::output::TerminalScreen;
 use pinion_agent::secrets::Secrets;
 use pinion_app::base::Base;
 use pinion_app::mcp::lazy::LazyServers;
@@ -18,16 +17,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Returns the host of all cases.
-pub(super) fn host(base: &Base) -> Host {
+pub fn host(base: &Base) -> Host {
     if let Some((program, arguments)) = guard_command(&base.paths.removed()) {
         guard_programs(program, arguments);
     }
-    let base = base.clone();
+    let (base, screen) = (base.clone(), base.screen.clone());
     Host {
         cache: base.compiled_code(),
         compiler: own_command(COMPILE_COMPONENT).map(|(program, arguments)| Compiler { program, arguments }),
         engine_limits: base.config.engine_limits.clone(),
-        on_notice: Some(Arc::new(|notice| announce_compiling(&TerminalScreen, &notice))),
+        on_notice: Some(Arc::new(move |notice| announce_compiling(&*screen, &notice))),
         confinement: Some(Arc::new(move |workspace| alone(&base, workspace).confinement())),
     }
 }
