@@ -5,6 +5,7 @@
 //! for a quiet moment. Neither time nor focus answers.
 
 use crate::composer::{Composer, is_plain};
+use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
 use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
@@ -14,10 +15,6 @@ use ratatui_core::style::Style;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
-pub(super) const QUIET: Duration = Duration::from_millis(300);
-/// Keys that arrive within this time of each other were pasted, not pressed.
-pub(super) const BURST: Duration = Duration::from_millis(40);
 /// Characters of a digest on the screen.
 const DIGEST: usize = 12;
 
@@ -122,13 +119,7 @@ pub(crate) struct Approval {
     page: usize,
     /// Rows of the body that were on the screen.
     seen: usize,
-    /// Time since which no key arrived that does not count.
-    since: Option<Duration>,
-    is_quiet: bool,
-    /// Keys have not counted yet.
-    is_new: bool,
-    /// A key that counts unless another one follows at once.
-    pressed: Option<(Key, Duration)>,
+    keys: KeyGuard<Key>,
     hint: Option<&'static str>,
     /// The user's words for the model, while they are written.
     words: Option<Composer>,
@@ -144,10 +135,7 @@ impl Approval {
             top: 0,
             page: 0,
             seen: 0,
-            since: None,
-            is_quiet: false,
-            is_new: true,
-            pressed: None,
+            keys: KeyGuard::default(),
             hint: None,
             words: None,
         }
@@ -159,16 +147,12 @@ impl Approval {
 
     /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
     pub(crate) fn is_new(&self) -> bool {
-        self.is_new
+        self.keys.is_new()
     }
 
     /// Returns the time at which [`Self::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        match (self.pressed, self.since) {
-            (Some((_, at)), _) => Some(at + BURST),
-            (None, Some(since)) if !self.is_quiet => Some(since + QUIET),
-            _ => None,
-        }
+        self.keys.deadline()
     }
 
     /// Takes a key. Returns the answer if there is one.
@@ -179,11 +163,10 @@ impl Approval {
         if self.words.is_some() {
             return self.write(key, action);
         }
-        if !self.is_quiet {
-            self.since = Some(now);
+        if !self.keys.counts(now) {
             return None;
         }
-        if let Some((_, at)) = self.pressed {
+        if let Some(at) = self.keys.pressed_at() {
             // Some people add Enter out of habit.
             if key.code == KeyCode::Enter {
                 return None;
@@ -193,9 +176,11 @@ impl Approval {
                 return None;
             }
         }
-        self.pressed = meaning(key).map(|key| (key, now));
-        if self.pressed.is_none() && is_plain(key) {
-            self.hint = Some("press y, a, n or r");
+        self.keys.release();
+        match meaning(key) {
+            Some(key) => self.keys.press(key, now),
+            None if is_plain(key) => self.hint = Some("press y, a, n or r"),
+            None => {}
         }
         None
     }
@@ -209,16 +194,13 @@ impl Approval {
     }
 
     fn burst(&mut self, now: Duration) {
-        (self.pressed, self.is_quiet, self.since) = (None, false, Some(now));
-        self.hint = Some("several keys at once: press a single one");
+        self.keys.burst(now);
+        self.hint = Some(SEVERAL_KEYS);
     }
 
     /// Applies a key after no other one has followed it.
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Answer> {
-        if !self.is_quiet && self.since.is_some_and(|since| now >= since + QUIET) {
-            (self.is_quiet, self.is_new) = (true, false);
-        }
-        let (key, _) = self.pressed.take_if(|(_, at)| now >= *at + BURST)?;
+        let key = self.keys.tick(now)?;
         self.hint = None;
         let is_all = self.seen >= self.body.len();
         match key {
@@ -268,7 +250,7 @@ impl Approval {
             self.head = head(&self.question, columns, theme);
             self.body = body(&self.question, columns, theme);
         }
-        self.since.get_or_insert(now);
+        self.keys.show(now);
         let foot = self.foot(theme);
         // A low screen gives way at the head, but the arguments and the keys always have room.
         let room = height.saturating_sub(foot.len());
@@ -311,13 +293,13 @@ impl Approval {
         let mut rows: Vec<Row> = hint.into_iter().collect();
         let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
         wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
-        if let Some(rule) = self.question.rule.as_ref().filter(|_| self.is_quiet) {
+        if let Some(rule) = self.question.rule.as_ref().filter(|_| self.keys.is_quiet()) {
             let text = format!("[p] always `{}` in this project", exposed(&one_line(rule, 100)));
             rows.push(line(&text, theme.strong));
         }
         // The keys are named only once they count.
         let keys = match self.columns {
-            _ if !self.is_quiet => "  …",
+            _ if !self.keys.is_quiet() => "  …",
             ..56 => "  [y]es [a]lways [n]o [r]efuse, say why",
             _ => "  [y] yes   [a] always   [n] no   [r] no, and tell it why",
         };

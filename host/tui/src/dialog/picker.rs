@@ -4,7 +4,7 @@
 //! question about a call: what was typed for the editor picks nothing.
 
 use crate::composer::Composer;
-use crate::dialog::approval::QUIET;
+use crate::dialog::key_guard::QUIET;
 pub use crate::dialog::pick::{Choice, Pick};
 use crate::fuzzy::filter;
 use crate::keys::Action;

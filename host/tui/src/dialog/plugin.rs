@@ -5,7 +5,8 @@
 //! moment. Neither time nor focus answers.
 
 use crate::composer::{Composer, is_plain};
-use crate::dialog::approval::{BURST, QUIET, guest};
+use crate::dialog::approval::guest;
+use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
 use crate::dialog::picker::{Choice, list};
 use crate::keys::Action;
 use crate::rows::{Lead, Piece, Row, wrap};
@@ -39,13 +40,7 @@ pub(crate) struct PluginDialog {
     seen: usize,
     selected: usize,
     line: Composer,
-    /// Time since which no key arrived that does not count.
-    since: Option<Duration>,
-    is_quiet: bool,
-    /// Keys have not counted yet.
-    is_new: bool,
-    /// An answer that counts unless another key follows at once.
-    pressed: Option<(Reply, Duration)>,
+    keys: KeyGuard<Reply>,
     /// Time of the last key.
     last: Option<Duration>,
     hint: Option<&'static str>,
@@ -69,10 +64,7 @@ impl PluginDialog {
             seen: 0,
             selected: 0,
             line,
-            since: None,
-            is_quiet: false,
-            is_new: true,
-            pressed: None,
+            keys: KeyGuard::default(),
             last: None,
             hint: None,
         }
@@ -84,27 +76,22 @@ impl PluginDialog {
 
     /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
     pub(crate) fn is_new(&self) -> bool {
-        self.is_new
+        self.keys.is_new()
     }
 
     /// Returns the time at which [`Self::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        match (&self.pressed, self.since) {
-            (Some((_, at)), _) => Some(*at + BURST),
-            (None, Some(since)) if !self.is_quiet => Some(since + QUIET),
-            _ => None,
-        }
+        self.keys.deadline()
     }
 
     /// Takes a key. Only keys that close the dialog answer at once.
     pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<Reply> {
         let is_control = key.modifiers == KeyModifiers::CONTROL;
-        if !self.is_quiet {
-            self.since = Some(now);
+        if !self.keys.counts(now) {
             return None;
         }
         let is_burst = self.last.replace(now).is_some_and(|last| now < last + BURST);
-        if self.pressed.take().is_some() && is_burst {
+        if self.keys.release() && is_burst {
             self.burst(now);
             return None;
         }
@@ -151,13 +138,13 @@ impl PluginDialog {
     }
 
     fn press(&mut self, reply: Reply, now: Duration) {
-        self.pressed = Some((reply, now));
+        self.keys.press(reply, now);
     }
 
     /// Takes pasted text: a part of a line, which answers nothing by itself.
     pub(crate) fn paste(&mut self, text: &str, now: Duration) {
         match self.dialog.kind {
-            DialogKind::Input(_) if self.is_quiet => {
+            DialogKind::Input(_) if self.keys.is_quiet() => {
                 self.line.line_paste(text);
                 self.last = Some(now);
             }
@@ -166,16 +153,13 @@ impl PluginDialog {
     }
 
     fn burst(&mut self, now: Duration) {
-        (self.pressed, self.is_quiet, self.since) = (None, false, Some(now));
-        self.hint = Some("several keys at once: press a single one");
+        self.keys.burst(now);
+        self.hint = Some(SEVERAL_KEYS);
     }
 
     /// Applies an answer after no other key has followed it.
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Reply> {
-        if !self.is_quiet && self.since.is_some_and(|since| now >= since + QUIET) {
-            (self.is_quiet, self.is_new) = (true, false);
-        }
-        self.pressed.take_if(|(_, at)| now >= *at + BURST).map(|(reply, _)| reply)
+        self.keys.tick(now)
     }
 
     fn go(&mut self, top: usize) {
@@ -198,7 +182,7 @@ impl PluginDialog {
                 .split('\n')
                 .for_each(|line| guest(&mut self.body, line, theme.text, columns, theme));
         }
-        self.since.get_or_insert(now);
+        self.keys.show(now);
         let (head, answers) = self.fit(height);
         self.go(self.top);
         if self.top <= self.seen {
@@ -255,7 +239,7 @@ impl PluginDialog {
     /// Names the keys once they count, and the place among options of which only some are shown.
     fn keys(&self, shown: usize) -> Cow<'static, str> {
         match &self.dialog.kind {
-            _ if !self.is_quiet => "  …".into(),
+            _ if !self.keys.is_quiet() => "  …".into(),
             _ if self.seen < self.body.len() => {
                 "  space for more, esc closes, ctrl+x: no dialogs of this plugin".into()
             }
