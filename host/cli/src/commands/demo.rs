@@ -11,7 +11,7 @@ use crate::output::terminal::{Style, size};
 use crate::output::{Stdout, indented, page, print, showing, text, written};
 use crate::process::signals::interruptible;
 use crate::run::end::verdict;
-use crate::run::runs::Loops;
+use crate::run::runs::Runs;
 use crate::run::render::{Detail, Renderer, show};
 use crate::run::transcript::WrittenTranscript;
 use clap::Args;

@@ -6,7 +6,7 @@ use crate::output::{self, Text, note, text};
 use crate::process::signals::{self, interruptible};
 use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::{no_prompt, read_prompt};
-use crate::run::runs::Loops;
+use crate::run::runs::Runs;
 use crate::run::render::{Detail, Renderer};
 use crate::run::streamed::Streamed;
 use crate::run::waiting::WaitingForModel;
