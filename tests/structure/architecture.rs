@@ -40,7 +40,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-providers", &["pinion-protocol"]),
     ("pinion-egress", &["pinion-protocol"]),
     ("pinion-exclusions", &[]),
-    ("pinion-plugin-runtime", &["pinion-egress", "pinion-exclusions", "pinion-protocol"]),
+    ("pinion-plugin-runtime", &["pinion-egress", "pinion-exclusions", "pinion-protocol", "pinion-workspace"]),
+    ("pinion-workspace", &["pinion-exclusions"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
     ("pinion-plugin-test", &["pinion-agent", "pinion-egress", "pinion-plugin-runtime", "pinion-session-store"]),
@@ -124,6 +125,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
+    ("pinion-workspace", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-exclusions", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-checkpoints", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-sandbox", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
@@ -318,7 +320,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // Opened for reading only.
     ("tui/src/terminal/inputs.rs", "File::open(\"/dev/tty\")"),
     // The source of a link, which opens nothing.
-    ("plugin-runtime/src/host/workspace/properties.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
+    ("workspace/src/replace/properties.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
     // Writes into a buffer.
     (
         "cli/src/commands/completions.rs",

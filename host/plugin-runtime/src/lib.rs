@@ -59,7 +59,6 @@ mod loading;
 mod manifest;
 #[cfg(feature = "openapi")]
 mod openapi;
-mod paths;
 mod policy;
 mod registry;
 mod runtime;
@@ -67,7 +66,7 @@ mod shared;
 
 pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
-    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, McpCall, McpFailure, McpGrant,
+    AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, McpCall, McpFailure, McpGrant,
     McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool, ModelEntry, ModelGrant, NoSecrets,
     PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsAsk, SecretsGrant,
     SessionAccess, StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms,
@@ -79,7 +78,6 @@ pub use errors::load::LoadError;
 pub use host::confinement::{AfterProgram, ConfinedProgram, Confinement, PlainProgram};
 pub use host::guard::{guard_for_parent, guard_programs};
 pub use host::process::ProgramGroup;
-pub use host::workspace::{FileList, list_files};
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, Origin};
@@ -91,8 +89,10 @@ pub use loading::source::{FileOrigin, Source};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
-pub use paths::protected::{HostDirectories, is_host_part};
-pub use paths::real::without_links;
+pub use pinion_workspace::grants::access::Access;
+pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};
+pub use pinion_workspace::paths::real::without_links;
+pub use pinion_workspace::{FileList, list_files};
 pub use policy::{Ceiling, Component, Likeness, PluginPolicy, is_alike};
 pub use registry::attempt::Loading;
 pub use registry::listing::{Capability, Hook, PluginInfo};

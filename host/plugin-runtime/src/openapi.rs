@@ -20,14 +20,15 @@
 //! }
 //! ```
 
-use crate::capability::{Access, Grants};
+use crate::capability::Grants;
 use crate::errors::load::LoadError;
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
-use crate::paths::unblocked::open_regular;
 use crate::policy::{Ceiling, Component, PluginPolicy};
 use crate::shared::RuntimeConfig;
 use pinion_egress::{InvalidRule, Policy};
+use pinion_workspace::grants::access::Access;
+use pinion_workspace::paths::unblocked::open_regular;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io;

@@ -170,7 +170,7 @@ impl Likeness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::Access;
+    use pinion_workspace::grants::access::Access;
 
     const READS: Authority = Authority::READ_ONLY;
     const RUNS: Authority = Authority { executes: true, ..Authority::READ_ONLY };

@@ -134,3 +134,16 @@ impl Deadline {
 fn bounded(ms: u64) -> Duration {
     Duration::from_millis(ms).min(MAX_DEADLINE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_call_is_over_before_its_deadline() {
+        let deadline = Deadline::new(&Limits::default(), CancellationToken::new(), None);
+        assert!(!deadline.is_over());
+        deadline.token().cancel();
+        assert!(deadline.is_over());
+    }
+}

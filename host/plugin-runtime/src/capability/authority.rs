@@ -1,12 +1,12 @@
 //! The authority of plugins and their calls: the one check that every import makes before it acts.
 
 use super::files::place::FileAuthority;
-use super::files::roots::Workspace;
 use super::table::{Asks, Granted, Grants, Missing};
 use crate::limits::descriptors::Share;
 use crate::loading::identity::Identity;
-use crate::paths::protected::Protected;
 use pinion_protocol::Authority;
+use pinion_workspace::grants::protected::Protected;
+use pinion_workspace::grants::roots::Workspace;
 use std::sync::{Arc, OnceLock};
 
 /// A capability is missing, or does not reach that far.
@@ -319,8 +319,8 @@ mod tests {
     use crate::capability::McpGrant;
     use crate::capability::ProcessGrant;
     use crate::capability::catalog::Catalog;
-    use crate::capability::files::access::Access;
     use crate::capability::process::Process;
+    use pinion_workspace::grants::access::Access;
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
 

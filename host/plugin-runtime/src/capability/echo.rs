@@ -96,11 +96,11 @@ pub(crate) mod import {
 mod tests {
     use super::*;
     use crate::capability::account::Accounts;
-    use crate::capability::files::roots::Workspace;
     use crate::capability::secrets::{NoSecrets, SecretSource};
     use crate::capability::{Asks, GrantTable, Grants, PluginAuthority, Surroundings, capability_forms};
     use crate::engine::Engine;
     use crate::limits::EngineLimits;
+    use pinion_workspace::grants::roots::Workspace;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use wasm_encoder::{ComponentBuilder, ComponentTypeRef, ComponentValType, InstanceType, PrimitiveValType};

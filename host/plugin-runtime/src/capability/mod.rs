@@ -17,7 +17,6 @@ pub(crate) mod table;
 pub use self::agents::AgentsGrant;
 pub(crate) use self::authority::{CallAuthority, CallKind, Denied, PluginAuthority, Surroundings};
 pub use self::definition::{GrantContext, Switch};
-pub use self::files::access::Access;
 pub use self::files::shell_word;
 pub use self::http::HttpAsk;
 pub use self::invoke::InvokeGrant;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,16 +113,7 @@ fn process_limit() -> u64 {
 
 /// Returns whether the process or the system has no file handle left now.
 pub(crate) fn are_handles_used_up() -> bool {
-    File::open("/").is_err_and(|error| is_out_of_handles(&error))
-}
-
-/// Returns whether an error means that the process or the system has no file handle left.
-pub(crate) fn is_out_of_handles(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    #[cfg(not(unix))]
-    let codes: [i32; 0] = [];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+    File::open("/").is_err_and(|error| pinion_workspace::is_out_of_handles(&error))
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::real::without_links;
+    use pinion_workspace::paths::real::without_links;
 
     fn file(path: &Path, origin: FileOrigin, name: &str) -> Identity {
         Identity::of(&Source::File { path: path.to_owned(), origin }, Some(&without_links(path)), name)

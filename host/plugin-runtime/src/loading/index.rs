@@ -11,7 +11,7 @@ use crate::loading::cache::{Cache, Content};
 use crate::loading::described::{Described, Seen};
 use crate::loading::look::{Look, own_file};
 use crate::loading::source::{Place, Source};
-use crate::paths::protected::Protected;
+use pinion_workspace::grants::protected::Protected;
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
 use std::ops::Range;

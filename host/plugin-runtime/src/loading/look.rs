@@ -3,8 +3,9 @@
 use crate::loading::described::Seen;
 use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
-use crate::paths::protected::{self, Protected};
-use crate::paths::real::{real, without_links};
+use pinion_workspace::grants::protected::Protected;
+use pinion_workspace::paths::identity::of_file;
+use pinion_workspace::paths::real::{real, without_links};
 use std::fs::Metadata;
 use std::path::PathBuf;
 
@@ -40,7 +41,7 @@ impl Look {
             Some(own) => (path.clone(), Some(own)),
             None => (real(&path), std::fs::metadata(&path).ok()),
         };
-        protected.add_plugin(location, metadata.as_ref().and_then(protected::identity));
+        protected.add_plugin(location, metadata.as_ref().and_then(of_file));
         let metadata = metadata.as_ref();
         Self {
             path: Some(path),
@@ -64,8 +65,8 @@ pub(crate) fn own_file() -> Option<Metadata> {
 mod tests {
     use super::*;
 
-    fn identity_of(path: &std::path::Path) -> protected::Identity {
-        protected::identity(&std::fs::metadata(path).unwrap()).unwrap()
+    fn identity_of(path: &std::path::Path) -> pinion_workspace::paths::identity::Identity {
+        of_file(&std::fs::metadata(path).unwrap()).unwrap()
     }
 
     #[test]

@@ -1,19 +1,17 @@
 //! The capability `files`: directories that a plugin may read or write, through WASI and `workspace`.
 //!
-//! A decision takes two steps. [`roots`] holds the granted directories, each opened once; everything is found beneath
-//! their handles. [`policy`] decides what may be done at the location that was found.
+//! A decision takes two steps. [`roots`](pinion_workspace::grants::roots) holds the granted directories, each opened once;
+//! everything is found beneath their handles. [`policy`](pinion_workspace::grants::policy) decides what may be done at the
+//! location that was found.
 
-pub(crate) mod access;
 pub(crate) mod account;
 pub(crate) mod import;
 pub(crate) mod place;
-pub(crate) mod policy;
-pub(crate) mod roots;
 
-use self::access::Access;
 use self::account::Account;
 use super::definition::{Capability, GrantContext};
 use pinion_protocol::Authority;
+use pinion_workspace::grants::access::Access;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
 //! The place that a path of a guest names, and the access that a call has there.
 
-use super::access::Access;
-use super::policy::Policy;
-use super::roots::{Opened, Root, Workspace, lexically_normal};
 use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, Surroundings};
-use crate::paths::beneath::Spot;
 use pinion_exclusions::Pattern;
+use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::policy::Policy;
+use pinion_workspace::grants::roots::{Opened, Root, Workspace, lexically_normal};
+use pinion_workspace::paths::beneath::Spot;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Directories and files that only this user may access, and that are no links.
 
-use crate::paths::unblocked::open_directory;
+use pinion_workspace::paths::unblocked::open_directory;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;

@@ -1,17 +1,18 @@
 //! Resolves a guest's handle and path to a place that was checked.
 //!
 //! Where a call may read everything in a granted directory and does no more than read, the path is left to WASI, which
-//! resolves it in the kernel. In all other cases it is walked here ([`crate::paths::beneath`]), the location is checked against
-//! the call's authority, and the operation is done on the last name alone, in the handle of the directory that holds it,
-//! without following links. So what is used is what was checked.
+//! resolves it in the kernel. In all other cases it is walked here ([`pinion_workspace::paths::beneath`]), the location is
+//! checked against the call's authority, and the operation is done on the last name alone, in the handle of the directory
+//! that holds it, without following links. So what is used is what was checked.
 
 use super::handles::{Handle, blank};
 use super::{Fd, Files};
-use crate::capability::files::access::Access;
-use crate::capability::files::roots::Opened;
-use crate::paths::beneath::{AtEnd, Spot, identity};
-use crate::paths::protected::is_read_only_name;
 use cap_primitives::fs::{self, Metadata};
+use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::protected::is_read_only_name;
+use pinion_workspace::grants::roots::Opened;
+use pinion_workspace::paths::beneath::{AtEnd, Spot};
+use pinion_workspace::paths::identity::identity;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::Path;
@@ -127,7 +128,7 @@ impl Files<'_> {
             Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
         };
         let end = if flags.contains(PathFlags::SYMLINK_FOLLOW) { AtEnd::Follow } else { AtEnd::Keep };
-        let spot = crate::paths::beneath::find(&directory, location, Path::new(path), end)?;
+        let spot = pinion_workspace::paths::beneath::find(&directory, location, Path::new(path), end)?;
         let permissions = self.check(path, &spot, purpose)?;
         let name = match &spot.name {
             Some(name) => name.to_str().ok_or(ErrorCode::IllegalByteSequence)?.to_owned(),

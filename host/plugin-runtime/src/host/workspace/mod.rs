@@ -1,55 +1,40 @@
 //! `workspace`: bulk work on granted directories, on all cores.
 //!
-//! [`walk`] finds files, [`search`] searches in them, and [`replace`] replaces one; [`read_files`] remembers which version
-//! of a file a session has seen, and [`list_files`] finds files for a person. Walk and search run on the calling thread,
-//! which may block, and on some helpers that end with the call. Every directory and file is opened relative to the handle
-//! of the directory that holds it, so that no link, `..` or rename race leads out of the granted directory. Of too many
-//! results, the [`first_by_path`] are returned, so that the result is the same each time.
+//! The crate `pinion-workspace` does the work. Here, each call's authority is checked, paths are resolved to places that
+//! it may use, and the ledger counts the files and bytes.
 
-mod budget;
-mod first_by_path;
-mod ignores;
-mod large;
-mod listing;
-mod open;
-mod patterns;
-mod properties;
-mod queue;
-mod read;
-pub(crate) mod read_files;
-mod replace;
-mod search;
-#[cfg(test)]
-mod tests;
-mod walk;
+mod convert;
 
-pub use self::listing::{FileList, list_files};
-use self::read_files::Known;
-use crate::bindings::pinion::plugin::workspace::{
-    self, Chunk, ReplaceError, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
-};
+use self::convert::{search_options, walk_options};
+use crate::bindings::pinion::plugin::workspace::{self as wit, ReplaceError};
+use crate::calls::deadline::Deadline;
 use crate::calls::state::State;
 use crate::capability::Denied;
-use crate::capability::files::access::Access;
 use crate::capability::files::place::{Place, Unopened};
-use crate::capability::files::roots::{Opened, find};
-use crate::engine::cores;
-use crate::paths::beneath::{AtEnd, Spot, find_or_make, identity};
 use cap_std::fs::Dir;
-use pinion_exclusions::{FileId, Finder};
+use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::roots::{Opened, find};
+use pinion_workspace::paths::beneath::{AtEnd, Spot, find_or_make};
+use pinion_workspace::paths::identity::identity;
+use pinion_workspace::{
+    Interrupt, Known, WalkRoot, WorkspaceError, has_content, io_error, read, read_text, replace_file,
+};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
 
-/// Threads that work on one call, including the calling one.
-const MAX_THREADS: usize = 8;
+impl Interrupt for Deadline {
+    fn is_over(&self) -> bool {
+        Deadline::is_over(self)
+    }
+}
 
-impl workspace::Host for State {
-    async fn resolve(&mut self, path: String) -> wasmtime::Result<Result<String, WorkspaceError>> {
+impl wit::Host for State {
+    async fn resolve(&mut self, path: String) -> wasmtime::Result<Result<String, wit::WorkspaceError>> {
         let resolved = match self.call.authority.place(&path, Access::Read) {
             Ok(place) if place.relative.as_os_str().is_empty() => Ok(place.root.path.to_string_lossy().into_owned()),
             Ok(place) => Ok(place.root.path.join(&place.relative).to_string_lossy().into_owned()),
-            Err(denied) => Err(WorkspaceError::Denied(denied.to_string())),
+            Err(denied) => Err(wit::WorkspaceError::Denied(denied.to_string())),
         };
         Ok(resolved)
     }
@@ -59,23 +44,27 @@ impl workspace::Host for State {
         path: String,
         offset: u64,
         limit: u32,
-    ) -> wasmtime::Result<Result<Chunk, WorkspaceError>> {
-        let chunk = self.root(&path, Access::Read).and_then(|root| read::read(&root, offset, limit));
+    ) -> wasmtime::Result<Result<wit::Chunk, wit::WorkspaceError>> {
+        let chunk = self.root(&path, Access::Read).and_then(|root| read(&root, offset, limit));
         if let Ok(chunk) = &chunk {
             self.count_read(chunk.content.len());
         }
-        Ok(chunk)
+        Ok(chunk.map(Into::into).map_err(Into::into))
     }
 
-    async fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, WorkspaceError>> {
-        let text = self.root(&path, Access::Read).and_then(|root| read::read_text(&root));
+    async fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, wit::WorkspaceError>> {
+        let text = self.root(&path, Access::Read).and_then(|root| read_text(&root));
         if let Ok(text) = &text {
             self.count_read(text.len());
         }
-        Ok(text)
+        Ok(text.map_err(Into::into))
     }
 
-    async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
+    async fn replace_file(
+        &mut self,
+        path: String,
+        content: Vec<u8>,
+    ) -> wasmtime::Result<Result<(), wit::WorkspaceError>> {
         self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
         let replaced = self.replace(&path, &content, &Expected::Anything);
         if replaced.is_ok() {
@@ -83,12 +72,12 @@ impl workspace::Host for State {
         }
         Ok(replaced.map_err(|refused| match refused {
             ReplaceError::Other(error) => error,
-            ReplaceError::Changed => WorkspaceError::Io(format!("`{path}` changed")),
+            ReplaceError::Changed => wit::WorkspaceError::Io(format!("`{path}` changed")),
         }))
     }
 
-    async fn note_read(&mut self, path: String) -> wasmtime::Result<Result<(), WorkspaceError>> {
-        Ok(self.note(&path))
+    async fn note_read(&mut self, path: String) -> wasmtime::Result<Result<(), wit::WorkspaceError>> {
+        Ok(self.note(&path).map_err(Into::into))
     }
 
     async fn replace_unchanged(
@@ -105,28 +94,34 @@ impl workspace::Host for State {
         Ok(replaced)
     }
 
-    async fn walk(&mut self, options: WalkOptions) -> wasmtime::Result<Result<WalkResult, WorkspaceError>> {
-        let result =
-            self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.call.deadline));
+    async fn walk(
+        &mut self,
+        options: wit::WalkOptions,
+    ) -> wasmtime::Result<Result<wit::WalkResult, wit::WorkspaceError>> {
+        let root = self.root(&options.root, Access::Read);
+        let result = root.and_then(|root| pinion_workspace::walk(&root, &walk_options(options), &self.call.deadline));
         if let Ok(result) = &result {
             self.account.capabilities.files.files += result.entries.len() as u64;
         }
-        Ok(result)
+        Ok(result.map(Into::into).map_err(Into::into))
     }
 
     async fn search(
         &mut self,
-        files: WalkOptions,
-        what: SearchOptions,
-    ) -> wasmtime::Result<Result<SearchResult, WorkspaceError>> {
-        let found = self
-            .root(&files.root, Access::Read)
-            .and_then(|root| search::search(&root, &files, &what, &self.call.deadline));
-        Ok(found.map(|found| {
+        files: wit::WalkOptions,
+        what: wit::SearchOptions,
+    ) -> wasmtime::Result<Result<wit::SearchResult, wit::WorkspaceError>> {
+        let root = self.root(&files.root, Access::Read);
+        let found = root.and_then(|root| {
+            let (files, what) = (walk_options(files), search_options(what));
+            pinion_workspace::search(&root, &files, &what, &self.call.deadline)
+        });
+        let counted = found.map(|found| {
             self.account.capabilities.files.files += u64::from(found.result.searched);
             self.account.capabilities.files.searched += found.bytes;
-            found.result
-        }))
+            found.result.into()
+        });
+        Ok(counted.map_err(Into::into))
     }
 }
 
@@ -138,7 +133,7 @@ impl State {
     }
 
     /// Finds and opens the root of a walk.
-    fn root(&self, path: &str, access: Access) -> Result<Root, WorkspaceError> {
+    fn root(&self, path: &str, access: Access) -> Result<WalkRoot, WorkspaceError> {
         let (place, opened) = self.granted_root(path, access)?;
         let failed = |error: io::Error| io_error(path, &error);
         let spot = find(opened, &place.relative, AtEnd::Follow).map_err(failed)?;
@@ -153,7 +148,7 @@ impl State {
         let relative = location.strip_prefix(&opened.location).ok().filter(|_| !opened.is_file());
         let relative = relative.map(Path::to_owned).unwrap_or_default();
         let denied = opened.denied.iter().filter_map(|denied| denied.strip_prefix(&location).ok());
-        Ok(Root {
+        Ok(WalkRoot {
             directory: Dir::from_std_file(opened.directory.try_clone().map_err(failed)?),
             denied: denied.map(Path::to_owned).collect(),
             exclusions: self.call.authority.plugin().policy().protected().exclusions().clone(),
@@ -175,7 +170,7 @@ impl State {
     /// Replaces a file that is as expected. Calls that replace the same file wait for each other.
     fn replace(&self, path: &str, content: &[u8], expected: &Expected) -> Result<(), ReplaceError> {
         let spot = self.writable(path)?;
-        let failed = |error: io::Error| ReplaceError::Other(io_error(path, &error));
+        let failed = |error: io::Error| ReplaceError::from(io_error(path, &error));
         let (session, target) = (&self.call.session, spot.target());
         let _alone = self.read_files.alone(&target);
         let found = spot.metadata_now().map_err(failed)?;
@@ -183,12 +178,12 @@ impl State {
         let is_expected = match expected {
             Expected::Anything => true,
             Expected::AsRead => known != Known::Changed,
-            Expected::Content(old) => replace::has_content(&spot, old).map_err(failed)?,
+            Expected::Content(old) => has_content(&spot, old).map_err(failed)?,
         };
         if !is_expected {
             return Err(ReplaceError::Changed);
         }
-        replace::replace_file(&spot, content).map_err(failed)?;
+        replace_file(&spot, content).map_err(failed)?;
         // The session knows a file that it wrote whole, and one that it changed in part if it knew the rest.
         if (known == Known::Current || matches!(expected, Expected::AsRead))
             && let Ok(Some(new)) = spot.metadata_now()
@@ -256,54 +251,4 @@ enum Expected {
     AsRead,
     /// This content.
     Content(Vec<u8>),
-}
-
-impl From<WorkspaceError> for ReplaceError {
-    fn from(error: WorkspaceError) -> Self {
-        Self::Other(error)
-    }
-}
-
-/// The root of a walk.
-struct Root {
-    /// The granted directory.
-    directory: Dir,
-    /// The path of the root in the granted directory, without links.
-    relative: PathBuf,
-    /// The root, resolved.
-    spot: Spot,
-    /// Paths below the root that are left out, as if they did not exist.
-    denied: Vec<PathBuf>,
-    /// Files that are listed and not read, and directories that are not descended into.
-    exclusions: Arc<Finder>,
-    /// The path as the plugin wrote it, for errors.
-    path: String,
-}
-
-impl Root {
-    /// Refuses an open file that is excluded, also if it took the place of the one that was found.
-    fn refuse_excluded(&self, file: &std::fs::Metadata) -> Result<(), WorkspaceError> {
-        match FileId::of(file).and_then(|id| self.exclusions.of_file(&id)) {
-            None => Ok(()),
-            Some(pattern) => {
-                let text = format!("cannot read `{}`: {pattern}\nhint: {}", self.path, pattern.remedy());
-                Err(WorkspaceError::Denied(text))
-            }
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn threads() -> usize {
-    cores().min(MAX_THREADS)
-}
-
-fn io_error(path: &str, error: &std::io::Error) -> WorkspaceError {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => WorkspaceError::NotFound(format!("no such file or directory: `{path}`")),
-        _ => WorkspaceError::Io(format!("`{path}`: {error}")),
-    }
 }

@@ -3,14 +3,14 @@
 //! Several threads find results in any order. The selection does not depend on their order: the first by path until a limit
 //! is exceeded, and the one that exceeds it, which shows that there are more. Later ones need not be searched for.
 
-use super::lock;
+use crate::threads::lock;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Results of type `T`, under `N` limits.
-pub(super) struct FirstByPath<T, const N: usize> {
+pub(crate) struct FirstByPath<T, const N: usize> {
     limits: [u64; N],
     kept: Mutex<Collected<T, N>>,
     is_full: AtomicBool,
@@ -22,13 +22,13 @@ struct Collected<T, const N: usize> {
 }
 
 impl<T, const N: usize> FirstByPath<T, N> {
-    pub(super) fn new(limits: [u64; N]) -> Self {
+    pub(crate) fn new(limits: [u64; N]) -> Self {
         let kept = Collected { by_path: BTreeMap::new(), total: [0; N] };
         Self { limits, kept: Mutex::new(kept), is_full: AtomicBool::new(false) }
     }
 
     /// Adds a result, and drops those that the limits exclude. `cost` is the amount that counts towards each limit.
-    pub(super) fn add(&self, path: &OsStr, cost: [u64; N], found: T) {
+    pub(crate) fn add(&self, path: &OsStr, cost: [u64; N], found: T) {
         let kept = &mut *lock(&self.kept);
         kept.total = sum(kept.total, cost);
         kept.by_path.insert(path.to_owned(), (found, cost));
@@ -44,13 +44,13 @@ impl<T, const N: usize> FirstByPath<T, N> {
     }
 
     /// Returns whether results at this path and after it are no longer needed.
-    pub(super) fn is_beyond(&self, path: &OsStr) -> bool {
+    pub(crate) fn is_beyond(&self, path: &OsStr) -> bool {
         self.is_full.load(Ordering::Acquire)
             && lock(&self.kept).by_path.last_key_value().is_some_and(|(last, _)| last.as_os_str() < path)
     }
 
     /// Returns the results sorted by path, and whether the last one exceeds a limit.
-    pub(super) fn into_sorted(self) -> (Vec<(OsString, T)>, bool) {
+    pub(crate) fn into_sorted(self) -> (Vec<(OsString, T)>, bool) {
         let kept = self.kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = kept.by_path.into_iter().map(|(path, (found, _))| (path, found));
         (found.collect(), self.is_full.into_inner())

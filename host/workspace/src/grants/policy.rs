@@ -10,8 +10,9 @@
 //! found, the same accesses are allowed there.
 
 use super::access::Access;
-use crate::paths::beneath::{Spot, file_id};
-use crate::paths::protected::Protected;
+use super::protected::Protected;
+use crate::paths::beneath::Spot;
+use crate::paths::identity::file_id;
 use cap_primitives::fs::Metadata;
 use pinion_exclusions::Pattern;
 use std::path::{Path, PathBuf};
@@ -19,19 +20,20 @@ use std::sync::Arc;
 
 /// The access of a plugin by location.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// Locations of granted directories.
     grants: Vec<(PathBuf, Access)>,
     protected: Arc<Protected>,
 }
 
 impl Policy {
-    pub(crate) fn new(grants: Vec<(PathBuf, Access)>, protected: Arc<Protected>) -> Self {
+    /// Creates the policy of a plugin from the locations of its granted directories.
+    pub fn new(grants: Vec<(PathBuf, Access)>, protected: Arc<Protected>) -> Self {
         Self { grants, protected }
     }
 
     /// Returns the access at a location; `None` for no access.
-    pub(crate) fn access(&self, location: &Path) -> Option<Access> {
+    pub fn access(&self, location: &Path) -> Option<Access> {
         let around = self.grants.iter().filter(|(grant, _)| location.starts_with(grant));
         // Of two grants of one directory, the narrower counts.
         let (grant, access) =
@@ -40,13 +42,13 @@ impl Policy {
     }
 
     /// Returns whether a boundary lies at a location or inside it.
-    pub(crate) fn is_pinned(&self, location: &Path) -> bool {
+    pub fn is_pinned(&self, location: &Path) -> bool {
         self.grants.iter().any(|(grant, _)| grant.starts_with(location)) || self.protected.is_in(location)
     }
 
     /// Returns the pattern that excludes a place: by its name, by that of a link on the way, or as a file that has an excluded
     /// name elsewhere.
-    pub(crate) fn excluded(&self, spot: &Spot) -> Option<Arc<Pattern>> {
+    pub fn excluded(&self, spot: &Spot) -> Option<Arc<Pattern>> {
         let exclusions = self.protected.exclusions();
         if exclusions.is_empty() {
             return None;
@@ -59,11 +61,12 @@ impl Policy {
     }
 
     /// Returns the pattern that excludes a file, whatever its name.
-    pub(crate) fn excluded_file(&self, file: &Metadata) -> Option<Arc<Pattern>> {
+    pub fn excluded_file(&self, file: &Metadata) -> Option<Arc<Pattern>> {
         self.protected.exclusions().of_file(&file_id(file)?)
     }
 
-    pub(crate) fn protected(&self) -> &Protected {
+    /// The places that no grant reaches.
+    pub fn protected(&self) -> &Protected {
         &self.protected
     }
 }

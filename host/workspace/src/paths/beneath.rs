@@ -6,11 +6,9 @@
 //! follow a link at that name.
 //!
 //! The location is that of the moment of the walk. Guests may rename things meanwhile, but no guest can move anything from
-//! one kind of place to another (see [`crate::capability`]), so a decision about the location stays valid.
+//! one kind of place to another (see [`crate::grants::policy`]), so a decision about the location stays valid.
 
-use super::protected::Identity;
 use cap_primitives::fs::{self, FollowSymlinks, Metadata};
-use pinion_exclusions::FileId;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -24,22 +22,22 @@ const MAX_DEPTH: usize = 256;
 
 /// The result of a walk: a name in an open directory.
 #[derive(Debug)]
-pub(crate) struct Spot {
+pub struct Spot {
     /// The directory.
-    pub(crate) directory: Arc<File>,
+    pub directory: Arc<File>,
     /// The real path of the directory.
-    pub(crate) location: PathBuf,
+    pub location: PathBuf,
     /// The name in the directory; none for the directory itself. It may name a link, unless links were followed.
-    pub(crate) name: Option<OsString>,
+    pub name: Option<OsString>,
     /// The metadata at that name; none when there was nothing, or for the directory itself.
-    pub(crate) found: Option<Metadata>,
+    pub found: Option<Metadata>,
     /// The locations of the links that were followed.
-    pub(crate) links: Vec<PathBuf>,
+    pub links: Vec<PathBuf>,
 }
 
 /// Treatment of a link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AtEnd {
+pub enum AtEnd {
     /// Follow the link.
     Follow,
     /// Return the link itself.
@@ -47,11 +45,11 @@ pub(crate) enum AtEnd {
 }
 
 /// Decides whether a missing directory may be created at a location.
-pub(crate) type MayMake<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
+pub type MayMake<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
 
 impl Spot {
     /// The location of the name, or of the directory itself.
-    pub(crate) fn target(&self) -> PathBuf {
+    pub fn target(&self) -> PathBuf {
         match &self.name {
             Some(name) => self.location.join(name),
             None => self.location.clone(),
@@ -59,7 +57,7 @@ impl Spot {
     }
 
     /// The metadata at the name now, which may differ from what the walk found. Links are not followed.
-    pub(crate) fn metadata_now(&self) -> io::Result<Option<Metadata>> {
+    pub fn metadata_now(&self) -> io::Result<Option<Metadata>> {
         let Some(name) = &self.name else { return Ok(None) };
         match fs::stat(&self.directory, Path::new(name), FollowSymlinks::No) {
             Ok(found) => Ok(Some(found)),
@@ -69,50 +67,16 @@ impl Spot {
     }
 }
 
-/// Returns the identity of a file; none where the system shows no such thing.
-#[cfg(not(windows))]
-pub(crate) fn identity(metadata: &Metadata) -> Option<Identity> {
-    use fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(windows)]
-pub(crate) fn identity(_metadata: &Metadata) -> Option<Identity> {
-    None
-}
-
-/// Returns what tells a regular file from all others; none where the system shows no such thing.
-#[cfg(not(windows))]
-pub(crate) fn file_id(metadata: &Metadata) -> Option<FileId> {
-    use fs::MetadataExt as _;
-    metadata.is_file().then(|| FileId {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        names: metadata.nlink(),
-        changed: FileId::time(metadata.ctime(), metadata.ctime_nsec()),
-    })
-}
-
-#[cfg(windows)]
-pub(crate) fn file_id(_metadata: &Metadata) -> Option<FileId> {
-    None
-}
-
 /// Resolves `path` beneath `directory`, whose real path is `location`.
 ///
 /// # Errors
 /// A directory on the way is missing, or the path leads out of `directory`.
-pub(crate) fn find(directory: &Arc<File>, location: &Path, path: &Path, end: AtEnd) -> io::Result<Spot> {
+pub fn find(directory: &Arc<File>, location: &Path, path: &Path, end: AtEnd) -> io::Result<Spot> {
     Walk::new(directory, location).to(path, end, None)
 }
 
 /// Resolves a path like [`find`], and creates missing directories on the way if `may_make` allows each.
-pub(crate) fn find_or_make(
-    directory: &Arc<File>,
-    location: &Path,
-    path: &Path,
-    may_make: MayMake<'_>,
-) -> io::Result<Spot> {
+pub fn find_or_make(directory: &Arc<File>, location: &Path, path: &Path, may_make: MayMake<'_>) -> io::Result<Spot> {
     Walk::new(directory, location).to(path, AtEnd::Follow, Some(may_make))
 }
 
@@ -251,7 +215,7 @@ fn ends_in_directory(path: &Path) -> bool {
 
 /// Opens a directory by its name in another, for lookups in it. A link is an error.
 #[cfg(target_os = "linux")]
-pub(crate) fn open_directory(directory: &File, name: &Path) -> io::Result<File> {
+pub fn open_directory(directory: &File, name: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?.into())
@@ -259,7 +223,7 @@ pub(crate) fn open_directory(directory: &File, name: &Path) -> io::Result<File> 
 
 /// Opens a directory by its name in another. A link is an error.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn open_directory(directory: &File, name: &Path) -> io::Result<File> {
+pub fn open_directory(directory: &File, name: &Path) -> io::Result<File> {
     fs::open_dir_nofollow(directory, name)
 }
 

@@ -1,6 +1,6 @@
 //! A work queue for several threads, ordered by path.
 
-use super::lock;
+use crate::threads::lock;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Condvar, Mutex, PoisonError};

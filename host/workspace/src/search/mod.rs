@@ -1,15 +1,15 @@
 //! Searching in files, with ripgrep's own crates.
 
-use super::first_by_path::FirstByPath;
-use super::large::{Large, Scale};
-use super::open::open_file;
-use super::walk::{self, Extent, Found, Visitor};
-use super::{Root, threads};
-use crate::bindings::pinion::plugin::workspace::{
-    FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
-};
-use crate::calls::deadline::Deadline;
-use crate::convert::count;
+mod large;
+
+use self::large::{Large, Scale};
+use crate::interrupt::Interrupt;
+use crate::open::open_file;
+use crate::root::WalkRoot;
+use crate::threads::threads;
+use crate::types::{FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError};
+use crate::walk::first_by_path::FirstByPath;
+use crate::walk::{self, Extent, Found, Visitor};
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -66,18 +66,20 @@ const WEIGHTS: [Weight; 3] = [
 ];
 
 /// The result of a search, and the bytes that it read.
-pub(super) struct Searched {
-    pub(super) result: SearchResult,
+#[derive(Debug)]
+pub struct Searched {
+    /// The matches.
+    pub result: SearchResult,
     /// Bytes that were read.
-    pub(super) bytes: u64,
+    pub bytes: u64,
 }
 
 /// Searches the files that a walk finds.
-pub(super) fn search(
-    root: &Root,
+pub fn search(
+    root: &WalkRoot,
     options: &WalkOptions,
     what: &SearchOptions,
-    deadline: &Deadline,
+    deadline: &dyn Interrupt,
 ) -> Result<Searched, WorkspaceError> {
     let max_matches = what.max_matches.clamp(1, MAX_MATCHES);
     let limits = [max_matches.into(), walk::limit(options), MAX_FOUND_BYTES];
@@ -150,7 +152,7 @@ struct Search<'a> {
     matcher: RegexMatcher,
     weight: Weight,
     what: &'a SearchOptions,
-    deadline: &'a Deadline,
+    deadline: &'a dyn Interrupt,
     large: Large,
     /// Set when a file was left out or not searched completely.
     is_cut: AtomicBool,
@@ -229,7 +231,7 @@ impl Visitor for Search<'_> {
 /// A file whose bytes are counted while it is read. Reading stops when the call is over, because it may be a terabyte.
 struct Reader<'a, 's> {
     file: File,
-    deadline: &'a Deadline,
+    deadline: &'a dyn Interrupt,
     scale: &'a Scale<'s>,
     read: u64,
 }
@@ -270,10 +272,14 @@ fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
     kept
 }
 
+fn count(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// Collects the lines that a search finds in one file.
 struct Lines<'a, 's> {
     matcher: &'a RegexMatcher,
-    deadline: &'a Deadline,
+    deadline: &'a dyn Interrupt,
     scale: &'a Scale<'s>,
     lines: Vec<Line>,
     matches: u32,
@@ -285,7 +291,7 @@ struct Lines<'a, 's> {
 }
 
 impl<'a, 's> Lines<'a, 's> {
-    fn new(matcher: &'a RegexMatcher, what: &SearchOptions, deadline: &'a Deadline, scale: &'a Scale<'s>) -> Self {
+    fn new(matcher: &'a RegexMatcher, what: &SearchOptions, deadline: &'a dyn Interrupt, scale: &'a Scale<'s>) -> Self {
         Self {
             matcher,
             deadline,

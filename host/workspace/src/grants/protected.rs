@@ -6,12 +6,13 @@
 //! *Handed out* directories lie inside denied ones; the host grants them on purpose, and plugins never write there.
 //!
 //! All paths here are real locations: absolute, without links. [`crate::paths::beneath`] finds the location of a path that
-//! a guest names, and [`crate::capability`] checks it against this list. The list does not bind the host itself.
+//! a guest names, and the runtime checks it against this list. The list does not bind the host itself.
 //!
 //! A workspace strictly inside a directory of the host is reachable, unless it lies in one of [`HOST_PARTS`]: there the
 //! host's own files take precedence.
 
-use crate::capability::files::access::Access;
+use super::access::Access;
+use crate::paths::identity::Identity;
 use crate::paths::real::real;
 use crate::paths::unblocked::open_regular;
 use pinion_exclusions::Finder;
@@ -111,7 +112,7 @@ pub struct HostDirectories {
 
 /// The protected paths of this machine.
 #[derive(Debug, Default)]
-pub(crate) struct Protected {
+pub struct Protected {
     denied: Vec<DeniedDirectory>,
     handed_out: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
@@ -129,11 +130,9 @@ struct DeniedDirectory {
     except: Option<PathBuf>,
 }
 
-/// Device and inode of a file.
-pub(crate) type Identity = (u64, u64);
-
 impl Protected {
-    pub(crate) fn new(host: &HostDirectories, workspace: &Path, exclusions: Arc<Finder>) -> Self {
+    /// Finds the protected places of this machine, for a workspace by its location.
+    pub fn new(host: &HostDirectories, workspace: &Path, exclusions: Arc<Finder>) -> Self {
         let mut paths: Vec<PathBuf> = SYSTEM_DIRECTORIES.iter().map(PathBuf::from).collect();
         paths.extend(system_mounts());
         let mut denied: Vec<DeniedDirectory> =
@@ -161,12 +160,12 @@ impl Protected {
     }
 
     /// The files that the user keeps from everything.
-    pub(crate) fn exclusions(&self) -> &Arc<Finder> {
+    pub fn exclusions(&self) -> &Arc<Finder> {
         &self.exclusions
     }
 
     /// The highest access at a location, given the innermost granted directory around it. None where it is denied.
-    pub(crate) fn at_most(&self, location: &Path, grant: &Path) -> Option<Access> {
+    pub fn at_most(&self, location: &Path, grant: &Path) -> Option<Access> {
         if let Some(handed_out) = self.handed_out.iter().find(|path| grant.starts_with(path)) {
             return location.starts_with(handed_out).then_some(Access::Read);
         }
@@ -177,30 +176,30 @@ impl Protected {
     }
 
     /// Returns whether a granted directory is one that the host hands out, such as the one for output of programs.
-    pub(crate) fn is_handed_out(&self, grant: &Path) -> bool {
+    pub fn is_handed_out(&self, grant: &Path) -> bool {
         self.handed_out.iter().any(|path| grant.starts_with(path))
     }
 
     /// The denied locations inside a directory.
-    pub(crate) fn denied_in(&self, directory: &Path) -> Vec<PathBuf> {
+    pub fn denied_in(&self, directory: &Path) -> Vec<PathBuf> {
         let inside = self.denied.iter().filter(|denied| denied.path.starts_with(directory));
         inside.map(|denied| denied.path.clone()).collect()
     }
 
     /// Returns whether a protected place lies at a location or inside it. Such a directory must not be moved.
-    pub(crate) fn is_in(&self, location: &Path) -> bool {
+    pub fn is_in(&self, location: &Path) -> bool {
         let fixed = self.denied.iter().map(|denied| &denied.path).chain(&self.handed_out).chain(&self.read_only);
         fixed.chain([&self.workspace]).any(|path| path.starts_with(location))
             || self.plugin_files().keys().any(|path| path.starts_with(location))
     }
 
     /// Returns whether a file is that of a loaded plugin, under any name.
-    pub(crate) fn is_plugin(&self, identity: Identity) -> bool {
+    pub fn is_plugin(&self, identity: Identity) -> bool {
         self.plugin_files().values().any(|plugin| *plugin == Some(identity))
     }
 
     /// Protects the file of a plugin, by its location without links and by what identifies it now.
-    pub(crate) fn add_plugin(&self, location: PathBuf, identity: Option<Identity>) {
+    pub fn add_plugin(&self, location: PathBuf, identity: Option<Identity>) {
         self.plugins.write().unwrap_or_else(PoisonError::into_inner).insert(location, identity);
     }
 
@@ -224,7 +223,7 @@ impl DeniedDirectory {
 }
 
 /// Returns whether a name is read-only at any depth, in any spelling that a file system treats as the same.
-pub(crate) fn is_read_only_name(name: &OsStr) -> bool {
+pub fn is_read_only_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     // Nearly all names return here.
     if !bytes.first().is_some_and(|first| matches!(first, b'.' | b'g' | b'G' | 0x80..)) {
@@ -241,26 +240,15 @@ pub(crate) fn is_read_only_name(name: &OsStr) -> bool {
 
 /// Returns whether an open file lies in a file system that shows processes, kernel or devices.
 #[cfg(target_os = "linux")]
-pub(crate) fn is_in_system(file: &std::fs::File) -> bool {
+pub fn is_in_system(file: &std::fs::File) -> bool {
     let magic = |stat: rustix::fs::StatFs| u64::try_from(stat.f_type).unwrap_or(0) & 0xffff_ffff;
     rustix::fs::fstatfs(file).is_ok_and(|stat| SYSTEM_MAGIC.contains(&magic(stat)))
 }
 
 /// On other systems, devices are refused by type and `/dev` by path.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn is_in_system(_file: &std::fs::File) -> bool {
+pub fn is_in_system(_file: &std::fs::File) -> bool {
     false
-}
-
-#[cfg(unix)]
-pub(crate) fn identity(metadata: &std::fs::Metadata) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn identity(_metadata: &std::fs::Metadata) -> Option<Identity> {
-    None
 }
 
 /// Returns whether a workspace lies strictly inside a directory of the host and in none of the host's own parts of it.

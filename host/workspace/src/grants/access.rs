@@ -14,7 +14,7 @@ pub enum Access {
 
 impl Access {
     /// Returns `read` or `write`.
-    pub(crate) fn verb(self) -> &'static str {
+    pub fn verb(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -22,7 +22,7 @@ impl Access {
     }
 
     /// Returns the access with this verb.
-    pub(crate) fn parse(verb: &str) -> Option<Self> {
+    pub fn parse(verb: &str) -> Option<Self> {
         [Self::Read, Self::Write].into_iter().find(|access| access.verb() == verb)
     }
 }

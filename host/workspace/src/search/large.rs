@@ -4,8 +4,8 @@
 //! does one that is read completely for a multiline pattern. Threads take turns at such files, so that the memory of a
 //! search does not grow with the number of threads.
 
-use super::lock;
-use crate::calls::deadline::Deadline;
+use crate::interrupt::Interrupt;
+use crate::threads::lock;
 use std::cell::RefCell;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct Turn<'a>(&'a Large);
 
 impl Large {
     /// Waits for the turn. None when the call is over before.
-    fn take(&self, deadline: &Deadline) -> Option<Turn<'_>> {
+    fn take(&self, deadline: &dyn Interrupt) -> Option<Turn<'_>> {
         let mut is_taken = lock(&self.is_taken);
         while *is_taken {
             if deadline.is_over() {
@@ -47,12 +47,12 @@ impl Drop for Turn<'_> {
 /// The memory class of the file that a thread searches. Dropping it ends the turn.
 pub(super) struct Scale<'a> {
     large: &'a Large,
-    deadline: &'a Deadline,
+    deadline: &'a dyn Interrupt,
     turn: RefCell<Option<Turn<'a>>>,
 }
 
 impl<'a> Scale<'a> {
-    pub(super) fn new(large: &'a Large, deadline: &'a Deadline) -> Self {
+    pub(super) fn new(large: &'a Large, deadline: &'a dyn Interrupt) -> Self {
         Self { large, deadline, turn: RefCell::new(None) }
     }
 

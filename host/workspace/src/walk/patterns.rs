@@ -3,7 +3,7 @@
 //! Globs become regular expressions by recursion over their braces, and then one automaton. Deep nesting would exhaust
 //! the stack, and long or many patterns memory and time.
 
-use crate::bindings::pinion::plugin::workspace::WorkspaceError;
+use crate::types::WorkspaceError;
 
 /// Globs of one call.
 const MAX_GLOBS: usize = 100;
@@ -29,7 +29,7 @@ pub(super) fn check_globs(globs: &[String]) -> Result<(), WorkspaceError> {
         None => Ok(()),
         Some(glob) => Err(invalid(format!(
             "glob `{}` is longer than {MAX_PATTERN_BYTES} bytes or nests more than {MAX_NESTING} braces",
-            crate::convert::clip(glob, 40)
+            &glob[..glob.floor_char_boundary(40)]
         ))),
     }
 }

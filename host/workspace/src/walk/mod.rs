@@ -3,15 +3,23 @@
 //! Work is cut into pieces, directories to list and runs of entries to visit, and taken in the order of paths. One thread
 //! begins; as soon as there is work for two, as many work as the machine has cores.
 
-use super::budget::{ByteBudget, Reservation};
-use super::first_by_path::FirstByPath;
-use super::ignores::{Filter, Present, Rules, Verdict};
-use super::open::open_dir;
-use super::queue::Queue;
-use super::{Root, io_error, threads};
-use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
-use crate::calls::deadline::Deadline;
-use crate::limits::descriptors::is_out_of_handles;
+mod budget;
+pub(crate) mod first_by_path;
+mod ignores;
+mod patterns;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use self::budget::{ByteBudget, Reservation};
+use self::first_by_path::FirstByPath;
+use self::ignores::{Filter, Present, Rules, Verdict};
+use self::queue::Queue;
+use crate::interrupt::Interrupt;
+use crate::open::{is_out_of_handles, open_dir};
+use crate::root::{WalkRoot, io_error};
+use crate::threads::threads;
+use crate::types::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
 use cap_std::fs::{Dir, FileType};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -21,13 +29,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
 /// Entries of one result at most, whatever limit the plugin asks for.
-pub(super) const MAX_ENTRIES: u32 = 100_000;
+pub(crate) const MAX_ENTRIES: u32 = 100_000;
 /// Depth below the root at which the walk stops: each level holds a handle.
 const MAX_DEPTH: u32 = 128;
 /// Bytes of a path below the root. No system call accepts a longer one.
 const MAX_PATH_BYTES: usize = 4096;
 /// Bytes of memory that the result of a walk may take.
-pub(super) const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
+pub(crate) const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes of memory for listed entries that wait to be visited.
 const MAX_WAITING_BYTES: u64 = 24 * 1024 * 1024;
 /// Bytes of memory for compiled ignore files.
@@ -46,7 +54,7 @@ const LISTING_STEP: u64 = 64 * 1024;
 const CLOCK_STEP: usize = 64;
 
 /// Lists the entries below a root, sorted by path.
-pub(super) fn walk(root: &Root, options: &WalkOptions, deadline: &Deadline) -> Result<WalkResult, WorkspaceError> {
+pub fn walk(root: &WalkRoot, options: &WalkOptions, deadline: &dyn Interrupt) -> Result<WalkResult, WorkspaceError> {
     let entries = Entries(FirstByPath::new([limit(options), MAX_FOUND_BYTES]));
     let extent = visit(root, options, deadline, &entries)?;
     let (mut entries, is_over) = entries.0.into_sorted();
@@ -58,17 +66,17 @@ pub(super) fn walk(root: &Root, options: &WalkOptions, deadline: &Deadline) -> R
 }
 
 /// The number of results that a plugin asks for, within bounds.
-pub(super) fn limit(options: &WalkOptions) -> u64 {
+pub(crate) fn limit(options: &WalkOptions) -> u64 {
     options.limit.clamp(1, MAX_ENTRIES).into()
 }
 
 /// Converts a path for the guest, without a copy if it is UTF-8.
-pub(super) fn text(path: OsString) -> String {
+pub(crate) fn text(path: OsString) -> String {
     path.into_string().unwrap_or_else(|path| path.to_string_lossy().into_owned())
 }
 
 /// Estimates the bytes of a path in a result; bytes that are not UTF-8 grow when they are replaced.
-pub(super) fn path_bytes(path: &OsStr) -> u64 {
+pub(crate) fn path_bytes(path: &OsStr) -> u64 {
     let bytes = path.len() as u64;
     if path.to_str().is_some() { bytes } else { 4 * bytes }
 }
@@ -92,7 +100,7 @@ impl Visitor for Entries {
 }
 
 /// Visits the entries of a walk, from several threads.
-pub(super) trait Visitor: Sync {
+pub(crate) trait Visitor: Sync {
     /// The state of each thread.
     type Tools;
     /// Entries that one thread takes from the queue at once.
@@ -114,19 +122,19 @@ pub(super) trait Visitor: Sync {
 }
 
 /// An entry that is not excluded.
-pub(super) struct Found<'a> {
+pub(crate) struct Found<'a> {
     /// The directory that holds it.
-    pub(super) directory: &'a Dir,
+    pub(crate) directory: &'a Dir,
     /// Its name in the directory.
-    pub(super) name: &'a OsStr,
+    pub(crate) name: &'a OsStr,
     /// Its path from the walk's root, separated by '/'; empty for the root itself.
-    pub(super) path: &'a OsStr,
-    pub(super) kind: Kind,
+    pub(crate) path: &'a OsStr,
+    pub(crate) kind: Kind,
 }
 
 /// The extent of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(crate) enum Extent {
     /// The walk visited every entry that it should.
     Complete,
     /// Some entries were too deep, or there was no memory for them.
@@ -138,10 +146,10 @@ pub(super) enum Extent {
 /// # Errors
 /// The root cannot be opened or read, an option is invalid, or the call is over. Entries below the root that cannot be read are
 /// left out.
-pub(super) fn visit<V: Visitor>(
-    root: &Root,
+pub(crate) fn visit<V: Visitor>(
+    root: &WalkRoot,
     options: &WalkOptions,
-    deadline: &Deadline,
+    deadline: &dyn Interrupt,
     visitor: &V,
 ) -> Result<Extent, WorkspaceError> {
     let filter = Filter::new(options)?;
@@ -181,7 +189,7 @@ enum Start {
     File { directory: Dir, name: OsString, kind: Kind },
 }
 
-fn open_root(root: &Root) -> io::Result<Start> {
+fn open_root(root: &WalkRoot) -> io::Result<Start> {
     let directory = Dir::from_std_file(root.spot.directory.try_clone()?);
     let Some(name) = &root.spot.name else { return existing(directory.open_dir(".")?) };
     // Links in the path of the root itself were followed when it was resolved.
@@ -207,7 +215,7 @@ fn opened(directory: &Dir, path: &Path) -> io::Result<Dir> {
 }
 
 /// Reads the ignore files from the granted directory down to the root's parent. Those of the root come with its listing.
-fn rules_above(root: &Root, budget: &Arc<ByteBudget>) -> Arc<Rules> {
+fn rules_above(root: &WalkRoot, budget: &Arc<ByteBudget>) -> Arc<Rules> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
     for component in root.relative.components() {
@@ -220,12 +228,12 @@ fn rules_above(root: &Root, budget: &Arc<ByteBudget>) -> Arc<Rules> {
 }
 
 struct Walker<'a, V> {
-    root: &'a Root,
+    root: &'a WalkRoot,
     /// The location of the root.
     location: PathBuf,
     options: &'a WalkOptions,
     filter: Filter,
-    deadline: &'a Deadline,
+    deadline: &'a dyn Interrupt,
     visitor: &'a V,
     queue: Queue<Work>,
     /// Memory for work that waits.

@@ -13,8 +13,9 @@
 //! read under the temporary name where the system lacks `O_TMPFILE`, and its names do not identify files that are left
 //! over after a crash.
 
-use super::open::{open_file, without_waiting};
-use super::properties;
+mod properties;
+
+use crate::open::{open_file, without_waiting};
 use crate::paths::beneath::Spot;
 use cap_std::fs::{Dir, File, OpenOptions};
 use std::ffi::OsStr;
@@ -29,7 +30,7 @@ const MAX_NAMES: u32 = 8;
 /// # Errors
 /// Those of the file system. The file is unchanged then, except when a write in place fails halfway, for which a full disk
 /// is no reason.
-pub(super) fn replace_file(spot: &Spot, content: &[u8]) -> io::Result<()> {
+pub fn replace_file(spot: &Spot, content: &[u8]) -> io::Result<()> {
     let Some(name) = &spot.name else { return Err(io::Error::other("a directory, not a file")) };
     let directory = Dir::from_std_file(spot.directory.try_clone()?);
     let Some(old) = open_existing(&directory, name)? else { return exchange(&directory, name, content, None) };
@@ -46,7 +47,7 @@ pub(super) fn replace_file(spot: &Spot, content: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the file system; among them, that there is no such file.
-pub(super) fn has_content(spot: &Spot, content: &[u8]) -> io::Result<bool> {
+pub fn has_content(spot: &Spot, content: &[u8]) -> io::Result<bool> {
     let Some(name) = &spot.name else { return Ok(false) };
     let directory = Dir::from_std_file(spot.directory.try_clone()?);
     let file = open_file(&directory, name)?;
@@ -386,8 +387,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn full_disk_keeps_the_content_of_a_file_that_is_written_in_place() {
-        const NAME: &str =
-            "host::workspace::replace::tests::full_disk_keeps_the_content_of_a_file_that_is_written_in_place";
+        const NAME: &str = "replace::tests::full_disk_keeps_the_content_of_a_file_that_is_written_in_place";
         const LIMITED: &str = "PINION_TEST_LIMITED";
         if std::env::var_os(LIMITED).is_none() {
             // The limit is 8 KiB. Without a handler, the signal that comes with it would end the process.

@@ -1,16 +1,16 @@
 //! `read-file` and `read-text`: reading files for languages whose library has no files.
 
-use super::open::open_file;
-use super::{Root, io_error};
-use crate::bindings::pinion::plugin::workspace::{Chunk, WorkspaceError};
+use crate::open::open_file;
+use crate::root::{WalkRoot, io_error};
+use crate::types::{Chunk, WorkspaceError};
 use cap_std::fs::Dir;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 /// Bytes of one read.
-pub(super) const MAX_READ_BYTES: u32 = 16 * 1024 * 1024;
+const MAX_READ_BYTES: u32 = 16 * 1024 * 1024;
 
 /// Reads at most `limit` bytes of a file from `offset`.
-pub(super) fn read(root: &Root, offset: u64, limit: u32) -> Result<Chunk, WorkspaceError> {
+pub fn read(root: &WalkRoot, offset: u64, limit: u32) -> Result<Chunk, WorkspaceError> {
     let failed = |error: std::io::Error| io_error(&root.path, &error);
     let not_a_file = || WorkspaceError::Io(format!("`{}` is not a file", root.path));
     if limit == 0 || limit > MAX_READ_BYTES {
@@ -31,7 +31,7 @@ pub(super) fn read(root: &Root, offset: u64, limit: u32) -> Result<Chunk, Worksp
 }
 
 /// Reads a whole text file.
-pub(super) fn read_text(root: &Root) -> Result<String, WorkspaceError> {
+pub fn read_text(root: &WalkRoot) -> Result<String, WorkspaceError> {
     let chunk = read(root, 0, MAX_READ_BYTES)?;
     if chunk.size > MAX_READ_BYTES.into() || chunk.content.len() > MAX_READ_BYTES as usize {
         let text = format!("`{}` has {} bytes, of at most {MAX_READ_BYTES}", root.path, chunk.size);

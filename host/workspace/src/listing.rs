@@ -1,20 +1,18 @@
 //! Listing files for a person, with the walk and the limits of the plugins.
 
-use super::Root;
-use super::first_by_path::FirstByPath;
-use super::walk::{Extent, Found, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};
-use crate::bindings::pinion::plugin::workspace::{Kind, WalkOptions, WorkspaceError};
-use crate::calls::deadline::Deadline;
-use crate::limits::Limits;
+use crate::interrupt::Limit;
 use crate::paths::beneath::{AtEnd, find};
 use crate::paths::unblocked::open_directory;
+use crate::root::WalkRoot;
+use crate::types::{Kind, WalkOptions, WorkspaceError};
+use crate::walk::first_by_path::FirstByPath;
+use crate::walk::{Extent, Found, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};
 use cap_std::fs::Dir;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// Files below a directory.
 #[derive(Debug, Default)]
@@ -36,7 +34,6 @@ pub fn list_files(directory: &Path, limit: Duration) -> io::Result<FileList> {
 
 fn list(directory: &Path, limit: Duration, most: u32) -> io::Result<FileList> {
     let options = WalkOptions {
-        root: String::new(),
         globs: Vec::new(),
         types: Vec::new(),
         max_depth: None,
@@ -44,8 +41,7 @@ fn list(directory: &Path, limit: Duration, most: u32) -> io::Result<FileList> {
         ignore_files: true,
         limit: most,
     };
-    let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let deadline = Deadline::new(&Limits { deadline_ms, ..Limits::default() }, CancellationToken::new(), None);
+    let deadline = Limit::new(limit);
     let files = Files(FirstByPath::new([most.into(), MAX_FOUND_BYTES]));
     let extent = visit(&root(directory)?, &options, &deadline, &files).map_err(failure)?;
     let (mut files, is_over) = files.0.into_sorted();
@@ -76,9 +72,9 @@ impl Visitor for Files {
     }
 }
 
-fn root(directory: &Path) -> io::Result<Root> {
+fn root(directory: &Path) -> io::Result<WalkRoot> {
     let open = open_directory(directory)?;
-    Ok(Root {
+    Ok(WalkRoot {
         directory: Dir::from_std_file(open.try_clone()?),
         relative: PathBuf::new(),
         spot: find(&Arc::new(open), directory, Path::new("."), AtEnd::Follow)?,

@@ -9,8 +9,9 @@
 //! itself must not be a link. Each operation finds it by its name, so that it may be replaced by another file.
 
 use super::access::Access;
+use super::protected::{Protected, is_in_system};
 use crate::paths::beneath;
-use crate::paths::protected::{Protected, is_in_system};
+use crate::paths::identity::of_file;
 use crate::paths::real::real;
 use cap_primitives::fs::FollowSymlinks;
 use std::borrow::Cow;
@@ -22,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The workspace root.
 #[derive(Debug)]
-pub(crate) struct Workspace {
+pub struct Workspace {
     /// The absolute path, as the application named it.
     path: PathBuf,
     /// The path without links.
@@ -32,12 +33,13 @@ pub(crate) struct Workspace {
 
 /// A granted directory.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub struct Root {
     /// The path as the user wrote it, made absolute.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its location.
-    pub(crate) real: PathBuf,
-    pub(crate) access: Access,
+    pub real: PathBuf,
+    /// The granted access.
+    pub access: Access,
     /// Its path beneath the workspace; none for one elsewhere.
     in_workspace: Option<PathBuf>,
     opened: OnceLock<Arc<Opened>>,
@@ -47,30 +49,34 @@ pub(crate) struct Root {
 
 /// An open granted directory, or the directory of a granted file.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) directory: Arc<File>,
+pub struct Opened {
+    /// The handle.
+    pub directory: Arc<File>,
     /// The location of `directory`.
-    pub(crate) location: PathBuf,
+    pub location: PathBuf,
     /// The name of the granted file in it; none for a granted directory.
     file: Option<OsString>,
     /// Locations in it that are denied; mostly none.
-    pub(crate) denied: Vec<PathBuf>,
+    pub denied: Vec<PathBuf>,
     device: Option<u64>,
 }
 
 impl Workspace {
-    pub(crate) fn new(path: &Path) -> Arc<Self> {
+    /// Opens the root. One that is missing is opened by the first call that needs it.
+    pub fn new(path: &Path) -> Arc<Self> {
         let workspace = Self { path: path.to_owned(), real: real(path), directory: OnceLock::new() };
         // One that is missing now may be there when a call needs it.
         let _ = workspace.directory();
         Arc::new(workspace)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The absolute path, as the application named it.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn real(&self) -> &Path {
+    /// The path without links.
+    pub fn real(&self) -> &Path {
         &self.real
     }
 
@@ -89,7 +95,8 @@ impl Workspace {
 }
 
 impl Root {
-    pub(crate) fn new(workspace: &Workspace, path: &Path, access: Access) -> Self {
+    /// Resolves a granted path, absolute or relative to the workspace. Nothing is opened yet.
+    pub fn new(workspace: &Workspace, path: &Path, access: Access) -> Self {
         let path = lexically_normal(&workspace.path.join(path));
         let in_workspace = workspace.relative(&path);
         let real = match &in_workspace {
@@ -103,7 +110,7 @@ impl Root {
     ///
     /// # Errors
     /// The directory is missing, a link that the project put there, or a place that no grant reaches; or the file is a link.
-    pub(crate) fn open(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
+    pub fn open(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
@@ -126,7 +133,7 @@ impl Root {
     ///
     /// # Errors
     /// Those of [`Root::open`], for the directory.
-    pub(crate) fn open_for_new_file(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
+    pub fn open_for_new_file(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
         if let Some(opened) = self.for_new_file.get() {
             return Ok(opened);
         }
@@ -175,7 +182,7 @@ impl Root {
 
     /// Returns the names under which a guest gets it: the absolute path, and the location. There is no relative name: C
     /// libraries would take an absolute path that matches nothing for a relative one, and open another file.
-    pub(crate) fn guest_names(&self, opened: &Opened) -> Vec<String> {
+    pub fn guest_names(&self, opened: &Opened) -> Vec<String> {
         let directory = |path: &Path| directory_of(path, opened.is_file()).to_owned();
         let mut names = vec![directory(&self.path)];
         if self.real != self.path && !names.contains(&directory(&self.real)) {
@@ -185,14 +192,14 @@ impl Root {
     }
 
     /// Returns the path from this directory to a place in it, without looking at the file system.
-    pub(crate) fn relative(&self, path: &Path) -> Option<PathBuf> {
+    pub fn relative(&self, path: &Path) -> Option<PathBuf> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.real)).ok().map(Path::to_owned)
     }
 }
 
 impl Opened {
     /// Returns the path in [`Opened::directory`] of a path in the granted directory, or of the granted file.
-    pub(crate) fn path<'p>(&'p self, path: &'p Path) -> Cow<'p, Path> {
+    pub fn path<'p>(&'p self, path: &'p Path) -> Cow<'p, Path> {
         match &self.file {
             Some(file) if path.as_os_str().is_empty() => Cow::Borrowed(Path::new(file)),
             Some(file) => Cow::Owned(Path::new(file).join(path)),
@@ -202,12 +209,12 @@ impl Opened {
     }
 
     /// Returns whether it is the directory of a granted file.
-    pub(crate) fn is_file(&self) -> bool {
+    pub fn is_file(&self) -> bool {
         self.file.is_some()
     }
 
     /// Refuses a file of a file system, mounted inside the directory, that shows processes, kernel or devices.
-    pub(crate) fn check(&self, file: &File) -> io::Result<()> {
+    pub fn check(&self, file: &File) -> io::Result<()> {
         let is_elsewhere = device(file) != self.device;
         if is_elsewhere && is_in_system(file) { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
@@ -219,7 +226,7 @@ fn directory_of(path: &Path, is_file: bool) -> &Path {
 }
 
 fn device(file: &File) -> Option<u64> {
-    file.metadata().ok().as_ref().and_then(crate::paths::protected::identity).map(|(device, _)| device)
+    file.metadata().ok().as_ref().and_then(of_file).map(|(device, _)| device)
 }
 
 fn open_by_path(path: &Path) -> io::Result<File> {
@@ -251,12 +258,12 @@ fn open_beneath(workspace: &Arc<File>, relative: &Path) -> io::Result<File> {
 }
 
 /// Finds a place beneath an open granted directory.
-pub(crate) fn find(opened: &Opened, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
+pub fn find(opened: &Opened, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
     beneath::find(&opened.directory, &opened.location, &opened.path(path), end)
 }
 
 /// Removes `.` and `..` without looking at the file system. `..` at the root stays at the root.
-pub(super) fn lexically_normal(path: &Path) -> PathBuf {
+pub fn lexically_normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Opens a directory by its name in another. A link is an error.
 #[cfg(unix)]
-pub(super) fn open_dir(directory: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(crate) fn open_dir(directory: &Dir, name: &OsStr) -> io::Result<Dir> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(Dir::from_std_file(rustix::fs::openat(directory, name, flags, Mode::empty())?.into()))
@@ -16,12 +16,12 @@ pub(super) fn open_dir(directory: &Dir, name: &OsStr) -> io::Result<Dir> {
 
 /// Opens a directory by its name in another. A link that stays inside is followed.
 #[cfg(not(unix))]
-pub(super) fn open_dir(directory: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(crate) fn open_dir(directory: &Dir, name: &OsStr) -> io::Result<Dir> {
     directory.open_dir(name)
 }
 
 /// Opens a file for reading. A link is an error, and opening a pipe does not wait for its writer.
-pub(super) fn open_file(directory: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
+pub(crate) fn open_file(directory: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     without_waiting(&mut options);
@@ -29,7 +29,7 @@ pub(super) fn open_file(directory: &Dir, name: impl AsRef<Path>) -> io::Result<F
 }
 
 /// Makes opening a link fail, and opening a pipe not wait for its other end.
-pub(super) fn without_waiting(options: &mut OpenOptions) {
+pub(crate) fn without_waiting(options: &mut OpenOptions) {
     #[cfg(unix)]
     {
         let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed();
@@ -37,4 +37,13 @@ pub(super) fn without_waiting(options: &mut OpenOptions) {
     }
     #[cfg(not(unix))]
     let _ = options;
+}
+
+/// Returns whether an error means that the process or the system has no file handle left.
+pub fn is_out_of_handles(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
+    #[cfg(not(unix))]
+    let codes: [i32; 0] = [];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }

@@ -6,7 +6,7 @@
 
 use super::budget::{ByteBudget, Reservation};
 use super::patterns;
-use crate::bindings::pinion::plugin::workspace::{WalkOptions, WorkspaceError};
+use crate::types::{WalkOptions, WorkspaceError};
 use cap_std::fs::Dir;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -195,7 +195,7 @@ impl Rules {
 /// Reads the rules in one file. Invalid lines are left out, as by git; so are lines that are too complex, and those for
 /// which there is no memory.
 fn rules_of(directory: &Dir, name: &str, from_grant: &Path, reservation: &mut Reservation) -> Option<Gitignore> {
-    let file = super::open::open_file(directory, Path::new(name)).ok()?;
+    let file = crate::open::open_file(directory, Path::new(name)).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }

@@ -1,18 +1,17 @@
 //! Results of walks, on their own and compared with those of the crate `ignore`.
 
-use super::Root;
-use super::walk::walk;
-use crate::bindings::pinion::plugin::workspace::{Kind, WalkOptions, WorkspaceError};
-use crate::calls::deadline::Deadline;
-use crate::limits::Limits;
+use super::walk;
+use crate::interrupt::{Interrupt, Limit};
 use crate::paths::beneath::{self, AtEnd, Spot};
+use crate::root::WalkRoot;
+use crate::types::{Kind, WalkOptions, WorkspaceError};
 use cap_std::fs::Dir;
 use ignore::WalkBuilder;
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 /// Creates a directory with these files, each with its text.
 fn tree(files: &[(&str, &str)]) -> TempDir {
@@ -30,9 +29,9 @@ fn place(directory: &Path, relative: &str) -> std::io::Result<Spot> {
     beneath::find(&Arc::new(std::fs::File::open(directory)?), Path::new("/"), Path::new(path), AtEnd::Follow)
 }
 
-fn root(directory: &Path, relative: &str) -> Root {
+fn root(directory: &Path, relative: &str) -> WalkRoot {
     let spot = place(directory, relative).unwrap();
-    Root {
+    WalkRoot {
         directory: Dir::open_ambient_dir(directory, cap_std::ambient_authority()).unwrap(),
         relative: spot.target().strip_prefix("/").unwrap().to_owned(),
         spot,
@@ -44,7 +43,6 @@ fn root(directory: &Path, relative: &str) -> Root {
 
 fn all() -> WalkOptions {
     WalkOptions {
-        root: String::new(),
         globs: Vec::new(),
         types: Vec::new(),
         max_depth: None,
@@ -54,12 +52,12 @@ fn all() -> WalkOptions {
     }
 }
 
-fn deadline() -> Deadline {
+fn deadline() -> Limit {
     ends_in(600_000)
 }
 
-fn ends_in(deadline_ms: u64) -> Deadline {
-    Deadline::new(&Limits { deadline_ms, ..Limits::default() }, CancellationToken::new(), None)
+fn ends_in(deadline_ms: u64) -> Limit {
+    Limit::new(Duration::from_millis(deadline_ms))
 }
 
 fn found_in(directory: &Path, relative: &str, options: &WalkOptions) -> Vec<String> {
@@ -178,14 +176,22 @@ fn file_can_be_the_root() {
     assert_eq!((entry.path.as_str(), entry.kind, entry.size), ("", Kind::File, 5));
 }
 
+/// The end of a call that was cancelled.
+struct Cancelled;
+
+impl Interrupt for Cancelled {
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
 #[test]
 fn walk_ends_with_the_call() {
     let directory = tree(&[("a/b", "")]);
-    let cancelled = deadline();
-    cancelled.token().cancel();
-    for deadline in [cancelled, ends_in(0)] {
+    let ends: [&dyn Interrupt; 2] = [&Cancelled, &ends_in(0)];
+    for deadline in ends {
         for relative in ["", "a/b"] {
-            let ended = walk(&root(directory.path(), relative), &all(), &deadline);
+            let ended = walk(&root(directory.path(), relative), &all(), deadline);
             assert!(matches!(ended, Err(WorkspaceError::Cancelled)), "{relative}");
         }
     }

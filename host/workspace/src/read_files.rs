@@ -10,8 +10,7 @@
 //! A version is the file's identity, size and time of change, not its content: comparing costs one `stat`. Sub-agents are
 //! sessions of their own, so what one of them writes is a change for its parent.
 
-use crate::paths::beneath::identity;
-use crate::paths::protected::Identity;
+use crate::paths::identity::{Identity, identity};
 use cap_primitives::fs::Metadata;
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -27,14 +26,14 @@ const LOCKS: usize = 64;
 
 /// The versions of files that sessions have read.
 #[derive(Debug)]
-pub(crate) struct ReadFiles {
+pub struct ReadFiles {
     noted: Mutex<Noted>,
     locks: [Mutex<()>; LOCKS],
 }
 
 /// A file's state, compared with what a session knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub enum Known {
     /// The file does not exist, or is as the session last read or wrote it.
     Current,
     /// The file is not as the session knows it.
@@ -77,7 +76,7 @@ impl Default for ReadFiles {
 
 impl ReadFiles {
     /// Remembers the version of a file, by its real path.
-    pub(crate) fn note(&self, session: &Arc<str>, file: &Path, metadata: &Metadata) {
+    pub fn note(&self, session: &Arc<str>, file: &Path, metadata: &Metadata) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.files.len() >= MAX_FILES {
             let kept_from = noted.next.saturating_sub(MAX_FILES as u64 / 2);
@@ -89,13 +88,13 @@ impl ReadFiles {
     }
 
     /// Begins an absence of a session at `since`, which ends now.
-    pub(crate) fn continue_session(&self, session: Arc<str>, since: SystemTime) {
+    pub fn continue_session(&self, session: Arc<str>, since: SystemTime) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         noted.absences.insert(session, (since, SystemTime::now()));
     }
 
     /// Compares a file, which may be missing, with what the session knows.
-    pub(crate) fn known(&self, session: &Arc<str>, file: &Path, found: Option<&Metadata>) -> Known {
+    pub fn known(&self, session: &Arc<str>, file: &Path, found: Option<&Metadata>) -> Known {
         let Some(found) = found else { return Known::Current };
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         match noted.files.get(&(session.clone(), file.to_owned())) {
@@ -111,7 +110,7 @@ impl ReadFiles {
     }
 
     /// Waits until no other call replaces the file.
-    pub(crate) fn alone(&self, file: &Path) -> MutexGuard<'_, ()> {
+    pub fn alone(&self, file: &Path) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         file.hash(&mut hasher);
         let lock = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or(0);
