@@ -32,15 +32,19 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
 
 /// Our own crates on which each crate may depend.
 const OURS: &[(&str, &[&str])] = &[
-    ("pinion-agent", &["pinion-interaction", "pinion-protocol", "pinion-schema"]),
+    ("pinion-agent", &["pinion-interaction", "pinion-protocol", "pinion-redact", "pinion-schema"]),
     ("pinion-interaction", &["pinion-protocol"]),
     ("pinion-schema", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
-    ("pinion-providers", &["pinion-protocol"]),
-    ("pinion-egress", &["pinion-protocol"]),
+    ("pinion-providers", &["pinion-protocol", "pinion-redact"]),
+    ("pinion-egress", &["pinion-protocol", "pinion-redact"]),
     ("pinion-exclusions", &[]),
-    ("pinion-plugin-runtime", &["pinion-egress", "pinion-exclusions", "pinion-protocol", "pinion-workspace"]),
+    (
+        "pinion-plugin-runtime",
+        &["pinion-egress", "pinion-exclusions", "pinion-protocol", "pinion-redact", "pinion-workspace"],
+    ),
+    ("pinion-redact", &["pinion-protocol"]),
     ("pinion-workspace", &["pinion-exclusions"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
@@ -121,6 +125,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "pinion-devkit",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "pinion-tui", "rustyline"],
+    ),
+    (
+        "pinion-redact",
+        &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
     ),
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
@@ -227,7 +235,7 @@ fn targets_whose_tests_are_not_built_have_none() {
 #[test]
 fn loop_does_no_io() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
-    let crates = ["protocol/src", "schema/src", "interaction/src", "agent/src", "orchestration/src"];
+    let crates = ["protocol/src", "redact/src", "schema/src", "interaction/src", "agent/src", "orchestration/src"];
     let mut directories = crates.map(|path| host.join(path)).to_vec();
     let mut files = Vec::new();
     while let Some(directory) = directories.pop() {

@@ -16,17 +16,17 @@ use pinion_protocol::delegation::{FoundModel, ModelSource};
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
 use pinion_protocol::guard::caught;
-use pinion_protocol::hook::{self, PluginHooks};
+use pinion_protocol::hook::PluginHooks;
 use pinion_protocol::limits::{Budget, RunLimits};
 use pinion_protocol::live::State;
 use pinion_protocol::message::Message;
 use pinion_protocol::model::Model;
 use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
 use pinion_protocol::retry::{Backoff, RetryPolicy};
-use pinion_protocol::secrets::Secrets;
 use pinion_protocol::store::{NoStore, SessionStore};
 use pinion_protocol::tokens::{ByteCounter, TokenCounter};
 use pinion_protocol::tool::ToolExecutor;
+use pinion_redact::Secrets;
 use pinion_schema::Schemas;
 use std::sync::{Arc, MutexGuard};
 
@@ -227,7 +227,7 @@ impl LoopConfig {
             tracing::error!(%error, "the session's store did not observe an event");
         }
         if let Some(hooks) = self.ports.plugin_hooks.as_deref()
-            && let Err(error) = caught(|| hook::observe(hooks, run_id, kind, &self.ports.secrets))
+            && let Err(error) = caught(|| pinion_redact::report_to_hooks(hooks, run_id, kind, &self.ports.secrets))
         {
             tracing::error!(%error, "the hooks of plugins did not observe an event");
         }

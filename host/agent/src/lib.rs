@@ -80,9 +80,11 @@ pub use pinion_protocol::{
 #[doc(inline)]
 pub use pinion_protocol::{
     arguments, authority, bound, choice, content, definition, delegation, dialog, drawing, event, filter, form,
-    function, hook, identity, image, limits, live, message, model, order, outcome, output, provider, retry, secrets,
-    selection, served, services, step, store, text, tokens, tool, usage,
+    function, hook, identity, image, limits, live, message, model, order, outcome, output, provider, retry, selection,
+    served, services, step, store, text, tokens, tool, usage,
 };
+#[doc(inline)]
+pub use pinion_redact as secrets;
 pub use run::run;
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
 

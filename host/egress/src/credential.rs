@@ -7,7 +7,7 @@ use crate::target::{Scheme, Target};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use pinion_protocol::Secrets;
+use pinion_redact::Secrets;
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use url::Url;

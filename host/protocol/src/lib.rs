@@ -44,7 +44,6 @@ pub mod provider;
 pub mod repetition;
 pub mod retry;
 pub mod schema;
-pub mod secrets;
 pub mod selection;
 pub mod served;
 pub mod services;
@@ -90,7 +89,6 @@ pub use provider::{
 };
 pub use retry::{Backoff, RetryPolicy};
 pub use schema::{SchemaError, check_schema};
-pub use secrets::{ByteRedactor, RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
 pub use served::{Resource, ResourceAddress, ServedTool, TaskSupport, UriTemplate};
 pub use services::{

@@ -23,7 +23,7 @@ use crate::policy::{Denial, Policy};
 use crate::request::{Outgoing, Redirects, Request};
 use crate::response::Response;
 use crate::tls::{InvalidCertificates, Tls};
-use pinion_protocol::Secrets;
+use pinion_redact::Secrets;
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

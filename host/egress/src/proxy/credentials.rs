@@ -19,7 +19,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use pinion_protocol::{ByteRedactor, Secrets};
+use pinion_redact::{ByteRedactor, Secrets};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -16,7 +16,7 @@ use http_body::{Body, Frame};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use pinion_protocol::ByteRedactor;
+use pinion_redact::ByteRedactor;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -6,7 +6,7 @@ use crate::support::{Reports, SECRET, client, credentials, fetch, policy, read, 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use pinion_egress::{Access, Credentials, Placement, Redirects, Request, SendError};
-use pinion_protocol::Secrets;
+use pinion_redact::Secrets;
 use secrecy::SecretString;
 use std::sync::Arc;
 

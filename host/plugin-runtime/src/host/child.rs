@@ -12,7 +12,7 @@ use crate::bindings::pinion::plugin::process::{Captured, Command, Output, Proces
 use crate::capability::ProcessGrant;
 use crate::host::confinement::{After, Confinement};
 use crate::host::process::{Group, Started, signal_of, spawn};
-use pinion_protocol::{ByteRedactor, Secrets};
+use pinion_redact::{ByteRedactor, Secrets};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::keys::KeySource;
 use crate::recording::{Playback, Recorder};
 use crate::transport::HttpSettings;
-use pinion_protocol::Secrets;
+use pinion_redact::Secrets;
 use secrecy::SecretString;
 use std::sync::Arc;
 

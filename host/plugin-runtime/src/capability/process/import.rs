@@ -7,7 +7,7 @@ use crate::calls::state::State;
 use crate::capability::CallAuthority;
 use crate::capability::secrets::Secrets;
 use crate::host::process::Run;
-use pinion_protocol::Secrets as Redacted;
+use pinion_redact::Secrets as Redacted;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -2,8 +2,8 @@
 
 use super::stream::StreamRedactor;
 use super::{Known, Secrets};
-use crate::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
 use futures_util::stream::{self, StreamExt as _};
+use pinion_protocol::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -205,7 +205,7 @@ fn map_message(mut error: ProviderError, change: impl Fn(&str) -> String) -> Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::StopReason;
+    use pinion_protocol::message::StopReason;
     use secrecy::SecretString;
 
     const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";

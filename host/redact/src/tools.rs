@@ -1,11 +1,11 @@
 //! A tool executor that redacts secrets.
 
 use super::{Known, Secrets};
-use crate::content::Content;
-use crate::definition::{Instructions, ToolDefinition};
-use crate::tool::{LogLevel, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use pinion_protocol::content::Content;
+use pinion_protocol::definition::{Instructions, ToolDefinition};
+use pinion_protocol::tool::{LogLevel, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -108,9 +108,9 @@ impl<F: Fn() -> Arc<Known> + Sync> ToolProgress for RedactedProgress<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::Authority;
-    use crate::definition::{Execution, ToolSource};
-    use crate::output::ToolError;
+    use pinion_protocol::authority::Authority;
+    use pinion_protocol::definition::{Execution, ToolSource};
+    use pinion_protocol::output::ToolError;
     use secrecy::SecretString;
     use serde_json::json;
     use tokio_util::sync::CancellationToken;

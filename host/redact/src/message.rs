@@ -1,12 +1,12 @@
 //! Redaction of messages, results and errors.
 
 use super::{Known, MARK, Secrets};
-use crate::content::Content;
-use crate::event::{Event, EventKind};
-use crate::message::Message;
-use crate::outcome::RunEnd;
-use crate::text::with_causes;
-use crate::tool::{ToolError, ToolOutput, ToolReply};
+use pinion_protocol::content::Content;
+use pinion_protocol::event::{Event, EventKind};
+use pinion_protocol::message::Message;
+use pinion_protocol::outcome::RunEnd;
+use pinion_protocol::text::with_causes;
+use pinion_protocol::tool::{ToolError, ToolOutput, ToolReply};
 use std::sync::Arc;
 
 impl Secrets {

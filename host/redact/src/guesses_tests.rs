@@ -2,16 +2,16 @@
 
 use super::matcher::{Form, Matcher};
 use super::{RedactedProvider, RedactedTools, Secrets, forms};
-use crate::authority::Authority;
-use crate::content::Content;
-use crate::definition::{Execution, ToolDefinition, ToolSource};
-use crate::output::{ToolError, ToolOutput};
-use crate::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
-use crate::tool::{ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
+use pinion_protocol::authority::Authority;
+use pinion_protocol::content::Content;
+use pinion_protocol::definition::{Execution, ToolDefinition, ToolSource};
+use pinion_protocol::output::{ToolError, ToolOutput};
+use pinion_protocol::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
+use pinion_protocol::tool::{ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Secrets in what plugins show to people.
 
-use crate::dialog::{Dialog, DialogKind};
-use crate::drawing::Block;
-use crate::secrets::Secrets;
+use super::Secrets;
+use pinion_protocol::dialog::{Dialog, DialogKind};
+use pinion_protocol::drawing::Block;
 
 impl Secrets {
     /// Applies [`Self::clean`] to the words of a plugin's question.

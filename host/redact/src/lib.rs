@@ -23,6 +23,7 @@ mod mask;
 mod matcher;
 mod message;
 mod provider;
+mod session_events;
 mod shown;
 mod stream;
 mod symbols;
@@ -30,6 +31,7 @@ mod tools;
 
 pub use bytes::ByteRedactor;
 pub use provider::RedactedProvider;
+pub use session_events::report_to_hooks;
 pub use tools::RedactedTools;
 
 use matcher::{Form, Matcher};
@@ -305,9 +307,9 @@ fn map_texts(json: Value, change: &impl Fn(String) -> String) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{AssistantMessage, Message, StopReason};
-    use crate::usage::Usage;
     use jiff::Timestamp;
+    use pinion_protocol::message::{AssistantMessage, Message, StopReason};
+    use pinion_protocol::usage::Usage;
     use serde_json::json;
 
     fn secrets() -> Secrets {
