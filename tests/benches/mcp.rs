@@ -19,7 +19,7 @@ use pinion_mcp::config::{ServerConfig, Transport};
 use pinion_mcp::{
     CallContext, HttpSettings, LaunchedServer, Launcher, MemoryTokens, NoPerson, Ports, Request, ServerProcess, Servers,
 };
-use pinion_plugin_runtime::{McpCall, McpFailure, McpRequest, McpServer, McpServers, McpState, McpTool};
+use pinion_plugin_runtime::{McpCall, McpFailure, McpRequest, McpServer, McpServers};
 use pinion_tests::{Sandbox, SandboxBuilder, Say, Thinker, builtin, until};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ListToolsResult,
@@ -250,25 +250,7 @@ struct Port(Arc<Servers>);
 
 impl McpServers for Port {
     fn servers(&self) -> Vec<McpServer> {
-        let tool = |tool: pinion_mcp::ToolInfo| McpTool {
-            name: tool.name,
-            definition: tool.definition,
-            is_enabled: tool.enabled,
-        };
-        let server = |info: pinion_mcp::ServerInfo| McpServer {
-            name: info.name,
-            identity: info.identity,
-            state: McpState::Ready,
-            problem: info.problem,
-            instructions: info.instructions,
-            protocol: info.protocol,
-            tools: info.tools.into_iter().map(tool).collect(),
-            prompts: Vec::new(),
-            tasks: Vec::new(),
-            has_resources: info.has_resources,
-            is_known: info.is_known,
-        };
-        self.0.list().into_iter().map(server).collect()
+        self.0.list()
     }
 
     fn fingerprint(&self) -> String {
@@ -294,15 +276,7 @@ impl McpServers for Port {
             };
             let context =
                 CallContext { cancel, deadline, on_progress: Some(Arc::new(on_progress)), only_connected: false };
-            let request = match request {
-                McpRequest::CallTool { name, arguments } => Request::CallTool { name, arguments },
-                other => panic!("unexpected {other:?}"),
-            };
-            let failed = |error: pinion_mcp::McpError| McpFailure::Failed {
-                message: error.to_string(),
-                request_sent: error.request_sent(),
-            };
-            self.0.request(server, request, context).await.map_err(failed)
+            self.0.request(server, request, context).await.map_err(McpFailure::from)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Errors of requests to servers.
 
+use pinion_protocol::mcp::McpFailure;
 use pinion_protocol::text::one_line;
 
 use crate::limits::MAX_QUOTED;
@@ -87,6 +88,21 @@ impl McpError {
     /// Returns a failure after the request was sent.
     pub(crate) fn sent(server: &str, problem: impl AsRef<str>) -> Self {
         Self::Failed { message: culprit(server, problem.as_ref()), request_sent: true }
+    }
+}
+
+impl From<McpError> for McpFailure {
+    fn from(error: McpError) -> Self {
+        let text = error.to_string();
+        match error {
+            McpError::NotFound(server) => Self::NotFound(server),
+            McpError::Disabled { .. } => Self::Disabled(text),
+            McpError::LoginRequired { server } => Self::LoginRequired { server },
+            McpError::TimedOut { message, request_sent } => Self::TimedOut { message, request_sent },
+            McpError::Cancelled { request_sent } => Self::Cancelled { request_sent },
+            McpError::Server { code, message, data, .. } => Self::Server { code, message, data },
+            McpError::Failed { message, request_sent } => Self::Failed { message, request_sent },
+        }
     }
 }
 

@@ -15,59 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::handler::{OnProgress, Progress};
 use crate::limits::MAX_ARGUMENTS;
-
-/// A request to a server. Texts of JSON are objects, or empty for none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Connects and fetches the catalogue. The result is `{"protocol", "software"}`.
-    Connect,
-    /// Calls a tool.
-    CallTool {
-        /// Name of the tool.
-        name: String,
-        /// Arguments as JSON.
-        arguments: String,
-    },
-    /// Gets a prompt.
-    GetPrompt {
-        /// Name of the prompt.
-        name: String,
-        /// Arguments as JSON.
-        arguments: String,
-    },
-    /// Lists resources.
-    ListResources {
-        /// Page, as named by the page before.
-        cursor: Option<String>,
-    },
-    /// Lists templates of resources.
-    ListResourceTemplates {
-        /// Page, as named by the page before.
-        cursor: Option<String>,
-    },
-    /// Reads a resource.
-    ReadResource {
-        /// Address of the resource.
-        uri: String,
-    },
-    /// Waits for the end of a task of an earlier call, and returns the result of that call.
-    FollowTask {
-        /// The server's id of the task.
-        id: String,
-    },
-    /// Cancels a task of an earlier call.
-    CancelTask {
-        /// The server's id of the task.
-        id: String,
-    },
-    /// Completes an argument of a prompt or resource template.
-    Complete {
-        /// Reference as JSON, such as `{"type": "ref/prompt", "name": "greet"}`.
-        reference: String,
-        /// Argument as JSON: `{"name", "value"}`, and the member `context` of the request, if there is one.
-        argument: String,
-    },
-}
+pub use pinion_protocol::mcp::McpRequest as Request;
 
 /// Conditions of one request.
 #[derive(Clone)]
@@ -113,9 +61,27 @@ pub(crate) struct Inputs {
     pub(crate) state: Option<String>,
 }
 
-impl Request {
+/// The form of a request in the protocol.
+pub(crate) trait Outgoing {
     /// Returns the method of the protocol.
-    pub(crate) fn method(&self) -> &'static str {
+    fn method(&self) -> &'static str;
+
+    /// Returns whether the request has no effect, whatever the server says about its tools, so that it may be repeated.
+    fn only_reads(&self) -> bool;
+
+    /// Returns the message of the protocol; none for [`Request::Connect`].
+    ///
+    /// # Errors
+    /// A text is not the JSON it should be.
+    fn message(&self, inputs: Inputs) -> Result<Option<ClientRequest>, String>;
+
+    /// Returns whether a result can be one of this request. Results of unknown form count, for servers that stretch the
+    /// protocol.
+    fn accepts(&self, result: &ServerResult) -> bool;
+}
+
+impl Outgoing for Request {
+    fn method(&self) -> &'static str {
         match self {
             Self::Connect => "connect",
             Self::CallTool { .. } => "tools/call",
@@ -129,16 +95,11 @@ impl Request {
         }
     }
 
-    /// Returns whether the request has no effect, whatever the server says about its tools, so that it may be repeated.
-    pub(crate) fn only_reads(&self) -> bool {
+    fn only_reads(&self) -> bool {
         !matches!(self, Self::CallTool { .. })
     }
 
-    /// Returns the message of the protocol; none for [`Request::Connect`].
-    ///
-    /// # Errors
-    /// A text is not the JSON it should be.
-    pub(crate) fn message(&self, inputs: Inputs) -> Result<Option<ClientRequest>, String> {
+    fn message(&self, inputs: Inputs) -> Result<Option<ClientRequest>, String> {
         let Inputs { responses, state } = inputs;
         let page =
             |cursor: &Option<String>| cursor.clone().map(|c| PaginatedRequestParams::default().with_cursor(Some(c)));
@@ -187,9 +148,7 @@ impl Request {
         }))
     }
 
-    /// Returns whether a result can be one of this request. Results of unknown form count, for servers that stretch the
-    /// protocol.
-    pub(crate) fn accepts(&self, result: &ServerResult) -> bool {
+    fn accepts(&self, result: &ServerResult) -> bool {
         use ServerResult as R;
         match (self, result) {
             (_, R::CustomResult(_)) => true,

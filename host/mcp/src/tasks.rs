@@ -2,6 +2,7 @@
 //!
 //! One file per task, of mode 0600. A file that is damaged or too old counts as none.
 
+pub use pinion_protocol::mcp::McpTask as TaskHandle;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,17 +20,6 @@ const MAX_ID: usize = 1 << 10;
 const MAX_FILE: u64 = 16 << 10;
 /// Seconds after which a task is forgotten: no server keeps results for ever.
 const MAX_AGE: u64 = 7 * 24 * 3600;
-
-/// A task that a server works on, or whose result waits there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskHandle {
-    /// The server's id of the task.
-    pub id: String,
-    /// The tool that was called.
-    pub tool: String,
-    /// Time of the call, in seconds since the epoch.
-    pub created: u64,
-}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {

@@ -34,6 +34,7 @@ pub mod json;
 mod ledger;
 pub mod limits;
 pub mod live;
+pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod order;

@@ -67,7 +67,7 @@ async fn servers_that_are_not_granted_do_not_exist() {
 #[tokio::test(flavor = "multi_thread")]
 async fn server_that_is_switched_off_offers_nothing() {
     let off = McpServer { state: McpState::Disabled, has_resources: true, ..server("off", vec![tool("one")]) };
-    let hidden = McpTool { is_enabled: false, ..tool("hidden") };
+    let hidden = McpTool { enabled: false, ..tool("hidden") };
     let servers = Servers::echoing(vec![off, server("on", vec![hidden, tool("shown")])]);
     let sandbox = bridge(&servers).await;
     assert_eq!(names(&sandbox), ["on__shown"]);

@@ -137,7 +137,7 @@ fn tool_with(name: &str, schema: Value) -> McpTool {
 }
 
 fn defined(name: &str, definition: Value) -> McpTool {
-    McpTool { name: name.to_owned(), definition: definition.to_string().into(), is_enabled: true }
+    McpTool { name: name.to_owned(), definition: definition.to_string().into(), enabled: true }
 }
 
 fn server(name: &str, tools: Vec<McpTool>) -> McpServer {
@@ -146,8 +146,10 @@ fn server(name: &str, tools: Vec<McpTool>) -> McpServer {
         identity: format!("command of {name}"),
         state: McpState::Ready,
         problem: None,
+        dropped: Vec::new(),
         instructions: None,
         protocol: None,
+        software: None,
         tools,
         prompts: Vec::new(),
         tasks: Vec::new(),

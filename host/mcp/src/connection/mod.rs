@@ -40,7 +40,7 @@ use crate::config::ServerConfig;
 use crate::error::{McpError, causes, quoted, without_query};
 use crate::limits::{MAX_IN_FLIGHT, MAX_INPUT_ROUNDS};
 use crate::questions::Questions;
-use crate::request::{CallContext, Inputs, Request};
+use crate::request::{CallContext, Inputs, Outgoing as _, Request};
 use crate::tasks::{Followed, Tasks};
 use fault::Fault;
 use skills::Skills;

@@ -3,7 +3,6 @@
 mod connected;
 mod connecting;
 mod fetch;
-mod info;
 mod keeper;
 mod login;
 
@@ -26,9 +25,11 @@ use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, HEALTHY, MAX_TASK_LOSSES};
 use crate::oauth::OAuth;
 use crate::ports::Ports;
 use crate::questions::Questions;
-use crate::request::{CallContext, Request};
+use crate::request::{CallContext, Outgoing as _, Request};
 use crate::tasks::{Followed, Tasks};
-pub use info::{PromptInfo, ServerInfo, ServerState, ToolInfo};
+pub use pinion_protocol::mcp::{
+    McpPrompt as PromptInfo, McpServer as ServerInfo, McpState as ServerState, McpTool as ToolInfo,
+};
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Connection>, McpError>>>;
 

@@ -18,7 +18,7 @@ impl McpServers for Immediate {
         let schema = r#"{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}"#;
         let tool = |name: String| {
             let definition = format!(r#"{{"name":"{name}","description":"Echoes.","inputSchema":{schema}}}"#);
-            McpTool { name, definition: definition.into(), is_enabled: true }
+            McpTool { name, definition: definition.into(), enabled: true }
         };
         let others = (0..30).map(|number| format!("other{number}x"));
         vec![McpServer {
@@ -26,8 +26,10 @@ impl McpServers for Immediate {
             identity: "bench".to_owned(),
             state: McpState::Ready,
             problem: None,
+            dropped: Vec::new(),
             instructions: None,
             protocol: None,
+            software: None,
             tools: ["echo".to_owned()].into_iter().chain(others).map(tool).collect(),
             prompts: Vec::new(),
             tasks: Vec::new(),

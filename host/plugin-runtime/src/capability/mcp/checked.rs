@@ -1,10 +1,10 @@
 //! Bounds on what servers and guests send through the import `mcp`.
 
-use super::port::{McpFailure, McpRequest, McpServer, McpState, McpTask};
 use crate::bindings::pinion::plugin::mcp::{
     self as wit, Failure, McpError, ServerError, ServerPrompt, ServerState, ServerTool,
 };
 use crate::convert::clip;
+use pinion_protocol::mcp::{McpFailure, McpRequest, McpServer, McpState, McpTask};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub(super) fn servers(servers: Vec<McpServer>) -> Vec<wit::Server> {
             digest: blake3::hash(tool.definition.as_bytes()).to_hex().to_string(),
             name: tool.name,
             definition: tool.definition.to_string(),
-            enabled: tool.is_enabled,
+            enabled: tool.enabled,
         });
         let tools: Vec<ServerTool> = tools.collect();
         let prompts = server.prompts.into_iter().take(MAX_PROMPTS);
@@ -200,8 +200,8 @@ fn nesting(json: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::port::{McpPrompt, McpTool};
     use super::*;
+    use pinion_protocol::mcp::{McpPrompt, McpTool};
 
     fn server(tools: Vec<McpTool>) -> McpServer {
         McpServer {
@@ -209,8 +209,10 @@ mod tests {
             identity: "i".into(),
             state: McpState::Ready,
             problem: Some("é".repeat(MAX_MESSAGE)),
+            dropped: Vec::new(),
             instructions: Some("x".repeat(100_000)),
             protocol: None,
+            software: None,
             tools,
             prompts: vec![McpPrompt { name: "p".into(), definition: "{}".into() }; 2_000],
             tasks: vec![McpTask { id: "t".into(), tool: "build".into(), created: 7 }; 100],
@@ -233,8 +235,8 @@ mod tests {
 
     #[test]
     fn list_of_servers_is_bounded() {
-        let small = McpTool { name: "small".into(), definition: "{}".into(), is_enabled: true };
-        let big = McpTool { name: "big".into(), definition: "x".repeat(9 << 20).into(), is_enabled: true };
+        let small = McpTool { name: "small".into(), definition: "{}".into(), enabled: true };
+        let big = McpTool { name: "big".into(), definition: "x".repeat(9 << 20).into(), enabled: true };
         let listed = servers(vec![server(vec![big.clone(), big.clone(), small.clone()]), server(vec![big, small])]);
         let names = |at: usize| listed[at].tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>();
         assert_eq!((names(0), names(1)), (vec!["big", "small"], vec!["small"]));

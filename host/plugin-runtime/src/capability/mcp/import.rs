@@ -2,12 +2,13 @@
 
 use super::checked::{self, MAX_RESULT};
 use super::long;
-use super::port::{McpCall, McpFailure, McpRequest};
+use super::port::McpCall;
 use super::{Mcp, McpGrant};
 use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
 use crate::calls::state::State;
 use crate::convert::clip;
 use crate::host::spill::Spill;
+use pinion_protocol::mcp::{McpFailure, McpRequest};
 use pinion_protocol::{Content, ToolProgress};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

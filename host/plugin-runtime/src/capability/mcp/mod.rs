@@ -8,7 +8,8 @@ pub(crate) mod import;
 mod long;
 pub(crate) mod port;
 
-pub use self::port::{McpCall, McpFailure, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool};
+pub use self::port::{McpCall, McpServers};
+pub use pinion_protocol::mcp::{McpFailure, McpPrompt, McpRequest, McpServer, McpState, McpTask, McpTool};
 
 use super::definition::{Capability, GrantContext, Switch};
 use crate::errors::fault::Exceeded;
