@@ -1,7 +1,7 @@
 //! Facts about the host that plugins with the capability `catalog` may see.
 
 use crate::bindings::pinion::plugin::catalog as wit;
-use crate::capability::PluginAuthority;
+use crate::capability::authority::PluginAuthority;
 use pinion_protocol::{Cost, Usage};
 use std::sync::Arc;
 

@@ -65,13 +65,23 @@ mod runtime;
 mod shared;
 
 pub use calls::commands::{Action, CommandError, Completion};
-pub use capability::{
-    AgentsGrant, Asks, GrantContext, GrantTable, Grants, HttpAsk, InvokeGrant, McpCall, McpFailure, McpGrant,
-    McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool, ModelEntry, ModelGrant, NoSecrets,
-    PluginStorage, ProcessGrant, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsAsk, SecretsGrant,
-    SessionAccess, StorageGrant, StorageQuota, StoredPlugin, StoredScope, Switch, UnknownCapability, capability_forms,
-    shell_word,
+pub use capability::agents::AgentsGrant;
+pub use capability::definition::{GrantContext, Switch};
+pub use capability::files::shell_word;
+pub use capability::http::HttpAsk;
+pub use capability::invoke::InvokeGrant;
+pub use capability::mcp::{
+    McpCall, McpFailure, McpGrant, McpPrompt, McpRequest, McpServer, McpServers, McpState, McpTask, McpTool,
 };
+pub use capability::model::{ModelEntry, ModelGrant};
+pub use capability::process::ProcessGrant;
+pub use capability::secrets::{
+    NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsAsk, SecretsGrant,
+};
+pub use capability::session::SessionAccess;
+pub use capability::storage::contents::{PluginStorage, StoredPlugin, StoredScope};
+pub use capability::storage::{StorageGrant, StorageQuota};
+pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;

@@ -3,7 +3,7 @@
 //! The custom section `pinion:manifest` holds JSON; the SDK's macro writes it into the core module, `pinion plugin pack`
 //! appends it to the component. The lists of imports and exports come from the component itself.
 
-use crate::capability::Asks;
+use crate::capability::table::Asks;
 use crate::limits::{Limits, PartialLimits};
 use crate::loading::component_file::MAX_COMPONENT_BYTES;
 use crate::loading::weight::Sizes;

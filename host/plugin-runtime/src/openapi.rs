@@ -20,7 +20,7 @@
 //! }
 //! ```
 
-use crate::capability::Grants;
+use crate::capability::table::Grants;
 use crate::errors::load::LoadError;
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;

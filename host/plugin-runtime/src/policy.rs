@@ -7,7 +7,7 @@
 //! Grants are for what a component asked for and declared when they were given: its [`Ceiling`]. A reload that grows
 //! beyond the ceiling loads, and what is new is held back.
 
-use crate::capability::{Asks, Grants};
+use crate::capability::table::{Asks, Grants};
 use crate::errors::load::LoadError;
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;

@@ -2,7 +2,7 @@
 
 use crate::calls::spinning::NextCall;
 use crate::calls::state::State;
-use crate::capability::Surroundings;
+use crate::capability::authority::Surroundings;
 use crate::capability::mcp::port::{McpServers, NoServers};
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;

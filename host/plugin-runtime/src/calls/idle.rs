@@ -8,7 +8,7 @@
 //! that have used the fuel of one call altogether, so that nothing grows call by call.
 
 use crate::calls::state::{CallState, State};
-use crate::capability::CallKind;
+use crate::capability::authority::CallKind;
 use crate::limits::shares::{IdlePlace, Share};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -12,7 +12,7 @@ use crate::calls::deadline::{Clock, Deadline, Stopped};
 use crate::calls::handover::{hand_over, start};
 use crate::calls::idle::{Kind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::engine::image::create_images;

@@ -2,8 +2,8 @@
 
 use crate::calls::deadline::Deadline;
 use crate::calls::limiter::Limiter;
-use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
+use crate::capability::authority::CallAuthority;
 use crate::capability::http::wasi::WasiRequests;
 use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;

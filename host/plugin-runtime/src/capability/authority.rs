@@ -316,10 +316,10 @@ impl CallAuthority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::McpGrant;
-    use crate::capability::ProcessGrant;
     use crate::capability::catalog::Catalog;
+    use crate::capability::mcp::McpGrant;
     use crate::capability::process::Process;
+    use crate::capability::process::ProcessGrant;
     use pinion_workspace::grants::access::Access;
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};

@@ -96,8 +96,9 @@ pub(crate) mod import {
 mod tests {
     use super::*;
     use crate::capability::account::Accounts;
+    use crate::capability::authority::{PluginAuthority, Surroundings};
     use crate::capability::secrets::{NoSecrets, SecretSource};
-    use crate::capability::{Asks, GrantTable, Grants, PluginAuthority, Surroundings, capability_forms};
+    use crate::capability::table::{Asks, GrantTable, Grants, capability_forms};
     use crate::engine::Engine;
     use crate::limits::EngineLimits;
     use pinion_workspace::grants::roots::Workspace;

@@ -9,7 +9,7 @@
 
 use crate::bindings::pinion::plugin::child_process::{Exit, OutputStream, ReadResult};
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
-use crate::capability::ProcessGrant;
+use crate::capability::process::ProcessGrant;
 use crate::host::confinement::{After, Confinement};
 use crate::host::process::{Group, Started, signal_of, spawn};
 use pinion_redact::{ByteRedactor, Secrets};

@@ -20,7 +20,7 @@ pub(crate) use self::listing::ListedEntries;
 use self::listing::Listing;
 use self::lookup::{At, Purpose, needed};
 use crate::calls::state::State;
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use crate::capability::files::account::Account;
 use crate::host::written::Limited;
 use crate::limits::descriptors::{Permit, are_handles_used_up};

@@ -6,8 +6,8 @@
 //! it in a file once it is too much.
 
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
-use crate::capability::ProcessGrant;
 use crate::capability::files::account::Written;
+use crate::capability::process::ProcessGrant;
 use crate::host::confinement::{After, AfterProgram, Confinement, PlainProgram, exists};
 use crate::host::guard;
 use crate::host::spill::Spill;

@@ -3,8 +3,9 @@
 //! Loading reads the manifest of a component, compiles the component or takes it from the cache, links it, and asks it for
 //! its tools and commands. The previous generation is not touched.
 
+use crate::capability::authority::PluginAuthority;
 use crate::capability::hooks::Hooks;
-use crate::capability::{Grants, PluginAuthority};
+use crate::capability::table::Grants;
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};

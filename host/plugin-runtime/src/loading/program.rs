@@ -2,7 +2,7 @@
 
 use crate::calls::idle::IdleInstances;
 use crate::calls::state::State;
-use crate::capability::PluginAuthority;
+use crate::capability::authority::PluginAuthority;
 use crate::errors::fault::GuestError;
 use crate::errors::load::LoadError;
 use crate::limits::Limits;

@@ -1,6 +1,6 @@
 //! The settings of one plugin, as the embedder's policy decides them.
 
-use crate::capability::Grants;
+use crate::capability::table::Grants;
 use crate::limits::PartialLimits;
 use crate::policy::Ceiling;
 use serde_json::Value;

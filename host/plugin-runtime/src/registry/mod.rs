@@ -31,7 +31,7 @@ mod slot;
 pub(crate) mod watch;
 
 use crate::bindings::pinion::plugin::catalog as wit;
-use crate::capability::PluginAuthority;
+use crate::capability::authority::PluginAuthority;
 use crate::host_info::LoadedPlugins;
 use crate::host_info::Settings;
 use crate::limits::shares::Share;

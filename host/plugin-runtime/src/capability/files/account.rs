@@ -4,7 +4,7 @@
 //! the standard input and the kept output of programs. A guest cannot ignore a limit: its call ends with the limit's own
 //! fault.
 
-use crate::capability::Denied;
+use crate::capability::authority::Denied;
 use crate::errors::fault::Exceeded;
 use crate::limits::Limits;
 use pinion_protocol::Ledger;

@@ -1,6 +1,6 @@
 //! The credentials of requests: secrets that the plugin was granted and that the user meant for servers.
 
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use crate::capability::secrets::{SecretRequests, Secrets, SecretsGrant};
 use pinion_egress::{Credential, Credentials};
 use pinion_protocol::text::one_line;

@@ -1,7 +1,7 @@
 //! The words of refusals.
 
 use super::{Http, HttpAsk};
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use crate::capability::definition::Capability as _;
 use pinion_egress::Denial;
 

@@ -7,7 +7,7 @@ use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::bindings::pinion::plugin::http::{self, Failure, HttpError, Request, Response};
 use crate::calls::limiter::Reserved;
 use crate::calls::state::State;
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use crate::errors::fault::FaultKind;
 use pinion_egress::{Access, Client, Limit, Limits, Redirects, SendError};
 use std::time::Duration;

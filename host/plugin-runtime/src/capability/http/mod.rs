@@ -178,7 +178,7 @@ impl super::definition::Account for Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::{Asks, GrantTable};
+    use crate::capability::table::{Asks, GrantTable};
 
     fn table(text: &str) -> GrantTable {
         toml::from_str(text).unwrap()

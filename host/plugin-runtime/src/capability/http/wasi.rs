@@ -16,7 +16,7 @@ use super::traffic::Traffic;
 use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::calls::deadline::Deadline;
 use crate::calls::limiter::Reserved;
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CONTENT_LENGTH, HeaderName};

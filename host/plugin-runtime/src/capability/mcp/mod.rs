@@ -134,7 +134,7 @@ impl super::definition::Account for Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::GrantTable;
+    use crate::capability::table::GrantTable;
 
     fn table(text: &str) -> GrantTable {
         toml::from_str(text).unwrap()

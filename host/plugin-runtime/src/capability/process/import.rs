@@ -4,7 +4,7 @@ use super::Process;
 use crate::bindings::pinion::plugin::child_process;
 use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
-use crate::capability::CallAuthority;
+use crate::capability::authority::CallAuthority;
 use crate::capability::secrets::Secrets;
 use crate::host::process::Run;
 use pinion_redact::Secrets as Redacted;

@@ -13,7 +13,7 @@ pub use self::source::{NoSecrets, SecretError, SecretPlacement, SecretRequests, 
 
 use super::authority::CallAuthority;
 use super::definition::{Capability, GrantContext};
-use crate::capability::Denied;
+use crate::capability::authority::Denied;
 use pinion_protocol::text::one_line;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -178,7 +178,7 @@ fn joined(names: &BTreeSet<String>, separator: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::{Asks, GrantTable};
+    use crate::capability::table::{Asks, GrantTable};
 
     #[test]
     fn names_are_granted_and_revoked_one_by_one() {

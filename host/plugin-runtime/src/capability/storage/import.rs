@@ -5,7 +5,7 @@ use super::place::Place;
 use super::store::{Expected, Store, StoreError};
 use crate::bindings::pinion::plugin::storage::{self, Scope, StorageError, Stored};
 use crate::calls::state::State;
-use crate::capability::Denied;
+use crate::capability::authority::Denied;
 use crate::capability::definition::Capability as _;
 use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};

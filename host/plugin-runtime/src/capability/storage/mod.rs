@@ -126,7 +126,7 @@ impl super::definition::Account for Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::GrantTable;
+    use crate::capability::table::GrantTable;
 
     #[test]
     fn quota_survives_words_and_tables() {

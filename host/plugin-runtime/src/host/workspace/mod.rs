@@ -9,7 +9,7 @@ use self::convert::{search_options, walk_options};
 use crate::bindings::pinion::plugin::workspace::{self as wit, ReplaceError};
 use crate::calls::deadline::Deadline;
 use crate::calls::state::State;
-use crate::capability::Denied;
+use crate::capability::authority::Denied;
 use crate::capability::files::place::{Place, Unopened};
 use cap_std::fs::Dir;
 use pinion_workspace::grants::access::Access;
