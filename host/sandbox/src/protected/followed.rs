@@ -3,82 +3,12 @@
 //! Only commands that a person's tools run because of the settings are followed, and of the files that they name only scripts
 //! and programs that exist. The project's own code, which a debugger or a test starts, is not among them.
 
+use super::names::{NAMES, Setting};
 use pinion_git::{Look, Place, files_of_command};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files and directories of settings that hold commands.
-const FOLLOWED: &[&str] = &[
-    ".agents",
-    ".autoenv",
-    ".autoenv.zsh",
-    ".claude",
-    ".codex",
-    ".config/mise",
-    ".config/mise.toml",
-    ".cursor",
-    ".devcontainer",
-    ".devcontainer.json",
-    ".envrc",
-    ".gdbinit",
-    ".gemini",
-    ".githooks",
-    ".cargo-husky",
-    ".git-hooks",
-    ".huskyrc",
-    ".huskyrc.js",
-    ".huskyrc.json",
-    ".rusty-hook.toml",
-    ".simple-git-hooks.cjs",
-    ".simple-git-hooks.js",
-    "captainhook.json",
-    "hk.pkl",
-    "prek.toml",
-    "simple-git-hooks.cjs",
-    "simple-git-hooks.js",
-    "simple-git-hooks.json",
-    ".tmuxinator.yml",
-    ".tmuxp.yaml",
-    ".github/hooks",
-    ".husky",
-    ".lefthook",
-    ".lefthook-local.json",
-    ".lefthook-local.toml",
-    ".lefthook-local.yaml",
-    ".lefthook-local.yml",
-    ".lefthook.json",
-    ".lefthook.toml",
-    ".lefthook.yaml",
-    ".lefthook.yml",
-    ".lldbinit",
-    ".mise",
-    ".mise.local.toml",
-    ".mise.toml",
-    ".opencode",
-    ".overcommit.yml",
-    ".pi",
-    ".pre-commit-config.yaml",
-    ".qwen",
-    ".rvmrc",
-    ".simple-git-hooks.json",
-    ".vscode/tasks.json",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".zed/tasks.json",
-    "lefthook-local.json",
-    "lefthook-local.toml",
-    "lefthook-local.yaml",
-    "lefthook-local.yml",
-    "lefthook.json",
-    "lefthook.toml",
-    "lefthook.yaml",
-    "lefthook.yml",
-    "mise.local.toml",
-    "mise.toml",
-    "opencode.json",
-    "opencode.jsonc",
-];
 /// Extensions of scripts.
 const SCRIPTS: &[&str] =
     &["bash", "cjs", "fish", "js", "ksh", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts", "zsh"];
@@ -96,13 +26,13 @@ const MAX_CALLS: usize = 4;
 /// Returns the files that the settings in a directory run, and those that these scripts run, which all exist.
 pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut Look) -> BTreeSet<PathBuf> {
     let mut left: Vec<(PathBuf, usize)> = Vec::new();
-    for name in FOLLOWED {
+    for file in NAMES.iter().filter_map(Setting::file_of_commands) {
         if look.spend(1).is_err() {
             break;
         }
         // One with many files takes nothing from the others.
         let most = left.len() + MAX_FILES;
-        files_in(&directory.join(name), 0, most, &mut left);
+        files_in(&directory.join(file), 0, most, &mut left);
     }
     let mut found = BTreeSet::new();
     while let Some((file, calls)) = left.pop() {

@@ -99,7 +99,7 @@ impl Protected {
         let Surroundings { roots, repositories, settings: nested, user } = surroundings;
         let mut look = Look::new(LOOKS);
         let mut found = Self { roots: roots.to_vec(), user: user.clone(), ..Self::default() };
-        let of_roots = roots.iter().flat_map(|root| NAMES.iter().map(|name| root.join(name)));
+        let of_roots = roots.iter().flat_map(|root| NAMES.iter().map(|setting| root.join(setting.name)));
         let home = user.home.as_ref().and_then(|home| home.canonicalize().ok());
         let of_home = home.filter(|home| roots.iter().any(|root| home.starts_with(root)));
         let of_home = of_home.iter().flat_map(|home| IN_HOME.iter().map(|name| home.join(name)));
