@@ -59,7 +59,7 @@ pub(super) const IN_HOME: &[&str] = &[
      .mlflow/credentials .dvc/config .config/dvc/config .cdsapirc .jupyter .local/share/jupyter/runtime \
      .config/earthengine .civitai .ollama/id_ed25519 .roboflow .config/roboflow .lightning \
      .config/io.datasette.llm .config/fabric .config/shell_gpt .config/mods .config/chatgpt .config/langsmith \
-     .ngc",
+     .ngc .dbt/profiles.yml .wakatime.cfg",
     // Databases.
     ".pgpass .pg_service.conf .postgresql .my.cnf .mylogin.cnf .mongorc.js .mongoshrc.js .mongodb .redisclirc \
      .cqlshrc .cassandra .dbshell .influxdbv2 .clickhouse-client .config/clickhouse .config/usql .usqlrc \

@@ -117,6 +117,8 @@ mod tests {
             ".wireguard/wg0.conf",
             ".msmtprc",
             ".local/share/kwalletd/kdewallet.kwl",
+            ".dbt/profiles.yml",
+            ".wakatime.cfg",
         ];
         let open = [
             ".cargo/config.toml",
