@@ -339,9 +339,10 @@ impl Picker {
         }
         let mut rows = Vec::new();
         let lead = Lead::same(vec![Piece::new("  ", theme.text)]);
-        // The row of an action may be too short for its description.
-        if let Some(choice) = self.choice().filter(|_| self.pick == Pick::Keys && height >= 12) {
+        // The row of an action may be too short for its description; a low list keeps most rows for its choices.
+        if let Some(choice) = self.choice().filter(|_| self.pick == Pick::Keys && height >= 6) {
             wrap(&[Piece::new(&choice.detail, theme.text)], columns, &lead, &mut rows);
+            rows.truncate(if height < 12 { 2 } else { rows.len() });
         }
         let preview =
             self.preview.as_ref().filter(|(value, _)| self.choice().is_some_and(|choice| choice.value == *value));

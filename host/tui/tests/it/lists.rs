@@ -226,6 +226,18 @@ fn every_list_says_how_to_leave_it() {
 }
 
 #[test]
+fn description_of_a_key_is_shown_on_a_small_screen() {
+    for size in [(40, 10), (49, 11), (40, 24)] {
+        let mut ui = Ui::new(size.0, size.1);
+        ui.key(KeyCode::F(1));
+        ui.types("choose a model");
+        let screen = ui.screen();
+        assert!(screen.contains("choose a model") && screen.contains("(models)"), "{size:?}\n{screen}");
+        assert!(screen.contains("❯ alt+m"), "{size:?}\n{screen}");
+    }
+}
+
+#[test]
 fn search_and_selection_name_their_keys() {
     let mut ui = Ui::new(80, 24);
     ui.start("go");
