@@ -7,6 +7,8 @@ use ratatui_core::style::Style;
 
 /// Columns between two sides.
 const BETWEEN: usize = 3;
+/// Minimum columns for numbers of lines.
+const NUMBERED: usize = 40;
 /// Minimum columns of a side.
 const NARROWEST: usize = 20;
 
@@ -20,7 +22,7 @@ pub(crate) fn sides(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> V
     let indent = Row::of(lead.rest().to_vec());
     let half = columns.saturating_sub(indent.width() + BETWEEN) / 2;
     if half < NARROWEST {
-        return rows(diff, columns, lead, theme, false);
+        return rows(diff, columns, lead, theme);
     }
     let sides = Sides { half, lead, theme };
     let mut rows = Vec::new();
@@ -80,30 +82,69 @@ impl Sides<'_> {
     }
 }
 
-/// Renders a unified diff. `changes_only` leaves out the context and the headings.
-pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme, changes_only: bool) -> Vec<Row> {
+/// Renders a unified diff with its context and headings.
+pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> Vec<Row> {
     let mut rows = Vec::new();
     for part in parts(diff) {
         let (old, new) = match part {
             Part::Changed { old, new } => (old, new),
-            Part::Line(..) if changes_only => continue,
             Part::Line(kind, line) => {
                 let style = beside(kind, theme);
                 wrap(&[Piece::new(line, style)], columns, &below_code(line, lead, columns), &mut rows);
                 continue;
             }
         };
-        let is_paired = old.len() == new.len();
-        for (number, line) in old.iter().enumerate() {
-            let other = if is_paired { new[number] } else { "" };
-            wrap(&marked(line, other, theme.removed, theme), columns, &below_code(line, lead, columns), &mut rows);
-        }
-        for (number, line) in new.iter().enumerate() {
-            let other = if is_paired { old[number] } else { "" };
-            wrap(&marked(line, other, theme.added, theme), columns, &below_code(line, lead, columns), &mut rows);
+        for (line, other, style) in changed(&old, &new, theme) {
+            wrap(&marked(line, other, style, theme), columns, &below_code(line, lead, columns), &mut rows);
         }
     }
     rows
+}
+
+/// Renders the changed lines of a unified diff, with their numbers in the old and in the new file where there is room.
+pub(crate) fn changes(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> Vec<Row> {
+    let (mut old_at, mut new_at) = (0_u64, 0_u64);
+    let mut lines = Vec::new();
+    for part in parts(diff) {
+        match part {
+            Part::Line(DiffLine::Hunk, head) => (old_at, new_at) = starts(head).unwrap_or_default(),
+            Part::Line(DiffLine::Same, line) if !line.starts_with('\\') => {
+                (old_at, new_at) = (old_at.saturating_add(1), new_at.saturating_add(1));
+            }
+            Part::Line(..) => {}
+            Part::Changed { old, new } => {
+                let numbers = (old_at..).take(old.len()).chain((new_at..).take(new.len()));
+                lines.extend(numbers.zip(changed(&old, &new, theme)));
+                old_at = old_at.saturating_add(old.len() as u64);
+                new_at = new_at.saturating_add(new.len() as u64);
+            }
+        }
+    }
+    let width = lines.iter().map(|(number, _)| number.to_string().len()).max().unwrap_or(0);
+    let mut rows = Vec::new();
+    for (number, (line, other, style)) in lines {
+        let lead =
+            if columns < NUMBERED { lead.clone() } else { lead.with_aside(&format!("{number:>width$} "), theme.dim) };
+        wrap(&marked(line, other, style, theme), columns, &below_code(line, &lead, columns), &mut rows);
+    }
+    rows
+}
+
+/// Returns the removed lines and then the added ones, each with its counterpart and its style.
+fn changed<'a>(old: &[&'a str], new: &[&'a str], theme: &Theme) -> Vec<(&'a str, &'a str, Style)> {
+    let is_paired = old.len() == new.len();
+    let side = |lines: &[&'a str], others: &[&'a str], style| -> Vec<(&'a str, &'a str, Style)> {
+        let other = |at: usize| others.get(at).copied().filter(|_| is_paired).unwrap_or_default();
+        lines.iter().enumerate().map(|(at, line)| (*line, other(at), style)).collect()
+    };
+    [side(old, new, theme.removed), side(new, old, theme.added)].concat()
+}
+
+/// Reads the numbers of the first old and the first new line from the head of a hunk: `@@ -1,2 +1 @@`.
+fn starts(head: &str) -> Option<(u64, u64)> {
+    let mut words = head.split(' ').skip(1);
+    let mut start = |mark: char| words.next()?.strip_prefix(mark)?.split(',').next()?.parse().ok();
+    Some((start('-')?, start('+')?))
 }
 
 /// Returns the lead of a line, whose further rows stand below its code.
@@ -171,8 +212,8 @@ mod tests {
     #[test]
     fn changed_part_of_paired_lines_is_marked() {
         let theme = Theme::plain();
-        let rows = rows(DIFF, 80, &Lead::default(), &theme, true);
-        assert_eq!(rows.iter().map(Row::plain).collect::<Vec<_>>(), ["-let total = a - b;", "+let total = a + b;"]);
+        let rows = changes(DIFF, 80, &Lead::default(), &theme);
+        assert_eq!(rows.iter().map(Row::plain).collect::<Vec<_>>(), ["2 -let total = a - b;", "2 +let total = a + b;"]);
         let marked = rows[0].pieces().iter().find(|piece| piece.style() == theme.changed);
         assert_eq!(marked.map(Piece::text), Some("-"));
         assert!(is_diff(DIFF) && !is_diff("--- a heading\n\ntext"));
@@ -182,10 +223,29 @@ mod tests {
     fn removed_comment_of_two_dashes_is_a_change() {
         let diff = "--- a.sql\n+++ a.sql\n@@ -1,3 +1,3 @@\n one;\n--- a comment\n+++ counter;\n two;";
         let theme = Theme::plain();
-        let changed = rows(diff, 80, &Lead::default(), &theme, true);
-        assert_eq!(changed.iter().map(Row::plain).collect::<Vec<_>>(), ["--- a comment", "+++ counter;"]);
+        let changed = changes(diff, 80, &Lead::default(), &theme);
+        assert_eq!(changed.iter().map(Row::plain).collect::<Vec<_>>(), ["2 --- a comment", "2 +++ counter;"]);
         let beside = sides(diff, 63, &Lead::default(), &theme);
         assert_eq!(beside[4].plain(), "--- a comment                  │ +++ counter;");
+    }
+
+    #[test]
+    fn changes_have_the_numbers_of_their_lines() {
+        let diff =
+            "--- a\n+++ a\n@@ -8,4 +8,5 @@\n same\n-nine\n+NINE\n+ten\n same\n-eleven\n+11\n@@ -90 +91 @@\n-x\n+y";
+        let shown = |columns| -> Vec<String> {
+            changes(diff, columns, &Lead::default(), &Theme::plain()).iter().map(Row::plain).collect()
+        };
+        let expected = [" 9 -nine", " 9 +NINE", "10 +ten", "11 -eleven", "12 +11", "90 -x", "91 +y"];
+        assert_eq!(shown(40), expected);
+        assert_eq!(shown(39), ["-nine", "+NINE", "+ten", "-eleven", "+11", "-x", "+y"]);
+    }
+
+    #[test]
+    fn numbers_of_lines_are_not_copied() {
+        let rows = changes(DIFF, 80, &Lead::default(), &Theme::plain());
+        let copied: Vec<String> = rows.iter().map(|row| row.plain().chars().skip(row.lead).collect()).collect();
+        assert_eq!(copied, ["-let total = a - b;", "+let total = a + b;"]);
     }
 
     #[test]
@@ -211,7 +271,12 @@ mod tests {
 
         #[test]
         fn any_text_is_rendered(text in "([-+@ ]{0,3}\\PC{0,12}\n){0,12}", columns in 1_usize..40) {
-            prop_assert!(rows(&text, columns, &Lead::default(), &Theme::plain(), false).iter().all(|row| row.width() <= columns));
+            prop_assert!(rows(&text, columns, &Lead::default(), &Theme::plain()).iter().all(|row| row.width() <= columns));
+        }
+
+        #[test]
+        fn changes_of_any_text_are_rendered(text in "(@@ -[0-9]{0,20} \\+[0-9]{0,20} @@\n)?([-+@ ]{0,3}\\PC{0,12}\n){0,12}", columns in 1_usize..90) {
+            prop_assert!(changes(&text, columns, &Lead::default(), &Theme::plain()).iter().all(|row| row.width() <= columns));
         }
     }
 }

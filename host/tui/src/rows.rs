@@ -241,6 +241,13 @@ impl Lead {
         Self::new(self.first.clone(), self.rest.iter().cloned().chain([blank]).collect())
     }
 
+    /// Returns the lead with another text behind it that is no part of the line.
+    pub(crate) fn with_aside(&self, text: &str, style: Style) -> Self {
+        let blank = Piece::new(&" ".repeat(text.chars().count()), Style::new());
+        let first = self.first.iter().cloned().chain([Piece::new(text, style)]);
+        Self::new(first.collect(), self.rest.iter().cloned().chain([blank]).collect())
+    }
+
     /// Sets the first row apart by further blanks.
     pub(crate) fn indented(mut self, blanks: &str) -> Self {
         self.first.push(Piece::new(blanks, Style::new()));

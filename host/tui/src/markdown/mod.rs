@@ -271,7 +271,7 @@ impl<'a> Page<'a> {
         let (lead, theme) = (Lead::same(indented), self.theme);
         self.rows.extend(match self.paper.has_sides {
             true => diff::sides(text, self.columns, &lead, theme),
-            false => diff::rows(text, self.columns, &lead, theme, false),
+            false => diff::rows(text, self.columns, &lead, theme),
         });
     }
 

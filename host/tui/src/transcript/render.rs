@@ -275,7 +275,7 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
         return match &call.display {
             _ if output.is_empty() => Vec::new(),
             _ if is_diff && look.has_sides => diff::sides(output, look.columns, &lead, theme),
-            _ if is_diff => diff::rows(output, look.columns, &lead, theme, false),
+            _ if is_diff => diff::rows(output, look.columns, &lead, theme),
             Display::Code(language) => code::rows(output, language, &lead, look),
             Display::Markdown => markdown::rows(output, look.paper(&Piece::new("    ", theme.text))),
             _ => coloured(output, &lead, look),
@@ -289,7 +289,7 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
         }
         CallState::Failed => failure(&folded(call), &lead, look),
         CallState::Done if is_diff => {
-            beginning(diff::rows(output, look.columns, &lead, theme, true), CHANGED_ROWS, &lead, look)
+            beginning(diff::changes(output, look.columns, &lead, theme), CHANGED_ROWS, &lead, look)
         }
         CallState::Done if call.is_program && call.output.trim_end().contains('\n') => {
             let excerpt = Excerpt::new(&call.output, 0, PROGRAM_LINES);
