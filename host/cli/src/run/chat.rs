@@ -17,6 +17,7 @@ use crate::run::own_commands::{self, COMMANDS};
 use crate::run::pending::Pending;
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
+use crate::run::runs::Runs;
 use crate::run::shell::ShellCommand;
 use crate::run::voice::Voice;
 use pinion_agent::Message;

@@ -27,6 +27,7 @@ mod render_hostile_tests;
 #[cfg(test)]
 mod render_tests;
 pub(crate) mod rows;
+pub(crate) mod runs;
 mod shell;
 mod streamed;
 pub(crate) mod transcript;
